@@ -4,7 +4,8 @@
 
 Needs a JDK and Kafka's jars (see docs/kafka.md). The broker, with the settings and the JVM that Kafka gives it,
 writes the topic and is stopped. Then it serves one copy and kdump another, both in the page cache, in turns: to
-librdkafka, and to a loop that only asks and throws the answers away. A new kdump reads a copy that it has not checked
+librdkafka, to Kafka's own consumer (kafka-consumer-perf-test, in a JVM that goes on), and to a loop that only asks and
+throws the answers away. A new kdump reads a copy that it has not checked
 yet ("first"). The limit beside them is one process that sends the same files to another with sendfile and nothing else.
 """
 
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -29,7 +31,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.kafka.broker import KAFKAS_JVM, Broker  # noqa: E402
+from tests.kafka.directories import MADE  # noqa: E402
 from tests.kafka.jars import RELEASES  # noqa: E402
+from tests.kafka.kit import Kit  # noqa: E402
 
 TOPIC = "bench"
 VALUE = 1000
@@ -92,6 +96,17 @@ def read_with_librdkafka(server: str) -> int:
                 return total
             else:
                 raise SystemExit(str(error))
+
+
+def read_with_java(server: str, kit: Kit, records: int) -> int:
+    """Read the whole topic with Kafka's consumer; how many bytes its values have."""
+    done = kit.tool(
+        "org.apache.kafka.tools.ConsumerPerformance", "--bootstrap-server", server, "--topic", TOPIC,
+        "--num-records", str(records), "--fetch-size", str(FETCH_BYTES), "--hide-header",
+    )  # fmt: skip
+    if done.exit_code:
+        raise SystemExit(done.err.decode())
+    return int(done.out.split(b",")[4]) * VALUE
 
 
 def read_raw(server: str) -> int:
@@ -185,10 +200,15 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
-    readers = {"librdkafka": read_with_librdkafka, "raw fetch": read_raw}
     rounds: dict[tuple[str, str], list[Round]] = {}
-    with tempfile.TemporaryDirectory(prefix="kdump-serving-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix="kdump-serving-") as scratch,
+        Kit(asked.release, MADE, Path(scratch) / "kit.log") as kit,
+    ):
         folder = Path(scratch)
+        java = partial(read_with_java, kit=kit, records=asked.megabytes * MB // VALUE)
+        readers: dict[str, Callable[[str], int]] = {"librdkafka": read_with_librdkafka, "Java": java}
+        readers["raw fetch"] = read_raw
         broker = Broker(asked.release, folder / "broker", [folder / "data"], KAFKAS_JVM, **USUAL)
         broker.format()
         try:

@@ -1,9 +1,10 @@
-"""Measure a whole `kdump export` to Parquet against pyarrow and polars that write the same columns from memory.
+"""Measure a whole `kdump export` to Parquet against pyarrow, polars and arro3 that write the same columns from memory.
 
 The export reads the log, checks CRCs, decodes, writes and syncs; the others have the rows in memory as Arrow, write
 one file and sync it. Seconds and CPU seconds of the export are those of its process, start included; of the others,
 those of writing alone. No value is there twice: what repeats would be a dictionary in Parquet, and almost no work. All
-take turns in one run. Needs pyarrow and polars.
+take turns in one run. Needs pyarrow, polars and arro3-io. The log has its indexes, as a broker's has: without them the
+places where it is cut are found by walking it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from statistics import median
 from typing import NamedTuple
 
 from data import KILOBYTES, asked_log, log_parser
+from lookups import with_indexes
 from processes import run
 
 CODECS = ("none", "snappy", "lz4", "zstd")
+WRITERS = ("pyarrow", "polars", "arro3")
+"""Those that have the rows in memory; arro3 is parquet-rs."""
 
 EXPORT = """
 import os, shutil, sys
@@ -30,7 +34,7 @@ os.execv(sys.executable, command)
 
 FROM_MEMORY = """
 import os, resource, sys, time
-import polars, pyarrow.dataset, pyarrow.parquet
+import arro3.io, polars, pyarrow.dataset, pyarrow.parquet
 source, target, codec, writer = sys.argv[1:]
 table = pyarrow.dataset.dataset(source).to_table()
 frame = polars.from_arrow(table)
@@ -38,8 +42,11 @@ def cpu():
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 started, before = time.perf_counter(), cpu()
+name = "uncompressed" if codec == "none" else codec
 if writer == "polars":
-    frame.write_parquet(target, compression="uncompressed" if codec == "none" else codec)
+    frame.write_parquet(target, compression=name)
+elif writer == "arro3":
+    arro3.io.write_parquet(table, target, compression="zstd(1)" if name == "zstd" else name)
 else:
     pyarrow.parquet.write_table(table, target, compression=codec)
 descriptor = os.open(target, os.O_RDONLY)
@@ -73,6 +80,7 @@ def main() -> int:
     parser = log_parser(__doc__, repeat=3, log=KILOBYTES)
     options = parser.parse_args()
     segment = asked_log(options)
+    with_indexes(segment)
     size = segment.stat().st_size / 1e6
     print(f"{options.log}, {size:.0f} MB; MB of log a second, and a CPU second")
     with tempfile.TemporaryDirectory(dir=options.dir) as scratch:
@@ -81,7 +89,7 @@ def main() -> int:
             turns: dict[str, list[Turn]] = {}
             for _ in range(options.repeat):
                 turns.setdefault("kdump export", []).append(export(str(segment.parent), out, codec))
-                for writer in ("pyarrow", "polars"):
+                for writer in WRITERS:
                     turns.setdefault(writer, []).append(from_memory(out, again, codec, writer))
             for name, found in turns.items():
                 wall, cpu = median(turn.wall for turn in found), median(turn.cpu for turn in found)

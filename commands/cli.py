@@ -76,6 +76,7 @@ class LazyGroup(click.Group):
         from .shell.screen import begin_screen
 
         screen = begin_screen()
+        screen.lists_complaints = args[0] in _LISTING if args else False
         if _ALL in args and not _HELP.isdisjoint(args):
             screen.shows_all_options = True
             args = [word for word in args if word != _ALL]
@@ -86,6 +87,8 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+_LISTING = ("dump", "metadata")
+"""Commands that complain of single records, which are then missing from what they print."""
 _HELP, _ALL = frozenset({"-h", "--help"}), "--all"
 _OTHER_NAMES = {
     "cat": "dump",
@@ -188,6 +191,10 @@ def _finish(code: int) -> int:
         finish_rows(code)
     _print_held(code)
     sys.stdout.flush()
+    if "kdump.commands.shell.output" in sys.modules:
+        from .shell.output import tell_uncomplained
+
+        tell_uncomplained()
     return code
 
 
@@ -206,7 +213,7 @@ def _print_held(code: int) -> None:
 
 
 def _exit_code_of(work: Callable[[], int]) -> int:
-    """The exit code of a piece of work, however it ends; what went wrong is said on stderr."""
+    """Return the exit code of a piece of work, however it ends; what went wrong is said on stderr."""
     try:
         return work()
     except BrokenPipeError:
@@ -245,7 +252,7 @@ def _exit_code_of(work: Callable[[], int]) -> int:
 
 
 def _tell_circumstances(code: int) -> None:
-    """What is to be said at the end of every command that has looked at partitions."""
+    """Tell what is to be said at the end of every command that has looked at partitions."""
     if "kdump.storage.live" in sys.modules:
         from .shell.session import tell_circumstances
 
@@ -263,7 +270,7 @@ def _tell_interrupted() -> None:
 
 
 def _system_text(error: OSError) -> str:
-    """What the system does not do; only standard output is written without a name."""
+    """Return what the system does not do; only standard output is written without a name."""
     from .shell.output import os_error_text, os_text
 
     if isinstance(error.filename, str | bytes):

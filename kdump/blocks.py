@@ -129,7 +129,7 @@ class BatchBlock:
         return block
 
     def holds(self, row: int) -> bool:
-        """Whether all bytes of the row's entry are in `data`."""
+        """Return whether all bytes of the row's entry are in `data`."""
         start = self.position[row] - self.data_position
         return start >= 0 and start + self.size[row] <= self.available
 
@@ -184,5 +184,5 @@ class RecordBlock:
 
 
 def content_at(source: bytes | bytearray | memoryview, position: int, length: int) -> bytes | None:
-    """The key or value at an index into its batch's source; None for null, whose length is -1."""
+    """Return the key or value at an index into its batch's source; None for null, whose length is -1."""
     return bytes(source[position : position + length]) if length >= 0 else None

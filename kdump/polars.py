@@ -34,7 +34,7 @@ def scan(
     isolation: str = "read_uncommitted",
     errors: str = OnError.RAISE,
 ) -> pl.LazyFrame:
-    """The records in log directories and partition directories, read when the query is collected.
+    """Return the records in log directories and partition directories, read when the query is collected.
 
     `columns` are of kdump.columns.RECORD_FIELDS, `topics` names or patterns, `isolation` an isolation.level of Kafka's.
     Damage ends the query with an error; with `errors="skip"` it is left out. Raises KdumpError for a column that
@@ -80,7 +80,7 @@ class _Bound(NamedTuple):
 
 
 def _bounded(records: Scan, bounds: Iterable[_Bound]) -> Scan:
-    """The records without those that a bound rules out; the predicate is applied to what is left."""
+    """Return the records without those that a bound rules out; the predicate is applied to what is left."""
     selection = records.selection
     start, stop = selection.start_offset, selection.stop_offset
     since, until = selection.since, selection.until
@@ -109,12 +109,12 @@ def _bounded(records: Scan, bounds: Iterable[_Bound]) -> Scan:
 
 
 def _literally(topic: str) -> str:
-    """A pattern that only this name matches."""
+    """Return a pattern that only this name matches."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in topic)
 
 
 def _bounds_in(predicate: pl.Expr) -> list[_Bound]:
-    """The bounds that a predicate has, as far as its written form tells; none where it is not understood."""
+    """Return the bounds that a predicate has, as far as its written form tells; none where it is not understood."""
     try:
         return list(_conjuncts(json.loads(predicate.meta.serialize(format="json"))))
     except Exception:  # polars says nothing of what this form is, nor of what it raises: then all is read
@@ -137,7 +137,7 @@ def _conjuncts(node: Any) -> Iterator[_Bound]:
 
 
 def _between(found: Any) -> Iterator[_Bound]:
-    """The bounds that is_between() has."""
+    """Yield the bounds that is_between() has."""
     function = found["function"].get("Boolean", {}) if isinstance(found["function"], dict) else {}
     if isinstance(function, dict) and "IsBetween" in function:
         column, low, high = found["input"]
@@ -146,7 +146,7 @@ def _between(found: Any) -> Iterator[_Bound]:
 
 
 def _compared(left: Any, comparison: str, right: Any) -> Iterator[_Bound]:
-    """The bound that a comparison is, if it is one of a column and a value."""
+    """Yield the bound that a comparison is, if it is one of a column and a value."""
     if comparison not in _FLIPPED:
         return
     if _column(left) is None:
@@ -161,7 +161,7 @@ def _compared(left: Any, comparison: str, right: Any) -> Iterator[_Bound]:
 
 
 def _column(node: Any) -> str | None:
-    """The column that a side of a comparison is, as it is or as another type of the same values."""
+    """Return the column that a side of a comparison is, as it is or as another type of the same values."""
     while isinstance(node, dict) and "Cast" in node:
         node = node["Cast"]["expr"]
     return node.get("Column") if isinstance(node, dict) else None
@@ -178,7 +178,7 @@ def _bound(column: str, comparison: str, kind: str, value: Any) -> Iterator[_Bou
 
 
 def _time_bound(comparison: str, value: int, unit: int) -> _Bound:
-    """A bound in milliseconds that holds for all that the given one holds for."""
+    """Return a bound in milliseconds that holds for all that the given one holds for."""
     down = value // unit
     if value % unit and comparison in ("GtEq", "Lt"):
         return _Bound("timestamp", comparison, down + 1)

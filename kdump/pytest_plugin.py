@@ -100,7 +100,7 @@ class KdumpCluster(Protocol):
 
 @pytest.fixture(scope="session")
 def _built_clusters() -> dict[str, tuple[Path, BuiltCluster]]:
-    """What `kdump_cluster` has built, by what it was built of."""
+    """Return what `kdump_cluster` has built, by what it was built of."""
     return {}
 
 
@@ -194,7 +194,7 @@ def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
 
 
 def _located(spec: str | os.PathLike[str], request: pytest.FixtureRequest) -> str:
-    """The specification's path, or the text that it is."""
+    """Return the specification's path, or the text that it is."""
     text = os.fspath(spec)
     if "\n" in text:
         return text
@@ -204,7 +204,7 @@ def _located(spec: str | os.PathLike[str], request: pytest.FixtureRequest) -> st
 
 @pytest.fixture(name="assert_sound")
 def assert_sound_fixture() -> Callable[..., None]:
-    """The function `assert_sound`, for tests that would rather not import it."""
+    """Return the function `assert_sound`, for tests that would rather not import it."""
     return assert_sound
 
 
@@ -242,7 +242,7 @@ def assert_sound(
 
 
 def _log_dirs(path: str) -> list[str]:
-    """The log directories in a folder that is none itself, or else the path."""
+    """Return the log directories in a folder that is none itself, or else the path."""
     from kdump.storage.directory import LogDirectory
     from kdump.storage.open import log_directories_in
 

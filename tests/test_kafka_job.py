@@ -42,6 +42,16 @@ def test_comparisons_count_and_differences_fail(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results").read_text()) == {"4.3.1": {"read": [7, 1]}}
 
 
+def test_a_test_that_compares_nothing_fails() -> None:
+    with pytest.raises(pytest.fail.Exception, match="nothing was compared"):
+        _compare_nothing(Tally())
+
+
+def _compare_nothing(tally: Tally) -> None:
+    with tally.of("4.3.1", Column.READ):
+        pass
+
+
 def _differ(tally: Tally) -> None:
     with tally.of("4.3.1", Column.READ) as compare:
         compare.same("start", 0, 0)
@@ -67,6 +77,16 @@ def test_without_java_the_job_says_what_is_not_run() -> None:
     done = subprocess.run(command, cwd=ROOT, env={"PATH": "/nonexistent"}, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert done.stdout == "not run: Kafka 4.3.1: there is no java (a JDK of 17 or later)\n"
+
+
+def test_jars_beside_a_release_are_told_of_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDUMP_KAFKA_JARS", str(tmp_path / "jars"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("java", "javac"):
+        (tmp_path / name).touch(0o755)
+    for name in (jars.MIRROR, jars.SPARK_SOURCE):
+        told = f"its jars are not in {tmp_path / 'jars' / name}, and there is no mvn to bring them"
+        assert jars.why_not(name) == told
 
 
 def test_the_plain_job_does_not_collect_them() -> None:

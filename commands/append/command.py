@@ -150,10 +150,14 @@ def command(
 
     \b
     Examples:
-      kdump dump orders-3 --format jsonl | kdump append --create /tmp/copy/orders-3
-      kdump dump orders-3 --format jsonl | kdump append --create --keep-offsets --start-offset 500 /tmp/copy/orders-3
-      printf 'a:1\\nb:2\\n' | kdump append /data/test-0 --format lines --key-separator : --codec zstd
-      kdump append /data/test-0 --input rows.csv --format csv --producer-id 7 --transactional abort
+      kdump dump orders-3 --format jsonl \\
+        | kdump append --create /tmp/copy/orders-3
+      kdump dump orders-3 --format jsonl | kdump append --create --keep-offsets \\
+        --start-offset 500 /tmp/copy/orders-3
+      printf 'a:1\\nb:2\\n' | kdump append /data/test-0 --format lines \\
+          --key-separator : --codec zstd
+      kdump append /data/test-0 --input rows.csv --format csv --producer-id 7 \\
+        --transactional abort
     """
     check_partition(path, may_be_new=create)
     _check(options, format_, key_separator, repack)
@@ -223,7 +227,7 @@ def _check(options: dict[str, Any], format_: str, key_separator: str | None, rep
 
 
 def _packing(options: dict[str, Any], record_version: int) -> Packing:
-    """How batches are made anew, but for the producer. Raises click.UsageError."""
+    """Return how batches are made anew, but for the producer. Raises click.UsageError."""
     codec = NAMES.index(options["codec"] or NAMES[0])
     level = options["level"]
     if level is not None and options["codec"]:
@@ -239,7 +243,7 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
 
 
 def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repack: tuple[str, ...]) -> Wish:
-    """What becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
+    """Return what becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
     if options["producer_id"] is not None:
         known = log.states.producers.get(options["producer_id"])
         epoch = options["producer_epoch"]
@@ -262,7 +266,7 @@ def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repac
 
 
 def _option(name: str) -> str:
-    """An option as it is typed."""
+    """Return an option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -274,7 +278,7 @@ def _topic_id(text: str | None) -> bytes | None:
 
 
 def _text(tally: Tally) -> str:
-    """What was appended, for people."""
+    """Return what was appended, for people."""
     parts = []
     if tally.batches:
         parts.append(f"{counted(tally.records, 'record')} in {counted(tally.batches, 'batch', 'batches')}")

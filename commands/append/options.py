@@ -67,7 +67,7 @@ def chosen_config(
     rules: ClusterRules,
     version: Mapping[str, str] | None = None,
 ) -> WritingSettings:
-    """The configuration that the options name; the `rules`, and `version`, count where these are silent.
+    """Return the configuration that the options name; the `rules`, and `version`, count where these are silent.
 
     Raises click.BadParameter.
     """
@@ -108,7 +108,7 @@ def chosen_opening(
     rules: ClusterRules | None = None,
     any_producer_id: bool = False,
 ) -> Opening:
-    """How the options ask a log to be opened. Raises click.BadParameter."""
+    """Return how the options ask a log to be opened. Raises click.BadParameter."""
     name = os.path.basename(os.path.abspath(path))
     if force is not None and force.rstrip("/") != name:
         text = f"{safe(force)!r} is not the name of the directory, {safe(name)!r}"
@@ -127,7 +127,9 @@ def chosen_opening(
 
 
 def known_rules(path: str) -> ClusterRules:
-    """What the cluster's metadata says of the partition; says why where it is there and of no use. Raises OSError."""
+    """Return what the cluster's metadata says of the partition; says why where it is there and of no use. Raises
+    OSError.
+    """
     rules = rules_beside(path)
     if rules.problem is not None:
         problem = f"{safe_path(rules.problem.path)}: {safe(rules.problem.text)}"

@@ -144,7 +144,7 @@ class Appender:
         self.tally.add(info, before, len(records))
 
     def _epoch(self, batch: DumpedBatch) -> int:
-        """The leader epoch of a batch: never one before those in the log."""
+        """Return the leader epoch of a batch: never one before those in the log."""
         wanted, known = self._wish.leader_epoch, self._log.epochs.latest_epoch if self._log.epochs else -1
         if wanted is not None:
             return wanted

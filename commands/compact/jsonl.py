@@ -22,7 +22,7 @@ class JsonLines:
         self._write = write
 
     def partition(self, found: Compacted) -> None:
-        """One pass over a partition."""
+        """Write one pass over a partition."""
         state, config, cleaning = found.state, found.config, found.cleaning
         self._write(
             json_line(
@@ -56,11 +56,11 @@ class JsonLines:
         )
 
     def passed_over(self, path: str, why: str) -> None:
-        """A partition that is none for the cleaner."""
+        """Write a partition that is none for the cleaner."""
         self._write(json_line("passedOver", {"path": path, "why": why}))
 
     def end(self) -> None:
-        """Nothing comes after the last partition."""
+        """Do nothing: no line comes after the last partition."""
 
 
 def _limit(limit: Limit) -> Row:

@@ -41,13 +41,13 @@ class Printer(Protocol):
     """What prints the findings."""
 
     def partition(self, found: Compacted) -> None:
-        """One pass over a partition."""
+        """Take one pass over a partition."""
 
     def passed_over(self, path: str, why: str) -> None:
-        """A partition that is none for the cleaner."""
+        """Take a partition that is none for the cleaner."""
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """End: nothing comes any more."""
 
 
 def compact(paths: Iterable[str], options: Options) -> int:
@@ -81,7 +81,7 @@ def _printer(write: Callable[[str], None], options: Options, *, is_all: bool) ->
 
 
 def _group(group: PartitionGroup, options: Options, printer: Printer, failures: Failures, bar: ProgressBar) -> None:
-    """The partitions of one log directory."""
+    """Take the partitions of one log directory."""
     rails = Rails(options.applies, "compact", options.keep_old, output=options.output, reads_beside=True)
     for event in operation.compact(group, options.request, rails, bar.add):
         bar.hide()

@@ -38,7 +38,7 @@ class Text:
         self._is_plan = False
 
     def partition(self, found: Compacted) -> None:
-        """One pass over a partition."""
+        """Print one pass over a partition."""
         state, cleaning = found.state, found.cleaning
         self._partitions += found.number == 1
         if cleaning is not None:
@@ -70,11 +70,11 @@ class Text:
         self._lines(_done(found))
 
     def passed_over(self, path: str, why: str) -> None:
-        """A partition that is none for the cleaner."""
+        """Print a partition that is none for the cleaner."""
         self._passed_over.setdefault(why, []).append(path)
 
     def end(self) -> None:
-        """Those that were passed over, and the sum of several."""
+        """Print those that were passed over, and the sum of several."""
         for why, paths in self._passed_over.items():
             self._heading(f"skipped: {safe(why)}")
             self._lines(map(safe_path, paths[:MAX_SKIPPED]))
@@ -90,7 +90,7 @@ class Text:
             self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")
         if self._is_plan and self._due:
             would = f"{number_words(self._due, 'partition')} would be"
-            self._heading(f"Dry run: nothing was changed, {would}. Next: the same command with --apply")
+            self._heading(f"Dry run: nothing was changed. {would}. Next: the same command with --apply")
 
     def _heading(self, text: str) -> None:
         self._write(text + "\n" if self._is_first else f"\n{text}\n")

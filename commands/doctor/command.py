@@ -113,13 +113,13 @@ def _code(health: Health, troubles: Troubles) -> int:
 
 
 def _severity(diagnosis: Diagnosis) -> Severity:
-    """That of its weightiest finding; what stops a broker is an error."""
+    """Return that of its weightiest finding; what stops a broker is an error."""
     found = {Severity(finding.severity) for finding in diagnosis.findings}
     return min(found, key=tuple(Severity).index, default=Severity.ERROR)
 
 
 def _chosen(paths: tuple[str, ...], troubles: Troubles) -> list[str]:
-    """The directories that there are; of the others it is said why not. Raises click.UsageError for a file."""
+    """Return the directories that there are; of the others it is said why not. Raises click.UsageError for a file."""
     chosen: list[str] = []
     for path in paths:
         try:

@@ -16,7 +16,7 @@ from ..shell.rows import json_line
 
 
 def rows(health: Health) -> Iterator[str]:
-    """The rows, and the summary."""
+    """Yield the rows, and the summary."""
     for each in health.directories:
         fields = {
             "path": each.path,
@@ -68,7 +68,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _leader(choice: Choice) -> dict[str, Any]:
-    """What a choice of leader loses; `standing` is why it may lead, null without metadata."""
+    """Return what a choice of leader loses; `standing` is why it may lead, null without metadata."""
     return {
         "leader": choice.leader.broker,
         "standing": choice.standing.value if choice.standing else None,

@@ -46,7 +46,7 @@ def show_fields(places: list[Place], at: int, format_: str) -> int:
 
 
 def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
-    """The one flipped bit that explains a damaged batch, if there is one."""
+    """Return the one flipped bit that explains a damaged batch, if there is one."""
     if file.name.offset is None:
         return None
     log = PartitionLog(os.path.dirname(os.path.abspath(file.path)))

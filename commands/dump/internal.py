@@ -38,7 +38,7 @@ class DecodingFormat:
         self._path = ""
 
     def begin(self, origin: Origin, size: int) -> None:
-        """The decoder is that of the log's topic; a snapshot of KRaft's may lie anywhere."""
+        """Begin with the decoder of the log's topic; a snapshot of KRaft's may lie anywhere."""
         kind = names.parse_file_name(os.path.basename(origin.path)).kind
         is_snapshot = kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
         topic = names.CLUSTER_METADATA_TOPIC if is_snapshot else origin.topic
@@ -48,13 +48,13 @@ class DecodingFormat:
         self._printer.begin(origin, size)
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
-        """A batch is not decoded."""
+        """Print a batch, which is not decoded."""
         self._printer.batch(batch, transaction)
 
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
     ) -> None:
-        """Records with their contents decoded; what cannot be is printed as it is, and reported after them."""
+        """Print records with their contents decoded; what cannot be is printed as it is, and reported after them."""
         if self._topic is not None and not batch.is_control:
             self._by_schema(self._topic, batch, transaction, selected)
             return
@@ -95,12 +95,12 @@ class DecodingFormat:
             self._report(self._path, batch, error, False)
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
-        """Not a log."""
+        """Pass on a table: it is no log."""
         self._printer.table(table, origin, rows)
 
 
 def text_line(decoded: Json, *, named: bool = False) -> str:
-    """Decoded contents for people: the record's name, unless it is `named` already, version and fields."""
+    """Return decoded contents for people: the record's name, unless it is `named` already, version and fields."""
     version = decoded.get("version")
     parts = [] if named else [decoded["name"]]
     if version is not None:
@@ -135,14 +135,14 @@ def _field(name: str, value: Any) -> str:
 
 
 def _word(text: str) -> str:
-    """A text as it is where nothing else could be meant by it, else in quotes."""
+    """Return a text as it is where nothing else could be meant by it, else in quotes."""
     if text != "null" and _PLAIN.fullmatch(text) and text.isprintable():
         return text
     return '"' + safe(text.replace('"', '\\"')) + '"'
 
 
 def _states(name: str) -> dict[int, str]:
-    """The names of a field's numbers, where they have any."""
+    """Return the names of a field's numbers, where they have any."""
     if name == "transactionStatus":
         from kdump.formats.schemas.transaction_state import STATES
 

@@ -70,7 +70,7 @@ Job = PartitionLog | KafkaFile | KeptPiece | LoneLog
 
 
 def jobs_of(place: Place, options: Options, unreadable: list[tuple[str, OSError]]) -> list[Job]:
-    """What is to be dumped of a place; partitions that cannot be listed go into `unreadable`.
+    """Return what is to be dumped of a place; partitions that cannot be listed go into `unreadable`.
 
     Raises FileNotFoundError where --kept is given and nothing is kept.
     """
@@ -78,7 +78,7 @@ def jobs_of(place: Place, options: Options, unreadable: list[tuple[str, OSError]
 
 
 def nothing_in(place: Place, options: Options) -> str:
-    """That a place that can be read has nothing to dump; safe to print."""
+    """Return that a place that can be read has nothing to dump; safe to print."""
     words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
     text = f"{safe_path(place.path)}: there is nothing to dump in it ({words})"
     if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
@@ -87,7 +87,8 @@ def nothing_in(place: Place, options: Options) -> str:
 
 
 def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
-    """What changes keep of a partition's logs, or of those of all partitions that are or were in a log directory.
+    """Return what changes keep of a partition's logs, or of those of all partitions that are or were in a log
+    directory.
 
     Raises click.UsageError for a file, FileNotFoundError where nothing is kept.
     """
@@ -136,14 +137,14 @@ def _jobs(place: Place, options: Options, unreadable: list[tuple[str, OSError]])
 def _files(
     folder: str, files: dict[str, FileName], partition: PartitionDirName | None, options: Options
 ) -> Iterator[KafkaFile]:
-    """The files of a directory that are not part of its log; a .log without a base offset is one."""
+    """Yield the files of a directory that are not part of its log; a .log without a base offset is one."""
     for name, says in files.items():
         if says.kind in options.kinds and says.state == names.LIVE and (says.kind != names.LOG or says.offset is None):
             yield KafkaFile(os.path.join(folder, name), says, partition)
 
 
 def row_type(job: Job, options: Options) -> str:
-    """What a row of it is called."""
+    """Return what a row of it is called."""
     table = table_of(job)
     if table is None:
         return "batch" if options.batches_only else "record"
@@ -151,7 +152,7 @@ def row_type(job: Job, options: Options) -> str:
 
 
 def columns(jobs: list[Job], options: Options, *, schemas: bool = False) -> tuple[str, ...]:
-    """The names of the values in the rows of jobs of one kind, with `schemas` those of decoded records."""
+    """Return the names of the values in the rows of jobs of one kind, with `schemas` those of decoded records."""
     table = table_of(jobs[0]) if jobs else None
     if table is None:
         if options.batches_only:
@@ -162,7 +163,7 @@ def columns(jobs: list[Job], options: Options, *, schemas: bool = False) -> tupl
 
 
 def table_of(job: Job) -> Table | None:
-    """The table that it is dumped as; None for logs."""
+    """Return the table that it is dumped as; None for logs."""
     if not isinstance(job, KafkaFile) or job.name.kind in LOGS:
         return None
     from .tables import TABLES

@@ -8,6 +8,6 @@ from kdump.formats.words import offset_range
 
 
 def kept_words(piece: KeptPiece) -> str:
-    """Where a piece was, and which change keeps it."""
+    """Return where a piece was, and which change keeps it."""
     where = f"bytes {offset_range(piece.start, piece.stop - 1)} of {safe_path(piece.file)}"
     return f"{where}, taken out by {safe(piece.command)} ({piece.id})"

@@ -36,13 +36,13 @@ class LoneLog:
     problem: str = ""
 
     def segment(self) -> Segment:
-        """It as a segment without indexes."""
+        """Return it as a segment without indexes."""
         return Segment(self.path, base_offset=self.base_offset)
 
 
 @contextmanager
 def lone_logs(paths: Sequence[str], base_offset: int | None) -> Iterator[list[LoneLog]]:
-    """The logs at some paths; what has to be unpacked is in temporary files until the end, as far as it can be.
+    """Hold the logs at some paths; what has to be unpacked is in temporary files until the end, as far as it can be.
 
     Without `base_offset` it is the number that a file's name begins with, else 0. Raises OSError, KdumpError,
     click.UsageError for a directory.

@@ -154,7 +154,7 @@ class _Run:
         return tail_selection(log, selection, options.tail, batches_only=options.batches_only, limit=limit)
 
     def _name(self, segment: Segment) -> str:
-        """What a log is called."""
+        """Return what a log is called."""
         return safe_path(self._shown.get(segment.log_path, segment.log_path))
 
     def _kept(self, piece: KeptPiece) -> None:
@@ -172,7 +172,7 @@ class _Run:
             self._table(file)
 
     def _selection(self, log: PartitionLog | None) -> Selection:
-        """What is wanted of a partition; None stands for a snapshot of KRaft's, in which all is committed."""
+        """Return what is wanted of a partition; None stands for a snapshot of KRaft's, in which all is committed."""
         selection = self._options.selection
         if log is None or self._options.isolation is Isolation.READ_UNCOMMITTED:
             return selection
@@ -209,7 +209,7 @@ class _Run:
             self.failed(segment.log_path, error)
 
     def _may_end_in_zeros(self, segment: Segment) -> bool:
-        """Whether zeros at the end are no loss: preallocated in the last segment, or all that a kept piece had.
+        """Return whether zeros at the end are no loss: preallocated in the last segment, or all that a kept piece had.
 
         Raises OSError.
         """
@@ -333,7 +333,7 @@ class _Run:
         self._count(len(selected.picks))
 
     def _state_of(self, segment: Segment, batch: Batch) -> TxnState:
-        """How the transaction of a batch ended. Raises OSError."""
+        """Return how the transaction of a batch ended. Raises OSError."""
         if not batch.is_transactional or segment.is_checkpoint:
             return TxnState.NONE
         folder = self._folder_of(segment)

@@ -82,7 +82,7 @@ TABLES: dict[str, Table] = {
 
 
 def rows_of(file: KafkaFile, report: Report) -> Iterator[Row]:
-    """The rows of a file; `report` is told of what is wrong but does not end them. Raises OSError, KdumpError."""
+    """Yield the rows of a file; `report` is told of what is wrong but does not end them. Raises OSError, KdumpError."""
     kind = file.name.kind
     base_offset = file.name.offset or 0
     if kind == names.OFFSET_INDEX:
@@ -147,7 +147,7 @@ def _uuid(raw: bytes | None) -> str | None:
 
 
 def _without_zero_tail(entries: Iterable[Row], zero: tuple[int, int]) -> Iterator[Row]:
-    """The entries of an index up to its last one that is not zero: a preallocated file ends with zeros."""
+    """Yield the entries of an index up to its last one that is not zero: a preallocated file ends with zeros."""
     held = 0
     for entry in entries:
         if entry == zero:

@@ -14,7 +14,7 @@ _WIDER = 4
 
 
 def tail_selection(log: PartitionLog, selection: Selection, count: int, *, batches_only: bool, limit: int) -> Selection:
-    """The selection that begins with the last `count` of what it selects, or with all where there are fewer.
+    """Return the selection that begins with the last `count` of what it selects, or with all where there are fewer.
 
     Raises OSError.
     """
@@ -35,7 +35,7 @@ def tail_selection(log: PartitionLog, selection: Selection, count: int, *, batch
 def _last_offsets(
     log: PartitionLog, selection: Selection, count: int, *, batches_only: bool, limit: int
 ) -> deque[int]:
-    """The offsets of the last records that are selected, or those with which their batches begin."""
+    """Return the offsets of the last records that are selected, or those with which their batches begin."""
     found: deque[int] = deque(maxlen=count)
     for segment in selection.segments(log):
         with segment.open_log() as file:

@@ -47,7 +47,7 @@ class TextLines:
         self._shows_schemas = True
 
     def begin(self, origin: Origin, size: int) -> None:
-        """The title of a log."""
+        """Print the title of a log."""
         self._shows_schemas = not (origin.topic or "").startswith("__")
         self._begin(origin, ", ".join(filter(None, (size_text(size), origin.note))))
         number = 2 * len(str(origin.number or 0))
@@ -58,7 +58,7 @@ class TextLines:
             self._widths = [number + 10, 11, 11]
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
-        """The line of a batch."""
+        """Print the line of a batch."""
         if self._is_table:
             self._batch_row(batch, transaction)
             return
@@ -82,7 +82,7 @@ class TextLines:
         self._write_batch(batch, parts, transaction)
 
     def _batch_row(self, batch: Batch, transaction: TxnState) -> None:
-        """A row of the table; what few batches have follows in words."""
+        """Print a row of the table; what few batches have follows in words."""
         cells = (_offsets_of(batch), "?" if batch.is_wrapper else str(batch.record_count), str(batch.position))
         self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
         if not self._has_heading:
@@ -108,7 +108,7 @@ class TextLines:
         return f"{offsets}  {records}  {byte}  {size:>6}  {codec:<6}  {epoch:>5}"
 
     def _write_batch(self, batch: Batch, parts: list[str], transaction: TxnState) -> None:
-        """The rest of a batch's line, which few batches have."""
+        """Print the rest of a batch's line, which few batches have."""
         if batch.producer_id >= 0:
             parts.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
         if batch.base_sequence >= 0:
@@ -127,7 +127,7 @@ class TextLines:
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
     ) -> None:
-        """The lines of records."""
+        """Print the lines of records."""
         rows = list(selected.spans())
         source = selected.source
         if contents:
@@ -161,7 +161,7 @@ class TextLines:
         self._write("".join(lines))
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
-        """A title, the names of the columns, and the rows under them; a time also in ISO 8601."""
+        """Print a title, the names of the columns, and the rows under them; a time also in ISO 8601."""
         self._begin(origin, "")
         names = table.columns
         widths = list(map(len, names))
@@ -202,7 +202,7 @@ class TextLines:
         ]
 
     def _shown(self, content: Content, *, named: bool = False) -> str:
-        """A key or value that may be decoded; `named` where its key says what the record is."""
+        """Return a key or value that may be decoded; `named` where its key says what the record is."""
         if content is None:
             return "null"
         if isinstance(content, Payload):
@@ -214,14 +214,14 @@ class TextLines:
         return text_line(content, named=named)
 
     def _payload(self, payload: Payload) -> str:
-        """A key or value that names a schema, which is named behind it."""
+        """Return a key or value that names a schema, which is named behind it."""
         if payload.error is not None:
             return self._content(payload.value, 0, len(payload.value))
         message = f", {payload.message}" if payload.message else ""
         return f"{safe(shown_json(payload.value))}  (schema {payload.schema_id}{message})"
 
     def _content(self, source: bytes | bytearray, position: int, length: int) -> str:
-        """A key or value: text where it is text, else its bytes in hexadecimal with their number."""
+        """Return a key or value: text where it is text, else its bytes in hexadecimal with their number."""
         if length <= 0:
             return '""' if length == 0 else "null"
         data = source[position : position + length]
@@ -245,20 +245,20 @@ class TextLines:
 
 
 def shown_json(value: Any) -> str:
-    """A decoded value for people."""
+    """Return a decoded value for people."""
     import json
 
     return json.dumps(value, ensure_ascii=False)
 
 
 def control_name(key: bytes | None) -> str:
-    """The name of a control record's type."""
+    """Return the name of a control record's type."""
     number = _control_type(key)
     return "unreadable control record" if number is None else control_type_name(number)
 
 
 def control_value(key: bytes | None, value: bytes | None) -> str:
-    """What a control record says."""
+    """Return what a control record says."""
     number = _control_type(key)
     if value is None:
         return "null"
@@ -279,14 +279,14 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
 
 
 def _control_type(key: bytes | None) -> int | None:
-    """The number in a control record's key."""
+    """Return the number in a control record's key."""
     from kdump.formats.control import KEY
 
     return None if key is None or len(key) < KEY.size else KEY.unpack_from(key)[1]
 
 
 def _offsets_of(batch: Batch) -> str:
-    """The offsets of a batch; of a wrapper that was not opened only the last one is known."""
+    """Return the offsets of a batch; of a wrapper that was not opened only the last one is known."""
     return f"\N{EN DASH}{batch.last_offset}" if batch.is_wrapper else offset_range(batch.base_offset, batch.last_offset)
 
 
@@ -295,7 +295,7 @@ def _time(ms: int) -> str:
 
 
 def _times(times: list[int]) -> list[str]:
-    """As `_time` each; most of a batch's records are from the same second."""
+    """Return what `_time` does of each; most of a batch's records are from the same second."""
     if Screen.current.times_in_ms:
         return [_time(ms) for ms in times]
     texts = []

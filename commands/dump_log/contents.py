@@ -19,7 +19,7 @@ _FIXED = {"LongDecoder": struct.Struct(">q"), "IntegerDecoder": struct.Struct(">
 
 
 def contents_printer(options: Options) -> Contents | None:
-    """The function that gives the texts of keys and values; None where both are plain text."""
+    """Return the function that gives the texts of keys and values; None where both are plain text."""
     if options.topic_decoder:
         return _topic_contents(options.topic_decoder, options.release)
     key_decoder, value_decoder = options.key_decoder, options.value_decoder
@@ -33,7 +33,7 @@ def contents_printer(options: Options) -> Contents | None:
 
 
 def control_printer(release: KafkaRelease) -> ControlText:
-    """The function that gives the text of a KRaft control record."""
+    """Return the function that gives the text of a KRaft control record."""
 
     def control_text(number: int, value: bytes | None) -> bytes:
         from kdump.formats.schemas import dump_text

@@ -13,6 +13,6 @@ class JavaError(Exception):
         self.causes = causes
 
     def lines(self) -> list[str]:
-        """What the JVM prints when it ends of it, without stack frames."""
+        """Return what the JVM prints when it ends of it, without stack frames."""
         said = self.java_class if self.text is None else f"{self.java_class}: {self.text}"
         return [f'Exception in thread "main" {said}', *(f"Caused by: {cause}" for cause in self.causes)]

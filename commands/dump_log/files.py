@@ -32,7 +32,7 @@ MAX_PROCESSES = 4
 
 
 def processors() -> int:
-    """How many processors there are for processes of this one; 1 where it is not to have any."""
+    """Return how many processors there are for processes of this one; 1 where it is not to have any."""
     return parallel.processors() if sys.platform == "linux" else 1
 
 

@@ -97,7 +97,7 @@ def _time_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex, times
 
 
 def _largest_timestamp(log: LogFile, start: int, offset: int) -> tuple[int, int]:
-    """The last offset of the first batch from byte `start` on that reaches `offset`, and its largest timestamp.
+    """Return the last offset of the first batch from byte `start` on that reaches `offset`, and its largest timestamp.
 
     The timestamp (ms) is that of its records, and only looked at when the batch ends at `offset`; offset -1: no batch.
     """
@@ -117,7 +117,7 @@ def _largest_timestamp(log: LogFile, start: int, offset: int) -> tuple[int, int]
 
 
 def _largest_in_batch(block: BatchBlock) -> int:
-    """The largest timestamp (ms) of the records of a one-batch block, at least -1."""
+    """Return the largest timestamp (ms) of the records of a one-batch block, at least -1."""
     stretch = inflate(block, 0)
     if stretch.error and not stretch.fault:
         raise java_codec_error(block, 0, stretch.error)
@@ -183,7 +183,7 @@ def _producer_line(producer: ProducerEntry) -> str:
 
 
 def _sibling(path: str, suffix: str) -> str:
-    """The file of the same segment with another suffix, as an absolute path."""
+    """Return the file of the same segment with another suffix, as an absolute path."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(folder, name.partition(".")[0] + suffix)
 

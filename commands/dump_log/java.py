@@ -48,7 +48,7 @@ _IN_THE_SIZE = (faults.VARINT_LONG, faults.NEGATIVE_SIZE)
 
 
 def java_fault(fault: Fault) -> JavaError:
-    """What Kafka's tool dies of at a fault inside a batch."""
+    """Return what Kafka's tool dies of at a fault inside a batch."""
     error = fault_error(fault)
     if fault[0] in _IN_THE_SIZE:
         early = java_error(fault_error((faults.PREMATURE_END, 0, 0)))
@@ -60,7 +60,7 @@ def java_fault(fault: Fault) -> JavaError:
 
 
 def java_error(error: Exception) -> JavaError:
-    """What Kafka's tool dies of at an error."""
+    """Return what Kafka's tool dies of at an error."""
     if isinstance(error, JavaError):
         return error
     if isinstance(error, FileNotFoundError):
@@ -74,7 +74,7 @@ def java_error(error: Exception) -> JavaError:
 
 
 def base_offset_of(path: str) -> int:
-    """The base offset in a file's name, as Kafka's tool parses it."""
+    """Return the base offset in a file's name, as Kafka's tool parses it."""
     name = os.path.basename(path)
     offset = offset_in_name(name)
     if offset is None:
@@ -83,13 +83,15 @@ def base_offset_of(path: str) -> int:
 
 
 def snapshot_end_of(name: str) -> tuple[int, int]:
-    """The offset and the epoch in the name of a KRaft snapshot, cut out of it as Kafka's Snapshots.parse does."""
+    """Return the offset and the epoch in the name of a KRaft snapshot, cut out of it as Kafka's
+    Snapshots.parse does.
+    """
     offset, epoch = _SNAPSHOT_OFFSET, _SNAPSHOT_EPOCH
     return _number(_cut(name, offset), INT64_MAX), _number(_cut(name, epoch), INT_MAX)
 
 
 def _cut(text: str, part: slice) -> str:
-    """Java's substring."""
+    """Return Java's substring."""
     if part.stop > len(text):
         where = f"begin {part.start}, end {part.stop}, length {len(text)}"
         raise JavaError("java.lang.StringIndexOutOfBoundsException", where)
@@ -97,7 +99,7 @@ def _cut(text: str, part: slice) -> str:
 
 
 def _number(text: str, largest: int) -> int:
-    """Java's parseLong or parseInt."""
+    """Return Java's parseLong or parseInt."""
     if re.fullmatch(r"[+-]?\d+", text) and -largest - 1 <= int(text) <= largest:
         return int(text)
     raise JavaError("java.lang.NumberFormatException", f'For input string: "{text}"')
@@ -113,7 +115,7 @@ def check_size(log: LogFile) -> None:
 
 
 def slice_end(log: LogFile, position: int, size: int) -> int:
-    """Where a slice of `size` bytes from byte `position` of a log ends, with Kafka's objections to either."""
+    """Return where a slice of `size` bytes from byte `position` of a log ends, with Kafka's objections to either."""
     records = f"FileRecords(size={log.size}, file={log.path}, start=0, end={INT_MAX})"
     if position < 0:
         raise JavaError(ILLEGAL_ARGUMENT, f"Invalid position: {position} in read from {records}")

@@ -63,7 +63,7 @@ TOPIC_DECODERS = tuple(option.name for option in OPTIONS if option.name.endswith
 
 
 def _refusal(kind: str, text: str, *causes: str) -> JavaError:
-    """What Kafka's option parser (joptsimple) throws."""
+    """Return what Kafka's option parser (joptsimple) throws."""
     return JavaError(f"joptsimple.{kind}Exception", text, *causes)
 
 
@@ -141,12 +141,12 @@ def _split(files: str) -> list[str]:
 
 
 def _path(text: str) -> str:
-    """A path as java.io.File keeps it: without doubled slashes, and without one at the end."""
+    """Return a path as java.io.File keeps it: without doubled slashes, and without one at the end."""
     return re.sub("/+", "/", text).removesuffix("/") or text[:1]
 
 
 def _given(arguments: list[str]) -> tuple[dict[str, str | None], set[str]]:
-    """Option names with their arguments, and those that are given twice.
+    """Return option names with their arguments, and those that are given twice.
 
     What is no option is ignored, as Kafka's tool ignores it. Raises JavaError.
     """
@@ -201,7 +201,7 @@ class _Arguments:
         self.deprecations: list[str] = []
 
     def number(self, name: str, default: int) -> int:
-        """An argument that is one of Java's int."""
+        """Return an argument that is one of Java's int."""
         text = self._given.get(name)
         if text is None or name in self.refused:
             return default
@@ -218,7 +218,7 @@ class _Arguments:
         return default
 
     def decoder(self, name: str) -> str:
-        """An argument that is the class of one of Kafka's decoders."""
+        """Return an argument that is the class of one of Kafka's decoders."""
         java_class = self._given.get(name)
         if java_class is None or name in self.refused:
             return DECODERS[0]
@@ -231,7 +231,7 @@ class _Arguments:
         return decoder
 
     def _no_class(self, name: str) -> JavaError:
-        """Java's own word for a class that cannot be loaded, as none can be here."""
+        """Return Java's own word for a class that cannot be loaded, as none can be here."""
         if self._release.has(DUMP_IN_JAVA):
             cause = f"java.lang.ClassNotFoundException: {name}"
             return JavaError("java.lang.RuntimeException", "Failed to load decoder class", cause)
@@ -239,7 +239,7 @@ class _Arguments:
 
 
 def help_text() -> str:
-    """The table of options, as wide as a terminal."""
+    """Return the table of options, as wide as a terminal."""
     import textwrap
 
     lines = [

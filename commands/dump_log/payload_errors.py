@@ -37,7 +37,7 @@ _EARLY_ENDS = {
 
 
 def java_record_fault(fault: Fault, block: BatchBlock, stretch: Stretch) -> JavaError:
-    """What Kafka's tool dies of at a fault among the records of a stretch's batches."""
+    """Return what Kafka's tool dies of at a fault among the records of a stretch's batches."""
     for row, payload in enumerate(stretch.payloads, stretch.first):
         if kernels.check(block, row, payload):
             if payload is not None and _has_too_many(block, row):
@@ -47,7 +47,7 @@ def java_record_fault(fault: Fault, block: BatchBlock, stretch: Stretch) -> Java
 
 
 def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Stretch, release: KafkaRelease) -> JavaError:
-    """The same at a fault among what is printed: also the contents of control records are read then."""
+    """Return the same at a fault among what is printed: also the contents of control records are read then."""
     if fault[0] == faults.MARKER_SIZE and release.has(SHORT_MARKERS_END):
         return _short_marker(block, stretch)
     error = java_record_fault(fault, block, stretch)
@@ -57,7 +57,7 @@ def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Stretch, relea
 
 
 def _short_marker(block: BatchBlock, stretch: Stretch) -> JavaError:
-    """What reading the first marker of a stretch that is too short ends in, from Kafka 4.1 on."""
+    """Return what reading the first marker of a stretch that is too short ends in, from Kafka 4.1 on."""
     rows = range(stretch.first, stretch.stop)
     records = (control_record(block, row) for row in rows if is_control(block, row))
     short = (record.value for record in records if record and record.value and len(record.value) < MARKER_VALUE.size)
@@ -66,7 +66,7 @@ def _short_marker(block: BatchBlock, stretch: Stretch) -> JavaError:
 
 
 def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int = DEFAULT_LIMIT) -> JavaError:
-    """What Kafka's tool dies of at batch `row`, whose payload cannot be decompressed to its end.
+    """Return what Kafka's tool dies of at batch `row`, whose payload cannot be decompressed to its end.
 
     Kafka reads records while it decompresses, and so may meet damage among the records first; of a v0 or v1 wrapper it
     takes the frames of the messages alone then.
@@ -94,7 +94,9 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int 
 
 
 def _has_too_many(block: BatchBlock, row: int) -> bool:
-    """Whether a batch says that it has more records than fit into the list that Kafka makes for a compressed one."""
+    """Return whether a batch says that it has more records than fit into the list that Kafka makes for a compressed
+    one.
+    """
     return block.magic[row] >= 2 and block.count[row] > MAX_ARRAY
 
 
@@ -103,7 +105,7 @@ def _no_such_array() -> JavaError:
 
 
 def _in_records(fault: Fault, block: BatchBlock, row: int, payload: bytes | None) -> JavaError:
-    """What Kafka's tool dies of at a fault among the records of a batch, with its cause."""
+    """Return what Kafka's tool dies of at a fault among the records of a batch, with its cause."""
     error = java_fault(fault)
     if fault[0] not in (faults.STRUCTURE, faults.PREMATURE_END):
         return error
@@ -113,7 +115,7 @@ def _in_records(fault: Fault, block: BatchBlock, row: int, payload: bytes | None
 
 
 def _thrown(codec: int, failure: KdumpError, payload_at: int, *, is_open: bool) -> JavaError | tuple[str, ...]:
-    """What a decompressor of Java throws, with its own causes; what nobody catches is an exception by itself.
+    """Return what a decompressor of Java throws, with its own causes; what nobody catches is an exception by itself.
 
     `payload_at` is where the payload begins in its batch.
     """

@@ -40,7 +40,7 @@ class Found:
 
 
 def _spread(path: str) -> int:
-    """The hash of a text as both hash maps improve it: signed, 32 bits."""
+    """Return the hash of a text as both hash maps improve it: signed, 32 bits."""
     plain = string_hash(os.fsencode(path).decode("utf-8", "replace")) & 0xFFFFFFFF
     return ((plain ^ plain >> 16) ^ 0x80000000) - 0x80000000
 
@@ -62,29 +62,29 @@ class Report:
         self._gaps = Found(is_java=is_java)
 
     def mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
-        """An entry of an offset index does not name the last offset of the batch at its position."""
+        """Take an entry of an offset index does not name the last offset of the batch at its position."""
         self._mismatches.add(path, index_offset, log_offset)
 
     def time_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
-        """An entry of a time index does not name the largest timestamp of its batch's records."""
+        """Take an entry of a time index does not name the largest timestamp of its batch's records."""
         self._time_mismatches.add(path, index_timestamp, log_timestamp)
 
     def out_of_order(self, path: str, index_timestamp: int, previous: int) -> None:
-        """A time index does not increase."""
+        """Take a time index does not increase."""
         self._out_of_order.add(path, index_timestamp, previous)
 
     def not_found(self, path: str, index_offset: int, log_offset: int) -> None:
-        """No batch ends at the offset of a time index entry; -1: none reaches it."""
+        """Take no batch ends at the offset of a time index entry; -1: none reaches it."""
         self._not_found.add(path, index_offset, log_offset)
 
     def gaps(self, path: str, offsets: Iterable[int]) -> None:
-        """Offsets of consecutive records that do not follow each other, as a flat sequence of pairs."""
+        """Take offsets of consecutive records that do not follow each other, as a flat sequence of pairs."""
         each = iter(offsets)
         for before, after in zip(each, each, strict=True):
             self._gaps.add(path, before, after)
 
     def lines(self) -> Iterator[str]:
-        """The report, in the order of Kafka's tool."""
+        """Yield the report, in the order of Kafka's tool."""
         yield from self.notes
         for path, pairs in self._mismatches:
             yield f"Mismatches in :{path}"

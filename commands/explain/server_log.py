@@ -51,5 +51,5 @@ class ServerLog:
             self._entries[key] = Entry(said.message, place, self.lines, self._time)
 
     def entries(self) -> list[Entry]:
-        """What was found: first what needs somebody, in the order of the lines."""
+        """Return what was found: first what needs somebody, in the order of the lines."""
         return sorted(self._entries.values(), key=lambda entry: (not entry.message.do, entry.line))

@@ -21,7 +21,7 @@ Printer = Callable[[Group, Ranges, int, int], Iterator[str]]
 
 
 def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
-    """A group for people."""
+    """Yield a group for people."""
     commits = len(group.commits) + len(group.pending)
     said = [*_headline(group), *([number_words(commits, "commit")] if commits else []), _size(group.live_bytes)]
     yield f"{safe(group.name) or '(no name)'}: {', '.join(said)}\n"
@@ -68,7 +68,7 @@ class Sums:
             self.dead_bytes += group.superseded_bytes
 
     def lines(self, code: int) -> Iterator[str]:
-        """The deleted groups, and the verdict."""
+        """Yield the deleted groups, and the verdict."""
         if self.dead:
             verb = "takes" if self.dead == 1 else "take"
             dead = number_words(self.dead, "deleted group")
@@ -84,7 +84,7 @@ class Sums:
 
 
 def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
-    """A group as objects: itself, its members, its commits, and where a share group is in its partitions."""
+    """Yield a group as objects: itself, its members, its commits, and where a share group is in its partitions."""
     yield json_line(
         "group",
         {
@@ -155,7 +155,7 @@ def _assigned(member: Member) -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Sorted numbers in short: 0-3,7."""
+    """Return sorted numbers in short: 0-3,7."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][-1] + 1 == number:

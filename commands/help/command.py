@@ -41,7 +41,7 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> int:
 
 
 def _unknown(word: str, commands: list[str]) -> str:
-    """What is said of a word that is no command: the one that is meant, or the code."""
+    """Return what is said of a word that is no command: the one that is meant, or the code."""
     close = get_close_matches(word, commands, 1)
     code = get_close_matches(word.upper(), CATALOGUE, 1, 0.7)
     meant = (close or code)[:1]

@@ -26,7 +26,7 @@ OUT_OF_RANGE = "(OFFSET_OUT_OF_RANGE)"
 
 
 def offset_answer(position: OffsetPosition) -> Answer:
-    """Where an offset is."""
+    """Return where an offset is."""
     if position.segment is None:
         return {"segment": None, "found": False}
     answer: Answer = {
@@ -47,14 +47,14 @@ def offset_answer(position: OffsetPosition) -> Answer:
 
 
 def timestamp_answer(found: TimestampOffset | None) -> Answer:
-    """What a search by time gives."""
+    """Return what a search by time gives."""
     if found is None:
         return {"result": None}
     return {"result": {"offset": found.offset, "timestamp": found.timestamp, "leaderEpoch": found.leader_epoch}}
 
 
 def located_answer(located: Located) -> Answer:
-    """What was found in a partition, and where that begins; where it ends if nothing was found."""
+    """Return what was found in a partition, and where that begins; where it ends if nothing was found."""
     if isinstance(located.found, OffsetPosition):
         answer = offset_answer(located.found)
         answer["logStartOffset"] = located.log_start_offset
@@ -67,7 +67,7 @@ def located_answer(located: Located) -> Answer:
 
 
 def aborted_answer(txn: AbortedTxn) -> Answer:
-    """An aborted transaction."""
+    """Return an aborted transaction."""
     return {
         "producerId": txn.producer_id,
         "firstOffset": txn.first_offset,
@@ -77,7 +77,7 @@ def aborted_answer(txn: AbortedTxn) -> Answer:
 
 
 def offset_words(offset: int, located: Located) -> str:
-    """Where an offset is, and why it does not exist where it is not in the log."""
+    """Return where an offset is, and why it does not exist where it is not in the log."""
     position = located.found
     assert isinstance(position, OffsetPosition)
     start, end, remote_start = located.log_start_offset, located.log_end_offset, located.remote_start_offset
@@ -104,7 +104,7 @@ def offset_words(offset: int, located: Located) -> str:
 
 
 def _missing_words(located: Located) -> str:
-    """Which committed offsets are not in the log; empty if none are missing."""
+    """Return which committed offsets are not in the log; empty if none are missing."""
     end, committed = located.log_end_offset, located.high_watermark
     if committed is None or committed <= end:
         return ""
@@ -113,7 +113,7 @@ def _missing_words(located: Located) -> str:
 
 
 def timestamp_words(asked: int, located: Located, *, is_committed: bool) -> str:
-    """What a search for the time `asked` gives."""
+    """Return what a search for the time `asked` gives."""
     found, remote = located.found, ""
     assert not isinstance(found, OffsetPosition)
     if asked >= 0 and located.remote_start_offset is not None:

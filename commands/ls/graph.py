@@ -89,7 +89,7 @@ class Graphs(Tables):
         self._color = color
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
-        """The facts about the partition, and its picture."""
+        """Print the facts about the partition, and its picture."""
         super().partition(info, segments=False)
         if segments and info.segments:
             columns = shutil.get_terminal_size((NO_TERMINAL, 0)).columns if sys.stdout.isatty() else NO_TERMINAL
@@ -98,7 +98,7 @@ class Graphs(Tables):
 
 
 def cleaner_state(info: PartitionInfo) -> PartitionState | None:
-    """What the log cleaner knows of a partition; None where that cannot be told."""
+    """Return what the log cleaner knows of a partition; None where that cannot be told."""
     from kdump.clean.state import look
     from kdump.settings.views import CleaningSettings
 
@@ -109,7 +109,7 @@ def cleaner_state(info: PartitionInfo) -> PartitionState | None:
 
 
 def picture(info: PartitionInfo, state: PartitionState | None, columns: int, *, plain: bool = False) -> Iterator[Text]:
-    """The lines of the picture of a partition that has segments, `columns` wide; `plain` for ASCII alone.
+    """Yield the lines of the picture of a partition that has segments, `columns` wide; `plain` for ASCII alone.
 
     The cleaner's sections are only told apart where its checkpoint names the partition.
     """
@@ -145,21 +145,21 @@ class _Scale:
         self.low, self.high, self.width = low, high, width
 
     def column(self, offset: int) -> int:
-        """The column that an offset falls into; one behind the end for the end."""
+        """Return the column that an offset falls into; one behind the end for the end."""
         return min(max(0, offset - self.low) * self.width // (self.high - self.low), self.width)
 
     def span(self, first: int, stop: int) -> range:
-        """The columns of some offsets, at least one."""
+        """Return the columns of some offsets, at least one."""
         start = min(self.column(first), self.width - 1)
         return range(start, max(self.column(stop), start + 1))
 
     def offset(self, column: int) -> int:
-        """The offset that a column begins in."""
+        """Return the offset that a column begins in."""
         return self.low + column * (self.high - self.low) // self.width
 
 
 def _bars(info: PartitionInfo) -> Iterator[Bar]:
-    """The segments, so many together that they fit; the active one apart."""
+    """Yield the segments, so many together that they fit; the active one apart."""
     segments = info.segments
     stops = [*(segment.base_offset for segment in segments[1:]), _end(info)]
     together = -(-(len(segments) - 1) // (MAX_ROWS - 1)) or 1
@@ -181,7 +181,7 @@ def _bar(segments: Sequence[SegmentInfo], stop: int) -> Bar:
 
 
 def _end(info: PartitionInfo) -> int:
-    """The log's end; of an active segment that cannot be read its base offset."""
+    """Return the log's end; of an active segment that cannot be read its base offset."""
     last = info.segments[-1]
     return last.base_offset if last.end_offset is None else max(last.end_offset, last.base_offset)
 
@@ -232,7 +232,7 @@ def _time(timestamp: int | None) -> str:
 
 
 def _drawn(bar: Bar, sections: Sequence[Section], scale: _Scale, plain: bool) -> Text:
-    """A bar in its place among the columns."""
+    """Return a bar in its place among the columns."""
     from rich.text import Text
 
     span = scale.span(bar.first, bar.stop)
@@ -246,7 +246,7 @@ def _drawn(bar: Bar, sections: Sequence[Section], scale: _Scale, plain: bool) ->
 
 
 def _pointers(marks: Sequence[Mark], scale: _Scale, room: int, plain: bool) -> Iterator[str]:
-    """Lines, up to `room` wide, that point from below at the columns of the marks, the rightmost one first."""
+    """Yield lines, up to `room` wide, that point from below at the columns of the marks, the rightmost one first."""
     stem, branch, corner, left_branch, left_corner = "||`|'" if plain else "│├└┤┘"
     labels: dict[int, dict[int, list[str]]] = {}
     for mark in sorted(marks, key=lambda mark: mark.offset):
@@ -273,7 +273,7 @@ def _pointers(marks: Sequence[Mark], scale: _Scale, room: int, plain: bool) -> I
 
 
 def _row(pieces: Sequence[tuple[int, str]]) -> str:
-    """A line with texts at their columns, none of which reaches into the next."""
+    """Return a line with texts at their columns, none of which reaches into the next."""
     line = ""
     for column, text in pieces:
         line += " " * (column - len(line)) + text
@@ -281,7 +281,7 @@ def _row(pieces: Sequence[tuple[int, str]]) -> str:
 
 
 def _can_draw() -> bool:
-    """Whether what shows the text has the signs for it; files and pipes get UTF-8."""
+    """Return whether what shows the text has the signs for it; files and pipes get UTF-8."""
     if not sys.stdout.isatty():
         return True
     try:
@@ -292,7 +292,7 @@ def _can_draw() -> bool:
 
 
 def _rendered(lines: Iterator[Text], color: bool) -> str:
-    """The lines as text, with the escapes of colours where there are any."""
+    """Return the lines as text, with the escapes of colours where there are any."""
     from rich.console import Console
 
     out = StringIO()

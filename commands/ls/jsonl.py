@@ -33,25 +33,25 @@ class JsonLines:
         self._write = write
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
-        """The log directory's line, then those of its partitions."""
+        """Write the log directory's line, then those of its partitions."""
         self._row(log_directory_row(info))
         for partition in partitions:
             self._partition(partition, info.path, segments)
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
-        """The partition's line, then those of its segments."""
+        """Write the partition's line, then those of its segments."""
         self._partition(info, None, segments)
 
     def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
-        """The segment's line."""
+        """Write the segment's line."""
         self._row(segment_row(info, topic, partition))
 
     def file(self, path: str, kind: str, size: int) -> None:
-        """The file's line."""
+        """Write the file's line."""
         self._row({"type": "file", "path": path, "kind": kind, "size": size})
 
     def end(self, found: list[Duplicate]) -> None:
-        """A line for each partition that is in several places."""
+        """Write a line for each partition that is in several places."""
         for each in found:
             self._row(
                 {"type": "duplicate", "topic": each.topic, "partition": each.partition, "paths": list(each.paths)}
@@ -68,7 +68,7 @@ class JsonLines:
 
 
 def log_directory_row(info: LogDirectoryInfo) -> Row:
-    """A log directory as JSON has it."""
+    """Return a log directory as JSON has it."""
     return {
         "type": "logDirectory",
         "path": info.path,
@@ -88,7 +88,7 @@ def log_directory_row(info: LogDirectoryInfo) -> Row:
 
 
 def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
-    """A partition as JSON has it; `directory` is the log directory that was listed, if one was."""
+    """Return a partition as JSON has it; `directory` is the log directory that was listed, if one was."""
     return {
         "type": "partition",
         "path": info.path,
@@ -142,7 +142,7 @@ def _placement(placement: Placement | None) -> Row | None:
 
 
 def segment_row(info: SegmentInfo, topic: str | None, partition: int | None) -> Row:
-    """A segment as JSON has it; of which partition, where its directory's name says that."""
+    """Return a segment as JSON has it; of which partition, where its directory's name says that."""
     return {
         "type": "segment",
         "path": info.path,

@@ -51,7 +51,7 @@ class Options:
     color: str = "auto"
 
     def wants_topic(self, topic: str | None) -> bool:
-        """Whether partitions of this topic are asked for."""
+        """Return whether partitions of this topic are asked for."""
         return not self.topics or (topic is not None and any(fnmatchcase(topic, glob) for glob in self.topics))
 
 
@@ -59,19 +59,19 @@ class Printer(Protocol):
     """What prints the facts, in the order of these methods."""
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
-        """A log directory with its partitions."""
+        """Take a log directory with its partitions."""
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
-        """A partition that was named itself."""
+        """Take a partition that was named itself."""
 
     def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
-        """A segment that was named itself, and whose it is where its directory's name says that."""
+        """Take a segment that was named itself, and whose it is where its directory's name says that."""
 
     def file(self, path: str, kind: str, size: int) -> None:
-        """Another file that was named itself: its kind (formats.names) and its size in bytes."""
+        """Take another file that was named itself: its kind (formats.names) and its size in bytes."""
 
     def end(self, found: list[Duplicate]) -> None:
-        """Partitions that are in several places; nothing comes after them."""
+        """Take partitions that are in several places; nothing comes after them."""
 
 
 def _name_key(info: PartitionInfo) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ def _name_key(info: PartitionInfo) -> tuple[Any, ...]:
 
 
 def _descending(value: Callable[[PartitionInfo], int | None]) -> Callable[[PartitionInfo], tuple[Any, ...]]:
-    """Largest first, what is not known last, and by name where equal."""
+    """Return largest first, what is not known last, and by name where equal."""
 
     def key(info: PartitionInfo) -> tuple[Any, ...]:
         found = value(info)
@@ -210,7 +210,7 @@ class _Run:
             self._failed(error, log.path)
 
     def _beside(self, folder: str) -> tuple[BrokerIdentity | None, Placing | None]:
-        """Whose the log directory around a partition is, and what tells of its place; nothing if it is none."""
+        """Return whose the log directory around a partition is, and what tells of its place; nothing if it is none."""
         try:
             directory = LogDirectory(folder)
         except OSError:
@@ -218,7 +218,7 @@ class _Run:
         return owner_of(directory), self._placing(directory)[0]
 
     def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
-        """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
+        """Return what tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
         if self._clusters is None:
             return None, None
         placing, troubles, *_ = self._clusters.of(directory)
@@ -249,5 +249,5 @@ class _Run:
 
     def _report(self, text: str) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self.code = exit_codes.INCOMPLETE

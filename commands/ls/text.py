@@ -12,11 +12,14 @@ from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Pla
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
+from ..shell.line_budget import LineBudget, tell_unlisted
 from ..shell.output import Style
 from ..shell.tables import aligned, times_of_table
 
 UNKNOWN = "-"
 NAMES_SHOWN = 3
+MAX_NOTES = 10
+"""Remarks about partitions in the table of a log directory."""
 
 LEFTOVERS = {
     names.DELETED: "waiting for deletion (.deleted)",
@@ -94,10 +97,14 @@ class Tables:
         self._name = Style(color, bold=True)
         self._head = Style(color, dim=True)
         self._note = Style(color, "yellow")
+        self._rows = LineBudget()
+        self._remarks = LineBudget(MAX_NOTES)
         self._begun = ""
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
-        """A heading that says whose directory it is, the table of its partitions or of each one's segments, notes."""
+        """Print a heading that says whose directory it is, the table of its partitions or of each one's segments,
+        notes.
+        """
         self._heading(safe_path(info.path), _directory_words(info, partitions))
         self._lines(_directory_lines(info))
         self._notes(_directory_notes(info), "")
@@ -106,20 +113,39 @@ class Tables:
                 self.partition(partition, segments=True)
         elif partitions:
             self._line("")
-            self._table(PARTITION_COLUMNS, partitions)
+            self._partitions(partitions)
             if any(map(_is_damaged, partitions)):
                 self._line(f"!: damaged, see kdump doctor {safe_path(info.path)}.")
             remote = sum(partition.remote_start_offset is not None for partition in partitions)
             if remote:
                 self._line(f"Tiered: of {counted(remote, 'partition')} what is before LOG START is in remote storage.")
-            for partition in partitions:
-                folder = safe_path(os.path.basename(partition.path))
-                self._notes(_partition_notes(partition), f"{folder}: ")
-                for segment in partition.segments:
-                    self._notes(_log_notes(segment), f"{folder}/{_file_name(segment)}: ")
+            noted = (each for partition in _by_need(partitions) for each in _listed_notes(partition))
+            unsaid = sum(not self._noted(each) for each in noted)
+            if unsaid:
+                self._line(f"  {self._note('!')} {number_words(unsaid, 'more remark')} (-v)")
+
+    def _partitions(self, partitions: list[PartitionInfo]) -> None:
+        """Print the table of a log directory's partitions: damaged ones, and others while the screen has room."""
+        shown = self._chosen(partitions)
+        self._table(PARTITION_COLUMNS, shown)
+        more = len(partitions) - len(shown)
+        if more:
+            self._line(f"{number_words(more, 'more partition')}: -v lists all, --topic some.")
+            tell_unlisted(more)
+
+    def _chosen(self, partitions: list[PartitionInfo]) -> list[PartitionInfo]:
+        chosen = {id(info) for info in _by_need(partitions) if self._rows.takes()}
+        return [info for info in partitions if id(info) in chosen]
+
+    def _noted(self, text: str) -> bool:
+        """Print a remark about a partition of several, if there is room for it."""
+        has_room = self._remarks.takes()
+        if has_room:
+            self._notes([text], "")
+        return has_room
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
-        """A heading with the facts about the partition, the table of its segments, notes."""
+        """Print a heading with the facts about the partition, the table of its segments, notes."""
         self._heading(safe_path(info.path))
         self._lines(_partition_lines(info))
         if segments and info.segments:
@@ -130,20 +156,20 @@ class Tables:
             self._segment_notes(segment, f"{_file_name(segment)}: ")
 
     def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
-        """The table of one segment; whose it is its path says."""
+        """Print the table of one segment; whose it is its path says."""
         self._heading(safe_path(info.path))
         self._segments([info])
         self._segment_notes(info, "")
 
     def file(self, path: str, kind: str, size: int) -> None:
-        """The file and its size."""
+        """Print the file and its size."""
         if self._begun != "file":
             self._heading("")
             self._begun = "file"
         self._line(f"{size_text(size):>10}  {safe_path(path)}")
 
     def end(self, found: list[Duplicate]) -> None:
-        """A note for each partition that is in several places."""
+        """Print a note for each partition that is in several places."""
         if found:
             self._line("")
         for each in found:
@@ -172,11 +198,11 @@ class Tables:
             self._line(f"  {line}")
 
     def _notes(self, notes: Sequence[str] | Iterator[str], prefix: str, indent: str = "  ") -> None:
-        for note in notes:
-            self._line(f"{indent}{self._note('!')} {prefix}{note}")
+        for text in notes:
+            self._line(f"{indent}{self._note('!')} {prefix}{text}")
 
     def _table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
-        """The rows under their heads; columns in which nothing is known of any row are left out."""
+        """Print the rows under their heads; columns in which nothing is known of any row are left out."""
         cells = [(column, [column.cell(row) for row in rows]) for column in columns]
         times = [cell for column, found in cells if column.is_time for cell in found if isinstance(cell, int)]
         date, show = times_of_table(times)
@@ -203,7 +229,7 @@ class Tables:
 
 
 def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> str:
-    """Whose the directory is, how it was left, how much is in it."""
+    """Return whose the directory is, how it was left, how much is in it."""
     node = f"broker {info.node_id}, " if info.node_id is not None else ""
     epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
@@ -274,6 +300,14 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
         yield f"KRaft snapshot {safe(file.name)}, {size_text(file.size)}"
 
 
+def _listed_notes(info: PartitionInfo) -> Iterator[str]:
+    """Yield the remarks about a partition in a table of several, with its name."""
+    folder = safe_path(os.path.basename(info.path))
+    yield from (f"{folder}: {each}" for each in _partition_notes(info))
+    for segment in info.segments:
+        yield from (f"{folder}/{_file_name(segment)}: {each}" for each in _log_notes(segment))
+
+
 def _partition_notes(info: PartitionInfo) -> Iterator[str]:
     if not info.segments:
         yield "no segments"
@@ -325,7 +359,7 @@ def _log_notes(info: SegmentInfo) -> Iterator[str]:
 
 
 def _index_notes(info: SegmentInfo) -> Iterator[str]:
-    """What is normal of the segment that is written to, and tells little of others: for listings of segments."""
+    """Yield what is normal of the segment that is written to, and tells little of others: for listings of segments."""
     for kind, index in ((names.OFFSET_INDEX, info.offset_index), (names.TIME_INDEX, info.time_index)):
         if index is None:
             if not info.error and not info.path.endswith(f".{names.KRAFT_SNAPSHOT}"):
@@ -356,14 +390,19 @@ def _is_damaged(info: PartitionInfo) -> bool:
     return any(segment.damage for segment in info.segments)
 
 
+def _by_need(partitions: list[PartitionInfo]) -> list[PartitionInfo]:
+    """Return the damaged ones first."""
+    return sorted(partitions, key=lambda info: not _is_damaged(info))
+
+
 def _marked(info: PartitionInfo) -> str:
-    """The name of a partition's directory, with a mark where its log is damaged."""
+    """Return the name of a partition's directory, with a mark where its log is damaged."""
     name = safe_path(os.path.basename(os.path.abspath(info.path)))
     return f"{name}  !" if _is_damaged(info) else name
 
 
 def _last(info: SegmentInfo) -> int | None:
-    """The last offset of a segment; None where it has none."""
+    """Return the last offset of a segment; None where it has none."""
     is_empty = info.end_offset is None or info.end_offset <= (info.base_offset or 0)
     return None if is_empty or info.end_offset is None else info.end_offset - 1
 

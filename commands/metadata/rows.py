@@ -42,7 +42,9 @@ class Row(NamedTuple):
 def rows_of(
     state: MetadataState, chosen: Callable[[str], bool], has_partition: Callable[[int], bool], *, only_topics: bool
 ) -> Iterator[Row]:
-    """The objects of a state: the cluster, and then its parts; of topics those whose name and number are chosen."""
+    """Yield the objects of a state: the cluster, and then its parts; of topics those whose name and
+    number are chosen.
+    """
     image = state.image
     yield Row("cluster", _cluster(state))
     if not only_topics:
@@ -128,7 +130,7 @@ def _broker(broker: Fields) -> Fields:
 
 
 def _release(broker: Fields) -> str | None:
-    """The release of a broker's software, by the highest level of metadata.version that it supports."""
+    """Return the release of a broker's software, by the highest level of metadata.version that it supports."""
     for feature in broker["features"]:
         if feature["name"] == METADATA_VERSION:
             return release_name(feature["maxSupportedVersion"])

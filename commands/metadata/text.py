@@ -20,7 +20,7 @@ MAX_ROWS, FIRST = 40, 10
 
 
 def text_lines(rows: Sequence[Row], *, is_all: bool) -> Iterator[str]:
-    """A section for each type of object that there is; with `is_all` each has every object, however many."""
+    """Yield a section for each type of object that there is; with `is_all` each has every object, however many."""
     by_type: dict[str, list[Fields]] = {}
     for row in rows:
         by_type.setdefault(row.type, []).append(row.fields)
@@ -37,7 +37,7 @@ def text_lines(rows: Sequence[Row], *, is_all: bool) -> Iterator[str]:
 
 
 def _some(heading: tuple[str, ...], table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The rows that have something to look at, or else the first ones."""
+    """Return the rows that have something to look at, or else the first ones."""
     if "REMARKS" not in heading:
         return table[:FIRST]
     leader, remarks = heading.index("LEADER"), heading.index("REMARKS")

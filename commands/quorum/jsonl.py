@@ -23,7 +23,7 @@ class JsonLines:
         self._write = write
 
     def quorum(self, quorum: Quorum) -> None:
-        """A line for the quorum, each copy, each voter's chances, and each thing that a choice would lose."""
+        """Write a line for the quorum, each copy, each voter's chances, and each thing that a choice would lose."""
         row = {"kraftVersion": quorum.kraft_version, "voters": list(quorum.voters), "committedOffset": quorum.committed}
         self._row("quorum", row)
         for copy in quorum.copies:
@@ -37,7 +37,7 @@ class JsonLines:
                     self._row("difference", {"path": copy.path, **asdict(each)})
 
     def plan(self, plan: NewVoters) -> None:
-        """A line for the record, unless the voters are these already, and each refusal."""
+        """Write a line for the record, unless the voters are these already, and each refusal."""
         voters = [
             {"voterId": each.id, "directoryId": format_uuid(each.directory_id), "host": each.host, "port": each.port}
             for each in plan.voters
@@ -49,7 +49,7 @@ class JsonLines:
             self._row("refusal", {"subject": refusal.subject, "reason": refusal.reason, "do": refusal.way_out})
 
     def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
-        """The sum of it."""
+        """Write the sum of it."""
         self._row("summary", {"applied": changes is not None, "change": changes[0].id if changes else None})
 
     def _row(self, kind: str, fields: dict[str, Any]) -> None:

@@ -34,13 +34,13 @@ class Printer(Protocol):
     """What prints a quorum."""
 
     def quorum(self, quorum: Quorum) -> None:
-        """All copies, and who could win."""
+        """Take all copies, and who could win."""
 
     def plan(self, plan: NewVoters) -> None:
-        """The record that would be written, and what stands in the way."""
+        """Take the record that would be written, and what stands in the way."""
 
     def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
-        """What came of it; None where nothing was done."""
+        """Take what came of it; None where nothing was done."""
 
 
 def show(paths: Sequence[str], format_: str) -> int:

@@ -26,7 +26,7 @@ class Text:
         self._paths = " ".join(map(safe_path, paths))
 
     def quorum(self, quorum: Quorum) -> None:
-        """All copies, and who could win."""
+        """Print all copies, and who could win."""
         voters = ", ".join(map(str, quorum.voters)) or "unknown"
         kind = "dynamic" if quorum.kraft_version else "static"
         self._line(f"{kind} quorum (kraft.version {quorum.kraft_version}), voters {voters}")
@@ -66,7 +66,7 @@ class Text:
             self._line("  nothing that the state of the cluster shows")
 
     def plan(self, plan: NewVoters) -> None:
-        """The record that would be written, and what stands in the way."""
+        """Print the record that would be written, and what stands in the way."""
         if plan.refusals:
             self._line("\nIn the way:")
             for number, refusal in enumerate(plan.refusals, 1):
@@ -88,7 +88,7 @@ class Text:
             self._line(f"{records} of a metadata transaction that never ended: the controller aborts it")
 
     def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
-        """What came of it, and what is next."""
+        """Print what came of it, and what is next."""
         if plan.refusals:
             self._line("\nRefused: see above. Nothing was changed.")
             return

@@ -12,8 +12,8 @@ from kdump.operations.heal import check_sources, plan_heal
 from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
-from kdump.repair.lost_markers import CHOICES, OPEN
-from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task
+from kdump.repair.lost_markers import OPEN, LostMarkers
+from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Strategy, Task
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
@@ -35,9 +35,9 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
     return kinds
 
 
-def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> Strategy | None:
     if text is None or text in STRATEGIES:
-        return text
+        return None if text is None else Strategy(text)
     if text not in OLD_NAMES:
         raise click.BadParameter(f"{text!r} is none of {', '.join(STRATEGIES)}", ctx, param)
     complain(f"--strategy {text} is now called {OLD_NAMES[text]}; the old name goes after two more releases")
@@ -66,7 +66,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
 @click.option(
-    "--missing-markers", "lost_markers", type=click.Choice(CHOICES),
+    "--missing-markers", "lost_markers", type=click.Choice([each.value for each in LostMarkers]),
     help="With salvage: what a transaction becomes whose end may be among what is given up. open (the default): it"
     " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex shows that it"
     " was, it is.",
@@ -87,7 +87,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
 @repair_options
 def command(
     paths: tuple[str, ...],
-    strategy: str | None,
+    strategy: Strategy | None,
     fix_bit: bool,
     sources: tuple[str, ...],
     only_copy: bool,
@@ -127,7 +127,8 @@ def command(
     Examples:
       kdump repair /var/lib/kafka/data
       kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply
-      kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply --output /rescue/data
+      kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply \\
+        --output /rescue/data
       kdump repair /b1/kafka/orders-3 --from /b2/kafka/orders-3 --apply
       kdump repair /var/lib/kafka/data --plan-out plan.json
       kdump repair /var/lib/kafka/data --apply-plan plan.json
@@ -143,7 +144,7 @@ def command(
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
         raise click.UsageError("--missing-markers goes with --strategy salvage: no other puts a marker back")
-    request = Request(strategy, only, lost_markers=lost_markers or OPEN)
+    request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN))
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 

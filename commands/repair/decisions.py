@@ -21,7 +21,7 @@ MAX_RANGES = 10
 
 
 def decision_text(path: str, decision: Decision) -> str:
-    """The block of a partition: what is damaged, where its replicas are, and the ways out."""
+    """Return the block of a partition: what is damaged, where its replicas are, and the ways out."""
     lines = [f"  {safe_path(path)}"]
     for each in decision.damaged[:MAX_RANGES]:
         lines.append(f"    {safe(_damage(each))}")
@@ -38,7 +38,7 @@ def decision_text(path: str, decision: Decision) -> str:
 
 
 def fixed_lines(fixed: Sequence[Damaged]) -> Iterator[str]:
-    """What is flipped back, and how sure that is."""
+    """Yield what is flipped back, and how sure that is."""
     for each in fixed:
         bit = each.flipped
         assert bit is not None

@@ -25,7 +25,7 @@ class JsonPrinter:
         self._write = write
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
-        """A line for each operation and for each stretch that is left out, then one for the partition."""
+        """Write a line for each operation and for each stretch that is left out, then one for the partition."""
         task = done.task
         assert task is not None
         for operation in task.plan.operations if task.plan else ():
@@ -86,11 +86,11 @@ class JsonPrinter:
         )
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
-        """A line for a partition to which nothing was done."""
+        """Write a line for a partition to which nothing was done."""
         self._row({"type": "leftAlone", "path": path, "reason": reason, "exitCode": code})
 
     def end(self, totals: Totals) -> None:
-        """The sum of it."""
+        """Write the sum of it."""
         row = {"type": "summary", "partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
         self._row(row | {"applied": totals.applies, "nothingChanged": totals.reason or None})
 

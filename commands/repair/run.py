@@ -53,13 +53,13 @@ class Printer(Protocol):
     """What prints what is planned and done."""
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
-        """One partition."""
+        """Take one partition."""
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
-        """One partition to which nothing was done, with the exit code for it; stderr has the reason already."""
+        """Take one partition to which nothing was done, with the exit code for it; stderr has the reason already."""
 
     def end(self, totals: Totals) -> None:
-        """The last lines."""
+        """Take the last lines."""
 
 
 class Run:
@@ -187,7 +187,7 @@ class Run:
                 self._worsen(exit_codes.FINDINGS)
 
     def _problem(self, problem: Problem) -> None:
-        """A file beside the partitions cannot be read: it counts as empty, and the rest goes on."""
+        """Count a file beside the partitions that cannot be read as empty, and go on with the rest."""
         if not problem.is_missing:
             text = f"{safe_path(problem.path)}: {safe(problem.text)}; it counts as empty"
             self._complain(text, exit_codes.INCOMPLETE)
@@ -212,7 +212,7 @@ class Run:
 
     def _complain(self, text: str, code: int) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
         self._worsen(code)
 
     def _worsen(self, code: int) -> None:
@@ -220,13 +220,13 @@ class Run:
 
 
 def _is_absent(path: str) -> bool:
-    """Whether a path names a partition directory that is not there, in a directory that is."""
+    """Return whether a path names a partition directory that is not there, in a directory that is."""
     folder, name = os.path.split(os.path.abspath(path))
     return names.is_partition_dir(name) and not os.path.lexists(path) and os.path.isdir(folder)
 
 
 def _size(path: str) -> int:
-    """The bytes of a partition's logs, as far as they can be seen."""
+    """Return the bytes of a partition's logs, as far as they can be seen."""
     try:
         return sum(os.path.getsize(segment.log_path) for segment in PartitionLog(path).segments)
     except OSError:

@@ -48,7 +48,8 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
     Examples:
       kdump replicas /b1/kafka /b2/kafka /b3/kafka
       kdump replicas /b1/kafka/orders-17 /b2/kafka/orders-17
-      kdump replicas /b?/kafka --topic orders --format jsonl | jq 'select(.type == "choice")'
+      kdump replicas /b?/kafka --topic orders --format jsonl \\
+        | jq 'select(.type == "choice")'
     """
     troubles = Troubles()
     places = _places(paths, troubles)
@@ -73,7 +74,7 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
 
 
 def _places(paths: tuple[str, ...], troubles: Troubles) -> list[LogDirectory | PartitionLog]:
-    """The directories that PATHs name; an empty one is the disk of a broker that has lost everything."""
+    """Return the directories that PATHs name; an empty one is the disk of a broker that has lost everything."""
     places: list[LogDirectory | PartitionLog] = []
     for path in paths:
         try:

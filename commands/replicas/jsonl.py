@@ -24,7 +24,7 @@ class JsonLines:
         self._write = write
 
     def partition(self, found: PartitionReplicas) -> None:
-        """All rows of a partition."""
+        """Write all rows of a partition."""
         place = {"topic": found.key.topic, "partition": found.key.partition}
         self._row("partition", place | _partition(found))
         for number, copy in enumerate(found.copies, 1):
@@ -35,7 +35,7 @@ class JsonLines:
             self._row("choice", place | _choice(choice))
 
     def finish(self, code: int) -> None:
-        """Nothing comes after the last partition."""
+        """Do nothing: no line comes after the last partition."""
 
     def _row(self, kind: str, fields: Row) -> None:
         self._write(json_line(kind, fields))
@@ -47,6 +47,8 @@ def _partition(found: PartitionReplicas) -> Row:
         "topicId": format_uuid(found.key.topic_id) if found.key.topic_id else None,
         "clusterId": found.key.cluster_id,
         "replicas": list(state.replicas) if state else None,
+        "addingReplicas": list(state.adding) if state else None,
+        "removingReplicas": list(state.removing) if state else None,
         "isr": list(state.isr) if state else None,
         "eligibleLeaderReplicas": list(state.elr) if state else None,
         "lastKnownElr": list(state.last_known_elr) if state else None,
@@ -150,6 +152,7 @@ def _loss(loss: Loss) -> Row:
 def _lost_range(lost: LostRange) -> Row:
     return {
         "copy": lost.copy + 1,
+        "isCut": lost.is_cut,
         "firstOffset": lost.first,
         "lastOffset": lost.last,
         "batches": lost.batches,

@@ -12,9 +12,11 @@ from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.compared import PartitionReplicas, Verdict
 from kdump.operations.copies import reference_of, sight_of
 from kdump.replicas.choice import Choice
+from kdump.replicas.loss import LostRange
 from kdump.replicas.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
+from ..shell.line_budget import LineBudget
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
@@ -30,33 +32,44 @@ class TextLines:
         """`write` takes whole lines."""
         self._write = write
         self._is_all = is_all
-        self._partitions = self._differing = self._behind = 0
+        self._budget = LineBudget()
+        self._more = 0
+        self._partitions = self._differing = self._behind = self._alone = 0
 
     def partition(self, found: PartitionReplicas) -> None:
-        """A partition: who has what, where copies differ, what each leader loses, and what to do."""
+        """Print a partition: who has what, where copies differ, what each leader loses, and what to do."""
         self._partitions += 1
         self._differing += found.verdict is Verdict.DIFFERS
         self._behind += found.verdict is Verdict.BEHIND
+        self._alone += found.verdict is Verdict.SAME and len(found.copies) < 2
         if found.verdict is Verdict.SAME and not self._is_all:
             return
         sight = sight_of(found)
-        for part in (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight)):
-            for line in part:
-                self._write(f"{line}\n")
-        self._write("\n")
+        parts = (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight))
+        lines = [line for part in parts for line in part]
+        if self._budget.takes(len(lines) + 1):
+            self._write("".join(f"{line}\n" for line in [*lines, ""]))
+        else:
+            self._more += 1
 
     def finish(self, code: int) -> None:
-        """The verdict of a run that exits with `code`."""
+        """Print the verdict of a run that exits with `code`."""
+        if self._more:
+            self._write(f"{number_words(self._more, 'more partition')} like these: -v lists all.\n\n")
         total = number_words(self._partitions, "partition")
-        behind = f"the copies of {self._behind} are only behind" if self._behind else ""
+        parts = []
+        if self._behind:
+            parts.append(f"the copies of {self._behind} are only behind")
+        if self._alone:
+            parts.append(f"{self._alone} with one copy only, nothing to compare it with")
         if self._differing:
-            more = f"; {behind}" if behind else ""
+            more = "".join(f"; {part}" for part in parts)
             self._write(f"FOUND: the copies of {self._differing} of {total} differ{more}.\n")
-        elif behind:
-            others = "" if self._behind == self._partitions else "; all others are identical"
-            self._write(f"{verdict(code, (), f'{total}: {behind}{others}')}\n")
-        else:
-            self._write(f"{verdict(code, (), f'{total}: all copies are identical')}\n")
+            return
+        if self._partitions > self._behind + self._alone:
+            parts.append("all others are identical" if parts else "all copies are identical")
+        said = "; ".join(parts)
+        self._write(f"{verdict(code, (), f'{total}: {said}')}\n")
 
 
 def _heading(found: PartitionReplicas) -> Iterator[str]:
@@ -89,7 +102,7 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
 
 
 def _keys(found: PartitionReplicas) -> str:
-    """What comparing the latest records of all keys says."""
+    """Return what comparing the latest records of all keys says."""
     known = [each for each in found.keys.values() if each.keys is not None]
     worst = max(known, key=lambda each: each.differing, default=None)
     if worst is None or worst.keys is None:
@@ -119,6 +132,10 @@ def _placement(found: PartitionReplicas) -> Iterator[str]:
         marks.append(f"below min.insync.replicas ({state.min_insync}): acks=all is refused")
     if state.is_recovering:
         marks.append("the last election was unclean")
+    if state.adding:
+        marks.append(f"a reassignment adds {_numbers(state.adding)}")
+    if state.removing:
+        marks.append(f"a reassignment removes {_numbers(state.removing)}: the copy there goes when it is done")
     if marks:
         yield from _folded(f"  state      {'; '.join(marks)}", " " * 13)
     if found.not_given:
@@ -157,18 +174,21 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
     for choice in found.known_choices:
         for lost in choice.loss.ranges:
             if choice.leader.number is not None:
-                times = ""
-                if lost.first_timestamp is not None and lost.last_timestamp is not None:
-                    times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
-                yield from _folded(
-                    f"leader {choice.leader.broker}: cuts {offset_range(lost.first, lost.last)} of copy {lost.copy + 1}"
-                    f" ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})",
-                    "  ",
-                )
+                yield from _folded(f"leader {choice.leader.broker}: {_lost(lost)}", "  ")
+
+
+def _lost(lost: LostRange) -> str:
+    """Say what one copy loses, or has alone."""
+    offsets, copy = offset_range(lost.first, lost.last), f"copy {lost.copy + 1}"
+    does = f"cuts {offsets} of {copy}" if lost.is_cut else f"nobody can read {offsets}, which {copy} has"
+    times = ""
+    if lost.first_timestamp is not None and lost.last_timestamp is not None:
+        times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
+    return f"{does} ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})"
 
 
 def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
-    """What to do, what loses nothing first."""
+    """Yield what to do, what loses nothing first."""
     best = sight.best
     if best is None:
         return
@@ -194,7 +214,7 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
 
 
 def _export(found: PartitionReplicas, best: Choice) -> Iterator[str]:
-    """What to write down where no choice keeps everything."""
+    """Yield what to write down where no choice keeps everything."""
     if best.leader.broker is None:
         return
     yield "No choice keeps everything. Write down first what the best one loses:"
@@ -221,7 +241,7 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:
-    """A command of these parts, in one line if it fits, else in several."""
+    """Yield a command of these parts, in one line if it fits, else in several."""
     texts = [shlex.join(map(safe_path, part)) for part in parts]
     line = label + " ".join(texts)
     if len(line) <= _WIDTH:
@@ -238,7 +258,7 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _folded(text: str, indent: str = "") -> list[str]:
-    """A text as lines of the screen's width; those after the first begin with `indent`."""
+    """Return a text as lines of the screen's width; those after the first begin with `indent`."""
     return textwrap.wrap(
         text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
     ) or [text]

@@ -25,7 +25,7 @@ class JsonLines:
         self._asked = asked
 
     def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
-        """A line for the cluster, each node, partition, note and refusal."""
+        """Write a line for the cluster, each node, partition, note and refusal."""
         metadata = found.metadata
         cluster = {
             "clusterId": found.cluster_id,
@@ -51,7 +51,7 @@ class JsonLines:
             self._row("refusal", {"subject": refusal.subject, "reason": refusal.reason, "do": refusal.way_out})
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
-        """The sum of it."""
+        """Write the sum of it."""
         row: dict[str, Any] = {"applied": done is not None, "nothingChanged": reason or None}
         row["partitions"] = len(found.partitions)
         row["change"] = done.changes[0].id if done and done.changes else None

@@ -38,10 +38,10 @@ class Printer(Protocol):
     """What prints a resurrection."""
 
     def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
-        """The plan, or why there is none."""
+        """Take the plan, or why there is none."""
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
-        """What came of it; `reason` is why nothing was done, "" where nothing stands in the way."""
+        """Take what came of it; `reason` is why nothing was done, "" where nothing stands in the way."""
 
 
 def resurrect(paths: Sequence[str], asked: Asked) -> int:

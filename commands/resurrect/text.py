@@ -42,7 +42,7 @@ class Text:
         self._directories: Sequence[NewDirectory] = ()
 
     def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
-        """What the new cluster is, and what to know of it."""
+        """Print what the new cluster is, and what to know of it."""
         self._directories = directories
         read = number_words(len(found.disks), "log directory", "log directories")
         nodes = number_words(len(found.nodes), "node")
@@ -77,7 +77,7 @@ class Text:
             self._line(f"  and {len(by_text) - _SHOWN:,} more (--format jsonl has all)")
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
-        """What came of it, and what is next."""
+        """Print what came of it, and what is next."""
         if reason:
             self._line(f"\nRefused: {reason}. Nothing was changed.")
             return
@@ -116,7 +116,7 @@ class Text:
 
 
 def _files_of(found: Resurrection, node_id: int) -> list[str]:
-    """The server.properties of the old nodes whose log directories a node has."""
+    """Return the server.properties of the old nodes whose log directories a node has."""
     old = {disk.node_id for disk in found.node(node_id).disks}
     return [each.path for each in found.properties if each.node_id in old]
 

@@ -9,6 +9,7 @@ from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
 from kdump.retention.advice import advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import Block, PartitionRetention, Share
+from kdump.retention.policy import Policy
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
@@ -25,13 +26,13 @@ class JsonLines:
         self._write = write
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
-        """The partition's line, then those of its segments."""
+        """Write the partition's line, then those of its segments."""
         self._row("partition", _partition(found))
         for number in range(len(found.segments) if segments else 0):
             self._row("segment", _segment(found, number))
 
     def directory(self, path: str, totals: Totals) -> None:
-        """The log directory's line."""
+        """Write the log directory's line."""
         self._row(
             "logDirectory",
             {
@@ -49,7 +50,7 @@ class JsonLines:
         )
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
-        """The changes, and that they were made."""
+        """Write the changes, and that they were made."""
         for plan in plans:
             for operation in plan.operations:
                 self._row("operation", _operation(path, operation))
@@ -180,7 +181,7 @@ def _waiting(waiting: Waiting) -> Row:
     }
 
 
-def _shares(shares: Mapping[str, Share]) -> Row:
+def _shares(shares: Mapping[Policy, Share]) -> Row:
     return {policy: _share(share) for policy, share in shares.items()}
 
 

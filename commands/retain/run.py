@@ -54,13 +54,15 @@ class Printer(Protocol):
     """What prints the findings, in the order of these methods."""
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
-        """One partition."""
+        """Take one partition."""
 
     def directory(self, path: str, totals: Totals) -> None:
-        """A log directory, after its partitions."""
+        """Take a log directory, after its partitions."""
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
-        """The plans for a log directory were carried out; the change with the id `kept` keeps what was removed."""
+        """Tell that the plans for a log directory were carried out; the change with the id `kept` keeps what was
+        removed.
+        """
 
 
 def retain(paths: Iterable[str], options: Options) -> int:
@@ -99,7 +101,7 @@ class _Run:
         self._progress = PathCounter()
 
     def group(self, group: PartitionGroup) -> None:
-        """One log directory."""
+        """Take one log directory."""
         options = self._options
         rails = Rails(options.applies, "retain", not options.no_backup, reads_beside=True)
         segments = not group.is_whole if options.segments is None else options.segments

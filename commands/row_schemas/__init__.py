@@ -7,5 +7,5 @@ from importlib.resources.abc import Traversable
 
 
 def schema_file(command: str, version: int) -> Traversable:
-    """The JSON Schema of a command's rows; `command` is as in the header, as `fixture-faults`."""
+    """Return the JSON Schema of a command's rows; `command` is as in the header, as `fixture-faults`."""
     return files(__name__) / f"{command}.{version}.schema.json"

@@ -63,7 +63,8 @@ def command(
     \b
     Exit codes:
       0    every schema that records name is there, and they decode
-      1    records name schemas that are not there, or do not decode; a schema cannot be used; data is damaged
+      1    records name schemas that are not there, or do not decode;
+           a schema cannot be used; data is damaged
       2    the command line is wrong
       3    a file could not be found or read
     """
@@ -106,7 +107,7 @@ def _may_have_schemas(replica: Replica) -> bool:
 def _uses(
     replicas: Iterable[Replica], decoder: PayloadDecoder, troubles: Troubles, *, deep: bool
 ) -> Iterator[TopicUse]:
-    """What each topic uses, its partitions added up."""
+    """Yield what each topic uses, its partitions added up."""
     use: TopicUse | None = None
     for replica in held_replicas(replicas, troubles):
         found = usage_of(replica.log, replica.topic, decoder, troubles, deep=deep)

@@ -55,7 +55,7 @@ class TopicUse:
 
 
 def schema_problem(decoder: PayloadDecoder, schema: Schema) -> str | None:
-    """Why nothing can be decoded with a schema; None where something can."""
+    """Return why nothing can be decoded with a schema; None where something can."""
     try:
         decoder.codec(schema)
     except SchemaError as error:
@@ -70,7 +70,7 @@ class TextLines:
         self._write = write
 
     def registry(self, source: str, registry: Registry, problems: Problems) -> None:
-        """The subjects and their versions."""
+        """Print the subjects and their versions."""
         self._write(f"{safe_path(source)}\n")
         rows = []
         for each in sorted(registry.versions.values(), key=lambda found: (found.subject, found.version)):
@@ -86,7 +86,7 @@ class TextLines:
             self._write(f"  schema {number} cannot be used: {safe(problem)}\n")
 
     def uses(self, uses: Iterable[TopicUse]) -> None:
-        """Which topics use which schemas."""
+        """Print which topics use which schemas."""
         rows: list[tuple[str, ...]] = []
         for use in uses:
             for name, found in use.fields:
@@ -97,7 +97,7 @@ class TextLines:
             self._write(line)
 
     def finish(self, registry: Registry, uses: list[TopicUse], problems: Problems) -> None:
-        """The verdict, and what was looked at."""
+        """Print the verdict, and what was looked at."""
         records = sum(use.records for use in uses)
         subjects = len({subject for subject, _ in registry.versions})
         sampled = " (a sample; --deep reads all)" if any(use.is_sample for use in uses) else ""
@@ -145,7 +145,7 @@ class JsonLines:
         self._write = write
 
     def registry(self, source: str, registry: Registry, problems: Problems) -> None:
-        """An object for each version of a subject."""
+        """Print an object for each version of a subject."""
         for each in sorted(registry.versions.values(), key=lambda found: (found.subject, found.version)):
             schema = each.schema
             fields = {
@@ -162,7 +162,7 @@ class JsonLines:
             self._write(json_line("schemaVersion", fields))
 
     def uses(self, uses: Iterable[TopicUse]) -> None:
-        """An object for each schema that the keys or values of a topic name."""
+        """Print an object for each schema that the keys or values of a topic name."""
         for use in uses:
             for name, found in use.fields:
                 for row in _json_uses(found):
@@ -170,7 +170,7 @@ class JsonLines:
                     self._write(json_line("schemaUse", place | row))
 
     def finish(self, registry: Registry, uses: list[TopicUse], problems: Problems) -> None:
-        """The last object: what was looked at."""
+        """Print the last object: what was looked at."""
         fields = {
             "subjects": len({subject for subject, _ in registry.versions}),
             "schemas": len(list(registry.schemas)),

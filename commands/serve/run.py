@@ -111,7 +111,7 @@ def _tls(asked: Asked) -> ssl.SSLContext | None:
 
 
 def _users(asked: Asked, cluster: ServedCluster) -> Users | None:
-    """Who may connect; None for everybody. Raises KdumpError."""
+    """Return who may connect; None for everybody. Raises KdumpError."""
     if asked.passwords is None and not asked.has_metadata_users:
         return None
     logged = cluster.image.scram if cluster.image is not None and asked.has_metadata_users else {}
@@ -146,7 +146,7 @@ class _Printer:
         self._lock = threading.Lock()  # threads that read files tell of damage
 
     def listening(self, cluster: ServedCluster, addresses: list[tuple[int, Address]]) -> None:
-        """Where clients find the nodes."""
+        """Tell where clients find the nodes."""
         shown = [(node, f"[{host}]:{port}" if ":" in host else f"{host}:{port}") for node, (host, port) in addresses]
         bootstrap = ",".join(address for _, address in shown)
         topics = len(cluster.topics)
@@ -160,14 +160,14 @@ class _Printer:
         self._put(json_line("listening", fields | {"topics": topics, "partitions": partitions}))
 
     def say(self, text: str) -> None:
-        """A line about what is served, or about a connection."""
+        """Take a line about what is served, or about a connection."""
         if self._is_text:
             click.echo(f"kdump: {safe(text)}", err=True)
         else:
             self._put(json_line("note", {"message": text}))
 
     def access(self, access: Access) -> None:
-        """A line about a request."""
+        """Take a line about a request."""
         if not self._is_text:
             names = {"client_id": "clientId", "correlation_id": "correlationId", "request_bytes": "requestBytes"}
             names |= {"response_bytes": "responseBytes", "milliseconds": "elapsedMs"}

@@ -7,7 +7,7 @@ from kdump.errors import ConfigError
 
 
 def read_users(path: str) -> dict[str, str]:
-    """Passwords by name: a line NAME:PASSWORD each; empty lines and those that begin with # do not count.
+    """Return passwords by name: a line NAME:PASSWORD each; empty lines and those that begin with # do not count.
 
     Raises ConfigError, OSError.
     """

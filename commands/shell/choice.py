@@ -26,25 +26,25 @@ NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a brok
 
 
 def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """A test whether a name matches one of the patterns; all do where there is none."""
+    """Return a test whether a name matches one of the patterns; all do where there is none."""
     wanted = tuple(patterns)
     return lambda name: not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
 
 
 def has_partition(number: int | None) -> bool:
-    """Whether --partition names a partition; all are where it is not given."""
+    """Return whether --partition names a partition; all are where it is not given."""
     choice = Screen.current.has_partition
     return choice is all_partitions or (number is not None and choice(number))
 
 
 def is_chosen(name: str, topics: Iterable[str]) -> bool:
-    """Whether --topic and --partition name the partition of a directory's name."""
+    """Return whether --topic and --partition name the partition of a directory's name."""
     partition = parse_partition_dir(name)
     return chooses(topics)(partition.topic) and has_partition(partition.partition)
 
 
 def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
-    """What is to be said where no partition of the `known` topics is one that --topic and --partition name."""
+    """Return what is to be said where no partition of the `known` topics is one that --topic and --partition name."""
     named = " or ".join(map(safe, topics))
     has_numbers = Screen.current.has_partition is not all_partitions
     if not named:
@@ -56,7 +56,7 @@ def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
 
 
 def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
-    """The PATHs, each once, or the log.dirs of --config where there are none. Raises click.UsageError."""
+    """Return the PATHs, each once, or the log.dirs of --config where there are none. Raises click.UsageError."""
     if paths:
         return tuple(_each_once(paths))
     files = (options.get("config_file"), *(options.get("config_files") or ()))
@@ -67,13 +67,13 @@ def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_requir
 
 
 def _directories_of(text: str) -> tuple[str, ...]:
-    """The log.dirs of a FILE; none of a TOPIC=FILE, which has the settings of topics."""
+    """Return the log.dirs of a FILE; none of a TOPIC=FILE, which has the settings of topics."""
     topic, equals, _ = text.partition("=")
     return () if equals and os.sep not in topic else log_directories_of(text)
 
 
 def _each_once(paths: tuple[str, ...]) -> Iterator[str]:
-    """The PATHs without those that are given twice, by themselves or as a part of a log directory."""
+    """Yield the PATHs without those that are given twice, by themselves or as a part of a log directory."""
     known = {os.path.realpath(path) for path in paths if os.path.isdir(path)}
     seen: set[str] = set()
     for path in paths:
@@ -85,7 +85,7 @@ def _each_once(paths: tuple[str, ...]) -> Iterator[str]:
 
 
 def chosen_paths(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[str, ...]) -> tuple[str, ...]:
-    """The PATHs, of log directories the partitions that --topic and --partition name instead.
+    """Return the PATHs, of log directories the partitions that --topic and --partition name instead.
 
     Raises KdumpError if they name none: as a PATH that does not exist, this is not a wrong command line.
     """
@@ -95,19 +95,20 @@ def chosen_paths(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple
     if not chosen:
         raise KdumpError(nothing_chosen(topics, topics_at(paths)))
     options = (*(("--topic", text) for text in topics), *(("--partition", text) for text in numbers))
+    Screen.current.narrowed = paths
     Screen.current.asked = (*paths, *(word for option in options for word in option))
     return chosen
 
 
 def check_chosen(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[str, ...]) -> None:
-    """Raises KdumpError if --topic and --partition name no partition at the PATHs."""
+    """Raise KdumpError if --topic and --partition name no partition at the PATHs."""
     is_asked = bool(topics or numbers) and bool(paths)
     if is_asked and not any(True for path in paths for _ in _partitions_at(path, topics)):
         raise KdumpError(nothing_chosen(topics, topics_at(paths)))
 
 
 def topics_at(paths: Iterable[str]) -> set[str]:
-    """The topics of the partitions in some log directories, as far as they can be listed."""
+    """Return the topics of the partitions in some log directories, as far as they can be listed."""
     found: set[str] = set()
     for path in paths:
         with suppress(OSError):
@@ -116,7 +117,9 @@ def topics_at(paths: Iterable[str]) -> set[str]:
 
 
 def asked_paths(paths: Iterable[str]) -> str:
-    """The PATHs for a command line that goes on with them: those that were given, with --topic and --partition."""
+    """Return the PATHs for a command line that goes on with them: those that were given, with --topic
+    and --partition.
+    """
     return " ".join(safe(quote(word)) for word in Screen.current.asked or paths)
 
 

@@ -27,7 +27,7 @@ class Command(click.Command):
             raise
 
     def make_parser(self, ctx: click.Context) -> Any:
-        """The parser of the command's options; one that takes a single value may not be given two."""
+        """Return the parser of the command's options; one that takes a single value may not be given two."""
         empty = type(super().make_parser(ctx))(ctx)
         parser: Any = GivenOnce(empty, ctx)
         for param in self.get_params(ctx):
@@ -51,7 +51,7 @@ class Command(click.Command):
 
 
 def _is_common(param: click.Option) -> bool:
-    """Whether an option is one of those that all have, and means here what it does everywhere."""
+    """Return whether an option is one of those that all have, and means here what it does everywhere."""
     return param.opts[-1] in _ORDER and param.help == _ORDER[param.opts[-1]][1]
 
 
@@ -61,7 +61,7 @@ def _records(ctx: click.Context, options: Iterable[click.Option]) -> list[tuple[
 
 
 def complete_command(name: str, command: click.Command) -> click.Command:
-    """The command, named as in `quorum show`, with the options that all have; of a group each of its commands.
+    """Return the command, named as in `quorum show`, with the options that all have; of a group each of its commands.
 
     It names its help option itself: click keeps the option that the first call made, whoever made it.
     """

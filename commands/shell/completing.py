@@ -18,33 +18,33 @@ def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def command_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The commands."""
+    """Return the commands."""
     root = ctx.find_root()
     names = root.command.list_commands(root) if isinstance(root.command, click.Group) else []
     return _beginning(names, incomplete)
 
 
 def finding_codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The codes of findings."""
+    """Return the codes of findings."""
     from kdump.findings.catalogue import CATALOGUE
 
     return _beginning(CATALOGUE, incomplete.upper())
 
 
 def fault_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The faults that a fixture can have."""
+    """Return the faults that a fixture can have."""
     from kdump.fixture.faults import FAULTS
 
     return _beginning(FAULTS, incomplete)
 
 
 def topics_of_paths(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The topics in the log directories that are typed already."""
+    """Return the topics in the log directories that are typed already."""
     return _beginning(_topics(_paths(ctx)), incomplete)
 
 
 def change_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The changes of the PATHs that are typed already."""
+    """Return the changes of the PATHs that are typed already."""
     from kdump.operations.undo import list_changes
 
     found: set[str] = set()

@@ -23,7 +23,7 @@ config_option = click.option(
 
 
 def property_file(text: str, view: type[View]) -> PropertyFile:
-    """The properties that a `[TOPIC=]FILE` names; those count that `view` does. Raises click.BadParameter."""
+    """Return the properties that a `[TOPIC=]FILE` names; those count that `view` does. Raises click.BadParameter."""
     topics, equals, path = text.partition("=")
     if not equals or os.sep in topics:
         topics, path = "", text

@@ -34,7 +34,7 @@ STANDINGS = {
 
 
 def difference_words(found: PartitionReplicas, copy: Copy, number: int, reference: int | None) -> str:
-    """How a copy differs from the reference, which is itself another one or (None) not known."""
+    """Return how a copy differs from the reference, which is itself another one or (None) not known."""
     if copy.failure is not None:
         return "the broker cannot load it"
     notes = []
@@ -57,26 +57,28 @@ def _spans(spans: Sequence[Span]) -> list[str]:
 
 
 def leader_words(choice: Choice) -> str:
-    """Who leads in a choice."""
+    """Return who leads in a choice."""
     return f"copy {(choice.leader.number or 0) + 1}" if choice.leader.broker is None else str(choice.leader.broker)
 
 
 def loss_words(found: PartitionReplicas, choice: Choice) -> str:
-    """What a choice of leader loses."""
+    """Return what a choice of leader loses."""
     loss = choice.loss
     if not loss.records:
         return _own_loss(found, choice)
     parts = []
     if loss.committed:
-        parts.append(f"{loss.committed} committed")
+        parts.append(f"{loss.committed:,} committed")
     if loss.possible:
-        parts.append(f"{loss.possible} perhaps acknowledged by all")
-    rest = f" ({', '.join(parts)})" if parts else " (acks=1 at most)"
+        parts.append(f"{loss.possible:,} perhaps acknowledged by all")
+    if not parts and found.state is not None:
+        parts.append("acks=1 at most")
+    rest = f" ({', '.join(parts)})" if parts else ""
     return f"{number_words(loss.records, 'record')}{rest}"
 
 
 def _own_loss(found: PartitionReplicas, choice: Choice) -> str:
-    """What is lost although no other copy is cut: what the leader's own start cuts off."""
+    """Return what is lost although no other copy is cut: what the leader's own start cuts off."""
     number = choice.leader.number
     loss = None if number is None else found.copies[number].load_loss
     if loss is None or not loss.has_data:
@@ -87,5 +89,5 @@ def _own_loss(found: PartitionReplicas, choice: Choice) -> str:
 
 
 def blocked_words(choice: Choice) -> str:
-    """Where a choice of leader blocks the partition."""
+    """Return where a choice of leader blocks the partition."""
     return "" if choice.blocked_at is None else f"and blocks at {choice.blocked_at}"

@@ -34,7 +34,7 @@ def _settings(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 
 
 def engine_options(command: Command) -> Command:
-    """The options --engine, --master and --conf, as `engine`, `master` and `conf`."""
+    """Return the options --engine, --master and --conf, as `engine`, `master` and `conf`."""
     for option in (
         click.option("--conf", multiple=True, metavar="NAME=VALUE", callback=_settings,
             help="A setting of Spark's, for driver and executors. May be repeated."),
@@ -48,7 +48,7 @@ def engine_options(command: Command) -> Command:
 
 
 def cluster_of(engine: str, master: str, conf: dict[str, str]) -> Cluster | None:
-    """Where Spark runs; None for the local engine. Raises KdumpError without Spark."""
+    """Return where Spark runs; None for the local engine. Raises KdumpError without Spark."""
     if engine == LOCAL:
         if conf:
             raise click.UsageError("--conf needs --engine spark.")
@@ -71,7 +71,7 @@ class TaskBar:
         self._since = time.monotonic() + PATIENCE
 
     def __call__(self, done: int, tasks: int) -> None:
-        """So many of the tasks are done."""
+        """Count so many of the tasks as done."""
         if self._is_shown and time.monotonic() > self._since:
             end = "\r\x1b[K" if done == tasks else ""
             print(f"\r\x1b[K{done} of {tasks} tasks{end}", end="", file=sys.stderr, flush=True)

@@ -48,7 +48,7 @@ def _folded(line: str, width: int) -> Iterator[str]:
 
 
 def _hanging(line: str) -> int:
-    """The column under which a line is continued: that of its last text that stands apart, as after a label."""
+    """Return the column under which a line is continued: that of its last text that stands apart, as after a label."""
     apart = [found.end() for found in re.finditer(r"(?<=\S) {2,}(?=\S)", line[: len(line) // 2])]
     begin = len(line) - len(line.lstrip(" "))
     return apart[-1] if apart else begin + 2

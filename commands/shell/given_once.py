@@ -48,7 +48,7 @@ def _words(options: list[click.Option], one: Any, other: Any) -> str:
 
 
 def _flag(options: list[click.Option], value: Any) -> str | None:
-    """The flag that stands for a value; None where there is none."""
+    """Return the flag that stands for a value; None where there is none."""
     for option in filter(lambda each: each.is_flag, options):
         if value is False and option.secondary_opts:
             return max(option.secondary_opts, key=len)

@@ -15,7 +15,7 @@ from .session import Failures
 def grouped(
     paths: Iterable[str], failures: Failures, wants: Callable[[str], bool] = lambda _: True
 ) -> list[PartitionGroup]:
-    """The PATHs by log directory; what is not there is complained of. Raises click.UsageError for a file."""
+    """Return the PATHs by log directory; what is not there is complained of. Raises click.UsageError for a file."""
     groups = PartitionGroups(wants)
     for path in paths:
         with failures.told(path):

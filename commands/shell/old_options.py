@@ -25,7 +25,7 @@ OLD_OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 def with_new_names(command: str, args: Sequence[str]) -> list[str]:
-    """The arguments of a command with the present names of options; it is said which were old ones."""
+    """Return the arguments of a command with the present names of options; it is said which were old ones."""
     renamed = OLD_OPTIONS.get(command)
     if not renamed:
         return list(args)

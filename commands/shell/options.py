@@ -54,13 +54,13 @@ SEVERITIES = ("error", "warning", "note")
 
 
 def severities_from(least: str) -> frozenset[str]:
-    """The severities from `least` on, by the names that findings have."""
+    """Return the severities from `least` on, by the names that findings have."""
     found = SEVERITIES[: SEVERITIES.index("note" if least == "info" else least) + 1]
     return frozenset((*found, "info") if "note" in found else found)
 
 
 def _sets(name: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[..., Any]:
-    """A callback that keeps an option's value in the present screen."""
+    """Return a callback that keeps an option's value in the present screen."""
 
     def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
         if value is not None and not ctx.resilient_parsing:
@@ -75,7 +75,7 @@ def _negated(value: bool) -> bool:
 
 
 def partition_numbers(texts: Iterable[str]) -> Callable[[int], bool]:
-    """A test for numbers such as `3`, `0-4` and `1,7`. Raises ValueError."""
+    """Return a test for numbers such as `3`, `0-4` and `1,7`. Raises ValueError."""
     ranges: list[tuple[int, int]] = []
     for part in (part for text in texts for part in text.split(",")):
         found = re.fullmatch(r"\s*([0-9]{1,10})(?:[-\u2013]([0-9]{1,10}))?\s*", part)
@@ -169,7 +169,7 @@ ignore_lock_option: Option = click.option(
 
 
 def max_duration_option(default: str | None = None, note: str = "") -> Option:
-    """The option after which time a command begins no further segment; `note` ends its help."""
+    """Return the option after which time a command begins no further segment; `note` ends its help."""
     return click.option(
         "--max-duration", metavar="TIME", callback=read_by(duration_seconds), default=default,
         show_default=default is not None, help=f"Begin no further segment after this time (90s, 15m, 1h30m){note}.",
@@ -229,14 +229,15 @@ COMMON: tuple[tuple[str, Callable[[str], bool], Option], ...] = (
 
 
 def has_common_option(option: str, command: str) -> bool:
-    """Whether a command, named as in `quorum show`, has one of the common options."""
+    """Return whether a command, named as in `quorum show`, has one of the common options."""
     return next(applies(command) for name, applies, _ in COMMON if name == option)
 
 
 def with_common_options(
     name: str, command: click.Command
 ) -> tuple[list[click.Parameter], Callable[..., Any] | None]:
-    """The parameters of a command with the options that all have, and its function with what they ask for around it.
+    """Return the parameters of a command with the options that all have, and its function with what they ask for around
+    it.
 
     Options that the command defines itself are left alone.
     """
@@ -253,7 +254,7 @@ def with_common_options(
 
 
 def _as_parameter(option: Option) -> click.Parameter:
-    """The option as an object of its own."""
+    """Return the option as an object of its own."""
 
     def nothing() -> None:
         """Take it."""
@@ -263,13 +264,13 @@ def _as_parameter(option: Option) -> click.Parameter:
 
 
 def help_of(option: Option) -> str | None:
-    """What the help says of one of the common options."""
+    """Return what the help says of one of the common options."""
     found = _as_parameter(option)
     return found.help if isinstance(found, click.Option) else None
 
 
 def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_required: bool) -> Callable[..., Any]:
-    """The command itself, called with what it knows; what the added options ask for is done around it."""
+    """Return the command itself, called with what it knows; what the added options ask for is done around it."""
 
     @wraps(run)
     def call(*arguments: Any, **given: Any) -> Any:
@@ -296,12 +297,12 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_require
 
 
 def _choice(given: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What --topic and --partition name."""
+    """Return what --topic and --partition name."""
     return given.get("topics") or given.get("patterns") or (), given.get("partitions") or ()
 
 
 def _progress_of(name: str, given: Mapping[str, Any]) -> AbstractContextManager[object]:
-    """A bar around a command that walks logs and shows none of its own; none in the middle of what it prints."""
+    """Return a bar around a command that walks logs and shows none of its own; none in the middle of what it prints."""
     is_printing = name == "dump" and (given.get("follow") or sys.stdout.isatty())
     if name not in SHOW_READING or is_printing:
         return nullcontext()

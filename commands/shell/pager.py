@@ -16,7 +16,7 @@ DEFAULT = "less -FRX"
 
 
 def pager_words() -> list[str]:
-    """The program and its arguments; none where no pager is wanted."""
+    """Return the program and its arguments; none where no pager is wanted."""
     text = next((os.environ[name] for name in ("KDUMP_PAGER", "PAGER") if name in os.environ), DEFAULT)
     try:
         words = shlex.split(text)
@@ -26,7 +26,7 @@ def pager_words() -> list[str]:
 
 
 def may_page() -> bool:
-    """Whether text goes through a pager if it is long: on a terminal, which is not a test's file."""
+    """Return whether text goes through a pager if it is long: on a terminal, which is not a test's file."""
     try:
         is_wanted = Screen.current.has_pager and os.environ.get("TERM") != "dumb"
         return is_wanted and sys.stdout.isatty() and os.isatty(sys.stdout.fileno())
@@ -51,6 +51,6 @@ def begin_pager() -> subprocess.Popen[bytes] | None:
 
 
 def stream_of(pager: subprocess.Popen[bytes]) -> BinaryIO:
-    """Where the pager reads."""
+    """Return where the pager reads."""
     assert pager.stdin is not None
     return cast("BinaryIO", pager.stdin)

@@ -35,7 +35,7 @@ Place = KafkaFile | PartitionLog | LogDirectory
 _Found = TypeVar("_Found")
 
 def expand(paths: Iterable[str]) -> list[Place]:
-    """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
+    """Return what each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
 
     Raises FileNotFoundError for a path or pattern that nothing has, and for what is not Kafka's.
     """
@@ -50,7 +50,7 @@ def expand(paths: Iterable[str]) -> list[Place]:
 
 
 def directories(paths: Iterable[str]) -> list[PartitionLog | LogDirectory]:
-    """What each of the PATHs is. Raises as `expand` does, and click.UsageError for a file."""
+    """Return what each of the PATHs is. Raises as `expand` does, and click.UsageError for a file."""
     found: list[PartitionLog | LogDirectory] = []
     for place in expand(paths):
         if isinstance(place, KafkaFile):
@@ -60,7 +60,7 @@ def directories(paths: Iterable[str]) -> list[PartitionLog | LogDirectory]:
 
 
 def check_directories(paths: Iterable[str]) -> None:
-    """Raises click.UsageError for a PATH that is one of Kafka's files, where directories are asked for."""
+    """Raise click.UsageError for a PATH that is one of Kafka's files, where directories are asked for."""
     for path in filter(os.path.isfile, paths):
         with suppress(OSError):
             directories([path])
@@ -69,7 +69,9 @@ def check_directories(paths: Iterable[str]) -> None:
 def reached(
     paths: Iterable[str], find: Callable[[list[str]], Sequence[_Found]], tell: Callable[[OSError, str], None]
 ) -> Iterator[_Found]:
-    """What `find` (`expand`, `directories`) has of each PATH; of one that cannot be reached it is told, and no more."""
+    """Yield what `find` (`expand`, `directories`) has of each PATH; of one that cannot be reached it is told, and no
+    more.
+    """
     for path in paths:
         try:
             found = find([path])
@@ -80,7 +82,7 @@ def reached(
 
 
 def place_at(path: str) -> Place:
-    """What one path is. Raises as `expand` does."""
+    """Return what one path is. Raises as `expand` does."""
     try:
         return open_directory(path) if os.path.isdir(path) else kafka_file(path)
     except NameFormatError as error:
@@ -88,7 +90,7 @@ def place_at(path: str) -> Place:
 
 
 def kafka_file(path: str) -> KafkaFile:
-    """The file at `path`. Raises FileNotFoundError where its name is not one that Kafka gives."""
+    """Return the file at `path`. Raises FileNotFoundError where its name is not one that Kafka gives."""
     try:
         says = check_file(path)
     except NameFormatError as error:
@@ -101,7 +103,7 @@ def kafka_file(path: str) -> KafkaFile:
 
 
 def partition_of(folder: str) -> PartitionDirName | None:
-    """What the name of a directory says of the partition in it; None where it is not a partition's."""
+    """Return what the name of a directory says of the partition in it; None where it is not a partition's."""
     try:
         return parse_partition_dir(os.path.basename(os.path.abspath(folder)))
     except NameFormatError:
@@ -109,7 +111,7 @@ def partition_of(folder: str) -> PartitionDirName | None:
 
 
 def matches(path: str) -> Iterator[str]:
-    """The path itself or, where nothing has it, what it matches as a pattern. Raises FileNotFoundError."""
+    """Yield the path itself or, where nothing has it, what it matches as a pattern. Raises FileNotFoundError."""
     if os.path.lexists(path):
         yield path
         return
@@ -124,7 +126,7 @@ def matches(path: str) -> Iterator[str]:
 
 
 def check_not_kafkas(target: str) -> None:
-    """Raises click.UsageError for something to be written, a file or a directory, that is inside what Kafka keeps.
+    """Raise click.UsageError for something to be written, a file or a directory, that is inside what Kafka keeps.
 
     A broker does not start with directories of others there, and a file might take the place of one of Kafka's.
     """
@@ -134,7 +136,7 @@ def check_not_kafkas(target: str) -> None:
 
 
 def check_target(path: str) -> None:
-    """Raises KdumpError where a file cannot be written, click.UsageError where it would be among Kafka's own.
+    """Raise KdumpError where a file cannot be written, click.UsageError where it would be among Kafka's own.
 
     It is asked before anything is read: else hours of work are lost for want of that.
     """
@@ -148,7 +150,7 @@ def check_target(path: str) -> None:
 
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:
-    """The log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+    """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
     try:
         properties = parse_properties(read_small(config_file), config_file)
     except KdumpError as error:

@@ -23,7 +23,7 @@ INTERVAL = 0.1
 
 
 def shows_progress() -> bool:
-    """Whether progress is shown: on a terminal, unless -q or --progress never."""
+    """Return whether progress is shown: on a terminal, unless -q or --progress never."""
     screen = Screen.current
     return screen.has_progress and not screen.is_quiet and sys.stderr.isatty()
 
@@ -83,7 +83,7 @@ class ProgressBar(Progress):
             self._bar = None
 
     def add(self, path: str, size: int) -> None:
-        """So many more bytes of the log at `path` have been read."""
+        """Count so many more bytes that have been read of the log at `path`."""
         self._done += size
         self._name = path
         if not self._is_shown or not Screen.current.has_progress or (now := time.monotonic()) < self._next:
@@ -157,7 +157,7 @@ class _Bar:
 
 
 def total_size(paths: Iterable[str]) -> int:
-    """Bytes of all logs at `paths`, as far as they can be seen."""
+    """Return bytes of all logs at `paths`, as far as they can be seen."""
     total = 0
     for path in paths:
         for folder, directories, files in os.walk(path):
@@ -190,7 +190,7 @@ class PathCounter(Progress):
         self._shows = shows_progress()
 
     def over(self, items: Sequence[Item]) -> Iterator[Item]:
-        """The items, such as paths, one after the other."""
+        """Yield the items, such as paths, one after the other."""
         self._total = len(items)
         for self._done, item in enumerate(items):
             now = time.monotonic()

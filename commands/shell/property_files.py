@@ -16,7 +16,7 @@ from .output import note
 
 
 def read_config(path: str, view: type[View]) -> dict[str, str]:
-    """The properties of a `--config`; notes name those that do not count for `view`.
+    """Return the properties of a `--config`; notes name those that do not count for `view`.
 
     Raises click.BadParameter for a file that Kafka would not take, OSError.
     """

@@ -14,7 +14,9 @@ MIN_WIDTH = 40
 
 
 def prose_width() -> int:
-    """Columns for sentences: those of the terminal, up to what reads well; in a file or pipe COLUMNS, else 80."""
+    """Return columns for sentences: those of the terminal, up to what reads well; in a file or pipe
+    COLUMNS, else 80.
+    """
     if sys.stdout.isatty():
         width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
     else:
@@ -24,7 +26,7 @@ def prose_width() -> int:
 
 
 def folded(text: str, width: int, *, first: str = "", indent: str | None = None) -> list[str]:
-    """A text in lines of `width`, the first one after `first`, the others after `indent` (default: as long)."""
+    """Return a text in lines of `width`, the first one after `first`, the others after `indent` (default: as long)."""
     after = " " * len(first) if indent is None else indent
     return wrap(
         text, width, initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
@@ -32,7 +34,7 @@ def folded(text: str, width: int, *, first: str = "", indent: str | None = None)
 
 
 def folded_command(words: Sequence[str], width: int, *, first: str = "") -> list[str]:
-    r"""A command line in lines of `width` that end with ` \`, so that it can be copied as it stands."""
+    r"""Return a command line in lines of `width` that end with ` \`, so that it can be copied as it stands."""
     lines, line, is_empty = [], first, True
     indent = " " * (len(first) + 2)
     for word in words:
@@ -47,5 +49,5 @@ def folded_command(words: Sequence[str], width: int, *, first: str = "") -> list
 
 
 def labelled(label: str, text: str, width: int, *, column: int) -> Iterator[str]:
-    """Lines of a text with a label before its first one; the text begins at `column`."""
+    """Yield lines of a text with a label before its first one; the text begins at `column`."""
     yield from folded(text, width, first=f"{label:<{column}}")

@@ -16,17 +16,17 @@ from .session import Troubles
 
 
 def replicas_at(paths: Iterable[str], troubles: Troubles) -> list[Replica]:
-    """The partitions in the directories that PATHs name. Raises click.UsageError for a file."""
+    """Return the partitions in the directories that PATHs name. Raises click.UsageError for a file."""
     return list(replicas(directories_at(paths, troubles), troubles))
 
 
 def directories_at(paths: Iterable[str], troubles: Troubles) -> list[PartitionLog | LogDirectory]:
-    """The directories that PATHs name, without those that cannot be read. Raises click.UsageError for a file."""
+    """Return the directories that PATHs name, without those that cannot be read. Raises click.UsageError for a file."""
     return list(reached(paths, directories, lambda error, path: troubles(Problem.unreadable(path, error))))
 
 
 def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
-    """One replica of each partition; notes name those that are not used."""
+    """Return one replica of each partition; notes name those that are not used."""
 
     def unused(replica: Replica, kept: Replica) -> None:
         note(f"{safe_path(replica.log.path)}: not used, {safe_path(kept.log.path)} is farther or as far")

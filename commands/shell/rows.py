@@ -122,14 +122,14 @@ class RowOutput(Output):
 
 
 def output_for(format_: str) -> Output:
-    """stdout for one of the formats that `format_option` gives to a command."""
+    """Return stdout for one of the formats that `format_option` gives to a command."""
     if format_ != JSONL:
         return Output()
     return Output(escape_json) if Envelope.current is None else RowOutput(Envelope.current)
 
 
 def bare_rows() -> Output:
-    """stdout for answers to requests, one JSON object a line each, with nothing around them."""
+    """Return stdout for answers to requests, one JSON object a line each, with nothing around them."""
     Envelope.current = None
     return Output(escape_json)
 
@@ -166,7 +166,7 @@ _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def format_options(*others: str, name: str = "format_") -> _Decorator:
-    """The options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header."""
+    """Return the options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header."""
     more = f", {', '.join(others)}" if others else ""
     options = (
         click.option(
@@ -195,7 +195,7 @@ format_option: _Decorator = format_options()
 
 
 def json_line(kind: str, fields: Mapping[str, Any]) -> str:
-    """An object of a type as a line."""
+    """Return an object of a type as a line."""
     return row_line({"type": kind} | dict(fields))
 
 
@@ -205,7 +205,7 @@ def row_line(row: Mapping[str, Any]) -> str:
 
 
 def _command_name(ctx: click.Context) -> str:
-    """The words after `kdump` on the command line, as in `fixture faults`, joined by a hyphen."""
+    """Return the words after `kdump` on the command line, as in `fixture faults`, joined by a hyphen."""
     return "-".join((ctx.command_path or "").split()[1:]) or str(ctx.info_name)
 
 
@@ -215,7 +215,7 @@ def _paths(params: Mapping[str, Any]) -> list[str]:
 
 
 def _options(ctx: click.Context) -> dict[str, Any]:
-    """The options of the command line, by the names that they have there."""
+    """Return the options of the command line, by the names that they have there."""
     found = {}
     for param in ctx.command.params:
         name = str(param.name)
@@ -227,7 +227,7 @@ def _options(ctx: click.Context) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; of what it cannot have, that it was given."""
+    """Return a value as JSON has it; of what it cannot have, that it was given."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, tuple | list):

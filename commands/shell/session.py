@@ -41,7 +41,7 @@ class Troubles:
         if trouble.is_unreadable:
             tally.cannot_read(trouble.path)
         place = "" if trouble.position is None else f"byte {trouble.position}: "
-        complain(f"{safe_path(trouble.path)}: {place}{safe(trouble.text)}")
+        complain(f"{safe_path(trouble.path)}: {place}{safe(trouble.text)}", is_one_of_many=True)
         self.worsen(exit_codes.INCOMPLETE if trouble.is_unreadable else exit_codes.FINDINGS)
 
     def worsen(self, code: int) -> None:
@@ -58,7 +58,7 @@ class Failures:
         self._given: dict[str, str] = {}
 
     def name(self, path: str) -> None:
-        """What is said of this directory, or of what is in it, names it as the command line does."""
+        """Name this directory, or what is in it, as the command line does in all that is said of it."""
         self._given[os.path.abspath(path)] = path
 
     def _spoken(self, text: str) -> str:
@@ -82,7 +82,7 @@ class Failures:
     def complain(self, text: str) -> None:
         """Say what could not be done; the text must be safe."""
         self.before()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self.worsen(exit_codes.INCOMPLETE)
 
     def worsen(self, code: int) -> None:

@@ -55,7 +55,7 @@ def chosen_startup(
     kafka: KafkaRelease | None = None,
     view: type[View] = LoadingSettings,
 ) -> StartupOptions:
-    """What the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
+    """Return what the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
     return StartupOptions(
         clean,
         recovery_point,

@@ -20,7 +20,7 @@ Row = Sequence[str]
 def aligned(
     header: Row, rows: Sequence[Row], *, right: Sequence[str] = (), indent: str = "", drop: Sequence[str] = ()
 ) -> Iterator[str]:
-    """The lines of a table, its header first; columns whose heading is in `right` are aligned at their end.
+    """Yield the lines of a table, its header first; columns whose heading is in `right` are aligned at their end.
 
     On a terminal that is too narrow the columns in `drop` are left out, the first one first, then others from the
     last on, and a line below names them; then the first column is cut in the middle. Nothing where there are no rows.
@@ -49,7 +49,9 @@ def aligned(
 
 
 def times_of_table(times: Collection[int]) -> tuple[str, Callable[[int], str]]:
-    """The date that timestamps (ms) share, to be said once, and how each is shown; without one each has its date."""
+    """Return the date that timestamps (ms) share, to be said once, and how each is shown; without one each has its
+    date.
+    """
     dates = {iso_second(ms).partition("T")[0] for ms in times}
     if len(dates) != 1 or Screen.current.times_in_ms:
         return "", iso_second
@@ -61,7 +63,9 @@ def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
 
 
 def _fitting(header: Row, widths: Sequence[int], drop: Sequence[str], room: int) -> tuple[list[int], list[int]]:
-    """The columns that are shown in `room` and those that are not; the first one always is, cut if it must be."""
+    """Return the columns that are shown in `room` and those that are not; the first one always is, cut
+    if it must be.
+    """
     shown = list(range(len(header)))
     first = [header.index(name) for name in drop if name in header]
     order = [at for at in (*first, *(at for at in reversed(shown) if at not in first)) if at != 0]
@@ -91,7 +95,7 @@ def _cell(text: str, width: int, *, is_right: bool) -> str:
 
 
 def cut_in_the_middle(text: str, width: int) -> str:
-    """A text that has to fit: its beginning and its end, where it is too long."""
+    """Return a text that has to fit: its beginning and its end, where it is too long."""
     if text_width(text) <= width:
         return text
     before, after = (width - 1 + 1) // 2, (width - 1) // 2

@@ -45,7 +45,7 @@ def _sentence(error: click.UsageError) -> str:
 
 
 def _plain(text: str, param: click.Parameter | None) -> str:
-    """What is wrong with a value, said as kdump says it where click has a sentence of its own."""
+    """Return what is wrong with a value, said as kdump says it where click has a sentence of its own."""
     if param is not None and (found := _NO_NUMBER.match(text)):
         return f"{found[1]}: expected {_numbers(param.type)}"
     if param is not None and isinstance(param.type, click.Choice) and (found := _NO_CHOICE.match(text)):
@@ -57,7 +57,7 @@ def _plain(text: str, param: click.Parameter | None) -> str:
 
 
 def _numbers(kind: object) -> str:
-    """The numbers that a type takes."""
+    """Return the numbers that a type takes."""
     number = "a number" if isinstance(kind, click.types.FloatParamType) else "a whole number"
     low = getattr(kind, "min", None)
     high = getattr(kind, "max", None)
@@ -67,6 +67,6 @@ def _numbers(kind: object) -> str:
 
 
 def _lowered(text: str) -> str:
-    """A text that follows a colon: its first word in small letters, unless it is a name."""
+    """Return a text that follows a colon: its first word in small letters, unless it is a name."""
     first = text.split(" ", 1)[0]
     return text[:1].lower() + text[1:] if first.istitle() and first != "Missing" else text

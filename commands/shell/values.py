@@ -21,7 +21,7 @@ _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """An option's callback that reads its text (or each of its texts) by a function that raises ValueError."""
+    """Return an option's callback that reads its text (or each of its texts) by a function that raises ValueError."""
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
@@ -35,7 +35,7 @@ def read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parame
 
 
 def offset_range(text: str) -> tuple[int | None, int | None]:
-    """The first offset that is wanted, the first that is not any more; None for either that is left open.
+    """Return the first offset that is wanted, the first that is not any more; None for either that is left open.
 
     `A-B` is inclusive, as ranges are printed; `A:B` ends before B, and either side may be absent; or one offset.
     """
@@ -53,7 +53,7 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
 
 
 def time_ms(text: str) -> int:
-    """Milliseconds since 1970, or a date or time in ISO 8601, UTC where it names no zone: ms, rounded up."""
+    """Return milliseconds since 1970, or a date or time in ISO 8601, UTC where it names no zone: ms, rounded up."""
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)
     try:
@@ -65,14 +65,16 @@ def time_ms(text: str) -> int:
 
 
 def moment(text: str) -> int:
-    """A time as `time_ms` has it, or one so long ago: -15m, -2h, -1d12h. In ms."""
+    """Return a time as `time_ms` has it, or one so long ago: -15m, -2h, -1d12h. In ms."""
     if re.fullmatch(r"-([0-9]+[dhms])+", text.strip().lower()):
         return time.time_ns() // 1_000_000 - time_span(text.strip()[1:])
     return time_ms(text)
 
 
 def content(text: str) -> Test:
-    """Bytes as text, `hex:` or `base64:`; `re:` and a pattern to be found; `text:` where the text looks like those."""
+    """Return bytes as text, `hex:` or `base64:`; `re:` and a pattern to be found; `text:` where the text looks like
+    those.
+    """
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in ("text", "hex", "base64", "re"):
         return _equals(text.encode("utf-8", "surrogateescape"))
@@ -94,7 +96,7 @@ def content(text: str) -> Test:
 
 
 def header(text: str) -> tuple[bytes, Test | None]:
-    """`NAME` or `NAME=VALUE`, the value as in `content`: the name in UTF-8, and the test of the value."""
+    """Return `NAME` or `NAME=VALUE`, the value as in `content`: the name in UTF-8, and the test of the value."""
     name, equals, value = text.partition("=")
     if not name:
         raise ValueError(f"{text!r} names no header: expected NAME or NAME=VALUE")
@@ -102,7 +104,7 @@ def header(text: str) -> tuple[bytes, Test | None]:
 
 
 def size(text: str) -> int:
-    """A number of bytes, or with K, M, G or T that many times 1024."""
+    """Return a number of bytes, or with K, M, G or T that many times 1024."""
     found = re.fullmatch(r"([0-9]{1,15})([kmgt]?)(i?b)?", text.strip().lower())
     if not found or not int(found[1]):
         raise ValueError(f"{text!r} is no size: expected a number of bytes, or one with K, M, G or T")
@@ -110,7 +112,7 @@ def size(text: str) -> int:
 
 
 def time_span(text: str) -> int:
-    """A number of days, hours, minutes or seconds, as in 1d, 36h, 90m, 30s or 1d12h: ms."""
+    """Return a number of days, hours, minutes or seconds, as in 1d, 36h, 90m, 30s or 1d12h: ms."""
     pattern = "".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms")
     found = re.fullmatch(pattern, text.strip().lower())
     if not found or not any(found.groups()):
@@ -119,7 +121,7 @@ def time_span(text: str) -> int:
 
 
 def duration_seconds(text: str) -> float:
-    """A length of time, as in 90, 90s, 15m, 2h or 1h30m: seconds."""
+    """Return a length of time, as in 90, 90s, 15m, 2h or 1h30m: seconds."""
     try:
         return float(text) if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else time_span(text) / MS["s"]
     except ValueError:

@@ -12,7 +12,7 @@ from . import exit_codes
 
 
 def verdict(code: int, found: Sequence[str], fine: str) -> str:
-    """The last line of a check that exits with `code`: what was found, or what is fine.
+    """Return the last line of a check that exits with `code`: what was found, or what is fine.
 
     Where something could not be read, stderr says so, and nothing here is called OK.
     """
@@ -24,7 +24,7 @@ def verdict(code: int, found: Sequence[str], fine: str) -> str:
 
 
 def loss_words(loss: Loss, *, offsets: bool = True) -> str:
-    """A loss in words; without `offsets` only how much it is."""
+    """Return a loss in words; without `offsets` only how much it is."""
     if loss.zeros and not loss.has_data:
         return number_words(loss.zeros, "zero byte")
     if not loss.batches:
@@ -35,7 +35,7 @@ def loss_words(loss: Loss, *, offsets: bool = True) -> str:
 
 
 def way_out(remedy: Remedy, path: str) -> str:
-    """A way out in sentences, with what it loses; `path` is safe already."""
+    """Return a way out in sentences, with what it loses; `path` is safe already."""
     command = " ".join(remedy.words(path))
     said = f"{command} ({remedy.note})" if command and remedy.note else command or remedy.note
     return f"{said[:1].upper()}{said[1:]}. Loses {remedy.loses}." if not command else f"{said}. Loses {remedy.loses}."

@@ -22,7 +22,7 @@ class JsonPrinter:
         self._write = write
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
-        """What concerns a log directory as a whole."""
+        """Write what concerns a log directory as a whole."""
         self._row(
             {
                 "type": "logDirectory",
@@ -35,12 +35,12 @@ class JsonPrinter:
         )
 
     def failures(self, failures: Sequence[Failure]) -> None:
-        """What keeps the broker from loading anything."""
+        """Write what keeps the broker from loading anything."""
         for failure in failures:
             self._row({"type": "failure"} | _failure(failure))
 
     def log(self, loaded: Loaded) -> None:
-        """A line for each step, and the outcome."""
+        """Write a line for each step, and the outcome."""
         path, startup, outcome = loaded.path, loaded.startup, loaded.outcome
         for step in outcome.steps:
             self._row({"type": "step", "path": path} | _step(step))
@@ -67,7 +67,7 @@ class JsonPrinter:
         )
 
     def end(self, start: BrokerStart) -> None:
-        """What log directories come to together: the `broker` row."""
+        """Write what log directories come to together: the `broker` row."""
         if not start.directories:
             return
         self._row(

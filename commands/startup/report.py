@@ -42,16 +42,16 @@ class Printer(Protocol):
     """What prints the outcomes, in the order in which they come."""
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
-        """What concerns a log directory as a whole; its partitions follow.
+        """Take what concerns a log directory as a whole; its partitions follow.
 
         `clean` is what the command line says of the last shutdown, None: as the directory has it.
         """
 
     def failures(self, failures: Sequence[Failure]) -> None:
-        """What keeps the broker from loading anything."""
+        """Take what keeps the broker from loading anything."""
 
     def log(self, loaded: Loaded) -> None:
-        """One partition."""
+        """Take one partition."""
 
     def end(self, start: BrokerStart) -> None:
-        """Nothing comes any more; what it comes to for the broker."""
+        """Take what it comes to for the broker; nothing comes any more."""

@@ -31,7 +31,7 @@ class _Bar(NamedTuple):
 
 
 def answers(topics: Sequence[TopicStats], ids: Mapping[str, str]) -> Iterator[str]:
-    """The answers as elements, of topics with the largest first; `ids` are those of the topics' sections."""
+    """Yield the answers as elements, of topics with the largest first; `ids` are those of the topics' sections."""
     yield from _damage(topics)
     total = max(sum(topic.stats.size for topic in topics), 1)
     yield "<h3>Largest topics</h3>"
@@ -99,7 +99,7 @@ def _bars(rows: Sequence[_Bar], ids: Mapping[str, str]) -> str:
 
 
 def link(topic: str, ids: Mapping[str, str]) -> str:
-    """A topic's name, which leads to its section where the page has one."""
+    """Return a topic's name, which leads to its section where the page has one."""
     return f'<a href="#{ids[topic]}">{_text(topic)}</a>' if topic in ids else _text(topic)
 
 

@@ -51,7 +51,7 @@ svg{width:100%;height:auto;display:block}.tick{font-size:11px;fill:var(--dim)}.g
 
 
 def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
-    """The whole page. `now` and `retention_ms` (ms) are what the outlook on retention goes by."""
+    """Return the whole page. `now` and `retention_ms` (ms) are what the outlook on retention goes by."""
     size = sum(topic.stats.size for topic in topics)
     partitions = sum(len(topic.partitions) for topic in topics)
     largest = sorted(topics, key=lambda topic: -topic.stats.size)
@@ -132,7 +132,9 @@ def _over_time(stats: Stats) -> Iterator[str]:
 
 
 def _central(moments: list[Moment]) -> list[Moment]:
-    """Those that most bytes belong to, where the few others are so far off that nothing could be seen of them."""
+    """Return those that most bytes belong to, where the few others are so far off that nothing could be
+    seen of them.
+    """
     total = sum(moment.bytes for moment in moments)
     sums = list(accumulate(moment.bytes for moment in moments))
     inner = [
@@ -194,7 +196,7 @@ def _times_over_offsets(partitions: Sequence[PartitionStats]) -> Iterator[str]:
 
 
 def _central_range(times: list[int]) -> tuple[int, int]:
-    """What most of the times are in, where a few are so far off that nothing could be seen of the others."""
+    """Return what most of the times are in, where a few are so far off that nothing could be seen of the others."""
     ordered = sorted(times)
     cut = int(len(ordered) * 4 * _OUTLIERS)
     low, high = ordered[cut], ordered[-1 - cut]
@@ -243,7 +245,7 @@ def _outlook(partitions: Sequence[PartitionStats], now: int, retention_ms: int) 
 
 
 def leaving(segments: Sequence[SegmentTimes], retention_ms: int) -> Iterator[tuple[int, int]]:
-    """When (ms) each segment of a partition goes, and its size: never before the ones that are older."""
+    """Yield when (ms) each segment of a partition goes, and its size: never before the ones that are older."""
     latest = None
     for segment in segments:
         latest = segment.time if latest is None else max(latest, segment.time)

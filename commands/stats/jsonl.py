@@ -23,7 +23,7 @@ class JsonLines:
         self._write = write
 
     def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
-        """Partitions, each topic after its own; everything is in them, whatever `details` says."""
+        """Write partitions, each topic after its own; everything is in them, whatever `details` says."""
         for topic in topics:
             for each in topic.partitions:
                 place = {"path": safe_path(each.path), "topic": each.topic, "partition": each.partition}
@@ -38,7 +38,7 @@ class JsonLines:
 
 
 def figures(stats: Stats) -> dict[str, Any]:
-    """What partitions and topics have in common. Sizes are bytes, timestamps ms, offsets absolute."""
+    """Return what partitions and topics have in common. Sizes are bytes, timestamps ms, offsets absolute."""
     batches, sample = stats.batches, stats.sample
     return {
         "size": stats.size,

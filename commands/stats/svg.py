@@ -27,7 +27,7 @@ class Plot:
     """A plot over ranges of x and y; parts are drawn in the order in which they are added."""
 
     def __init__(self, x: tuple[float, float], y: tuple[float, float]) -> None:
-        """The ranges may be empty: they are widened then."""
+        """Take ranges, which may be empty: they are widened then."""
         self._x0, self._x1 = _widened(x)
         self._y0, self._y1 = _widened(y)
         self._parts: list[str] = []
@@ -41,7 +41,9 @@ class Plot:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
     def bar(self, left: float, right: float, height: float, tip: str) -> None:
-        """A bar from the bottom on, at least a pixel wide and, unless it is 0, high; `tip` shows under the pointer."""
+        """Draw a bar from the bottom on, at least a pixel wide and, unless it is 0, high; `tip` shows under the
+        pointer.
+        """
         x, end = self._at_x(left), self._at_x(right)
         y, base = self._at_y(height), self._at_y(self._y0)
         if height > 0:
@@ -52,20 +54,20 @@ class Plot:
         )
 
     def line(self, points: Sequence[Point], series: int = 0, tip: str = "") -> None:
-        """A line through points; `series` picks its colour."""
+        """Draw a line through points; `series` picks its colour."""
         path = " ".join(f"{self._at_x(x):.1f},{self._at_y(y):.1f}" for x, y in points)
         title = f"<title>{_text(tip)}</title>" if tip else ""
         self._parts.append(f'<polyline class="line s{series % 6}" points="{path}">{title}</polyline>')
 
     def area(self, points: Sequence[Point]) -> None:
-        """What is below a line."""
+        """Draw what is below a line."""
         base = self._at_y(self._y0)
         path = " ".join(f"{self._at_x(x):.1f},{self._at_y(y):.1f}" for x, y in points)
         first, last = self._at_x(points[0][0]), self._at_x(points[-1][0])
         self._parts.append(f'<polygon class="area" points="{first:.1f},{base:.1f} {path} {last:.1f},{base:.1f}"/>')
 
     def mark(self, x: float, text: str) -> None:
-        """A vertical line with a label."""
+        """Draw a vertical line with a label."""
         at = self._at_x(x)
         end = "end" if at > WIDTH / 2 else "start"
         shift = -4 if end == "end" else 4
@@ -77,7 +79,7 @@ class Plot:
     def svg(
         self, label: str, x_ticks: Iterable[tuple[float, str]], y_ticks: Iterable[tuple[float, str]], x_label: str
     ) -> str:
-        """The plot as an element; `label` says what it shows to those who cannot see it."""
+        """Return the plot as an element; `label` says what it shows to those who cannot see it."""
         axes = "".join((*self._grid(y_ticks), *self._feet(x_ticks)))
         foot = f'<text class="tick" x="{LEFT}" y="{HEIGHT - 6}">{_text(x_label)}</text>'
         return (
@@ -102,21 +104,21 @@ class Plot:
 
 
 def number_ticks(low: float, high: float, show: Format) -> list[tuple[float, str]]:
-    """Round numbers from `low` to `high`."""
+    """Return round numbers from `low` to `high`."""
     low, high = _widened((low, high))
     step = _round_step((high - low) / TICKS, 10)
     return _ticks(low, high, step, show)
 
 
 def size_ticks(high: float, show: Format) -> list[tuple[float, str]]:
-    """Round numbers of bytes, in their unit, from 0 to `high`."""
+    """Return round numbers of bytes, in their unit, from 0 to `high`."""
     unit = 1024.0 ** max(0, floor(log10(max(1.0, high)) / log10(1024)))
     step = unit * _round_step(max(1.0, high) / unit / TICKS, 10)
     return _ticks(0, max(1.0, high), max(1.0, step), show)
 
 
 def time_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Round times (ms) from `low` to `high`, as far as is told apart there."""
+    """Return round times (ms) from `low` to `high`, as far as is told apart there."""
     low, high = _widened((low, high))
     wanted = (high - low) / TICKS
     step = next((float(each) for each in _TIME_STEPS if each >= wanted), _round_step(wanted, 10))

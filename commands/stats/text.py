@@ -37,7 +37,9 @@ class Text:
         self._write = write
 
     def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
-        """The table of all partitions; then topics in words: those that there is room for, or with `details` all."""
+        """Print the table of all partitions; then topics in words: those that there is room for, or
+        with `details` all.
+        """
         found = [each for topic in topics for each in topic.partitions]
         shown = found
         if len(found) > MAX_PARTITIONS:
@@ -53,7 +55,8 @@ class Text:
             self._topics(topics, None if details else MAX_LINES - len(shown) - 3)
 
     def _topics(self, topics: list[TopicStats], room: int | None) -> None:
-        """Each topic in words; in a `room` of so many lines those that are damaged, then the largest, and one at least.
+        """Print each topic in words; in a `room` of so many lines those that are damaged, then the largest, and one at
+        least.
 
         Where there is no limit, every partition has been put in words, and a topic of one partition with it.
         """
@@ -96,7 +99,7 @@ def _row(each: PartitionStats) -> tuple[str, ...]:
 
 
 def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
-    """The figures in words, as label and text. All of it is safe to print."""
+    """Yield the figures in words, as label and text. All of it is safe to print."""
     batches = stats.batches
     used = f"{counted(len(stats.segments), 'segment')}, {size_text(stats.size)}"
     if stats.preallocated:
@@ -160,7 +163,7 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
 
 
 def other_codec(stats: Stats, codec: int) -> int | None:
-    """About how many bytes the batches would take if all were written with a codec; None without a sample."""
+    """Return about how many bytes the batches would take if all were written with a codec; None without a sample."""
     batches = stats.batches
     payload = batches.payload or batches.bytes
     found = stats.sample.estimate(codec, payload)
@@ -192,7 +195,7 @@ def _producers(batches: BatchStats) -> str:
 
 
 def _empty_offsets(batches: BatchStats) -> str:
-    """How many offsets have no record; nothing where all have one."""
+    """Return how many offsets have no record; nothing where all have one."""
     between = f"in {counted(batches.gaps, 'place')} between batches"
     if batches.missing is not None:
         parts = [f"{batches.missing} of {batches.spanned}"] if batches.missing else []
@@ -221,7 +224,7 @@ def _record_lines(found: RecordStats) -> Iterator[tuple[str, str]]:
 
 
 def sizes_text(sizes: Sizes) -> str:
-    """A histogram of bytes in a few words."""
+    """Return a histogram of bytes in a few words."""
     if sizes.mean is None or sizes.least is None or sizes.most is None:
         return "none"
     half = sizes.quantile(0.5) or 0
@@ -232,22 +235,22 @@ def sizes_text(sizes: Sizes) -> str:
 
 
 def records_text(batches: BatchStats) -> str:
-    """The number of records, as far as headers tell."""
+    """Return the number of records, as far as headers tell."""
     return f"{batches.records}+" if batches.wrappers else str(batches.records)
 
 
 def codec_name(codec: int) -> str:
-    """The name of a codec's id."""
+    """Return the name of a codec's id."""
     return NAMES[codec] if codec < len(NAMES) else f"codec {codec}"
 
 
 def time_text(ms: int | None) -> str:
-    """A timestamp to the second; nothing for None."""
+    """Return a timestamp to the second; nothing for None."""
     return "" if ms is None else iso_second(ms)
 
 
 def percent(share: float) -> str:
-    """A share in whole percents; what is too little for one, or for the last one, is said to be so."""
+    """Return a share in whole percents; what is too little for one, or for the last one, is said to be so."""
     whole = round(100 * share)
     if share > 0 and not whole:
         return "<1 %"

@@ -42,12 +42,12 @@ MAX_IDS = 10
 
 
 def abort_line(found: PartitionTxns, txn: OpenTxn) -> str:
-    """The command line that aborts a transaction; brokers from Kafka 3.0 on find the producer by its offset."""
+    """Return the command line that aborts a transaction; brokers from Kafka 3.0 on find the producer by its offset."""
     return f"{_TOOL} {_partition_options(found)} --start-offset {txn.first_offset}"
 
 
 def old_abort_line(found: PartitionTxns, txn: OpenTxn) -> str:
-    """The same for older brokers, which want the producer named; an unknown coordinator epoch is 0."""
+    """Return the same for older brokers, which want the producer named; an unknown coordinator epoch is 0."""
     return (
         f"{_TOOL} {_partition_options(found)} --producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
         f" --coordinator-epoch {max(0, txn.coordinator_epoch)}"
@@ -62,7 +62,7 @@ class TextLines:
     """For people: the partitions with something open, what is to be done about it, and the verdict."""
 
     def __init__(self, write: Callable[[str], None], now: int, *, is_all: bool = False) -> None:
-        """All partitions that are worth it are shown if `is_all`, otherwise the first ones."""
+        """Show all partitions that are worth it if `is_all`, otherwise the first ones."""
         self._write = write
         self._now = now
         self._is_all = is_all
@@ -71,7 +71,7 @@ class TextLines:
         self._ids: list[tuple[str, ...]] = []
 
     def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
-        """A partition with its open transactions."""
+        """Print a partition with its open transactions."""
         hanging = sum(row.is_hanging for row in rows)
         self._partitions += 1
         self._open += len(rows)
@@ -98,7 +98,7 @@ class TextLines:
         self._write("\n")
 
     def transactional_id(self, found: TransactionalId, is_stuck: bool) -> None:
-        """A row of the table of transactional ids."""
+        """Print a row of the table of transactional ids."""
         self._stuck += is_stuck
         partitions = " ".join(f"{safe(topic)}:{','.join(map(str, ids))}" for topic, ids in found.partitions.items())
         self._ids.append(
@@ -113,7 +113,7 @@ class TextLines:
         )
 
     def finish(self, code: int) -> None:
-        """The table of transactional ids, and the verdict."""
+        """Print the table of transactional ids, and the verdict."""
         if not self._is_all and self._shown > MAX_SHOWN:
             self._write(f"{number_words(self._shown - MAX_SHOWN, 'more partition')} with open transactions (-v)\n\n")
         heading = ("TRANSACTIONAL ID", "STATE", "PRODUCER", "EPOCH", "LAST UPDATE", "PARTITIONS")
@@ -170,7 +170,9 @@ class TextLines:
         return ", ".join(said)
 
     def _ways(self, found: PartitionTxns, row: OpenTransaction) -> None:
-        """What ends a hanging transaction: the coordinator, if it may still do so, before the command that aborts."""
+        """Print what ends a hanging transaction: the coordinator, if it may still do so, before the command that
+        aborts.
+        """
         ways = [] if HangReason.NOT_COVERED in row.reasons else list(_FIRST)
         ways += [safe(abort_line(found, row.txn)), f"{_BEFORE_3_0}{safe(old_abort_line(found, row.txn))}"]
         for number, text in enumerate(ways):
@@ -187,7 +189,7 @@ class JsonLines:
         self._now = now
 
     def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
-        """The objects of a partition; it is always shown."""
+        """Print the objects of a partition; it is always shown."""
         del is_shown
         place: dict[str, Any] = {"topic": found.replica.topic, "partition": found.replica.partition}
         holder = found.holder
@@ -214,7 +216,7 @@ class JsonLines:
             self._write(json_line("indexMismatch", place | _mismatch_fields(mismatch)))
 
     def transactional_id(self, found: TransactionalId, is_stuck: bool) -> None:
-        """A transactional id's object."""
+        """Print a transactional id's object."""
         fields = {
             "transactionalId": found.transactional_id,
             "statePartition": found.partition,
@@ -232,7 +234,7 @@ class JsonLines:
         self._write(json_line("transactionalId", fields))
 
     def finish(self, code: int) -> None:
-        """Nothing follows."""
+        """Do nothing: no line follows."""
 
     def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:
         txn = row.txn
@@ -260,7 +262,7 @@ class JsonLines:
 
 
 def _stable_words(found: PartitionTxns) -> str:
-    """How far read_committed consumers get, and what stops them."""
+    """Return how far read_committed consumers get, and what stops them."""
     stable = found.last_stable_offset
     if stable == found.end_offset:
         return "no transaction is open" if not found.open else "the log is empty"
@@ -274,7 +276,7 @@ def _stable_words(found: PartitionTxns) -> str:
 
 
 def _log_words(found: PartitionTxns) -> str:
-    """The offsets of a log, and its markers."""
+    """Return the offsets of a log, and its markers."""
     watermark = str(found.high_watermark) if found.replica.high_watermark is not None else "unknown"
     said = (
         f"log start offset {found.replica.log_start_offset}, last stable offset {found.last_stable_offset},"

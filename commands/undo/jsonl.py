@@ -26,7 +26,7 @@ class JsonLines:
         self._asked = asked
 
     def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
-        """A line for each change."""
+        """Write a line for each change."""
         for change, judged in changes:
             row = self._change(change) | {"keptBytes": change.kept_bytes}
             row |= {"state": judged.verdict, "why": judged.why or None}
@@ -42,22 +42,22 @@ class JsonLines:
             self._write(json_line("change", row | {"keptBytes": backup.size, "state": state, "why": None, "kept": []}))
 
     def undone(self, done: Undone) -> None:
-        """A line for a change, with its operations."""
+        """Write a line for a change, with its operations."""
         operations = [{"action": each.action, "file": each.name, "size": each.size} for each in done.operations]
         row = {"applied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
         self._write(json_line("undo", self._change(done.change) | row))
 
     def closed(self, change: Change) -> None:
-        """A line for a change."""
+        """Write a line for a change."""
         self._write(json_line("close", self._change(change) | {"applied": self._asked.applies}))
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
-        """A line for a change."""
+        """Write a line for a change."""
         row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(kept.partition)}
         self._write(json_line("prune", row | {"bytes": size, "applied": self._asked.applies}))
 
     def end(self, reason: str) -> None:
-        """The sum of it."""
+        """Write the sum of it."""
         self._write(json_line("summary", {"applied": self._asked.applies, "nothingChanged": reason or None}))
 
     def _change(self, change: Change) -> dict[str, Any]:

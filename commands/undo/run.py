@@ -56,19 +56,19 @@ class Printer(Protocol):
     """What prints changes and what becomes of them."""
 
     def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
-        """The changes below one PATH."""
+        """Take the changes below one PATH."""
 
     def undone(self, done: Undone) -> None:
-        """A change that was, or would be, taken back."""
+        """Take a change that was, or would be, taken back."""
 
     def closed(self, change: Change) -> None:
-        """An interrupted change that was, or would be, ended."""
+        """Take an interrupted change that was, or would be, ended."""
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
-        """A change whose originals were, or would be, deleted."""
+        """Take a change whose originals were, or would be, deleted."""
 
     def end(self, reason: str) -> None:
-        """The last lines; `reason` is why something was refused or could not be done, "" for nothing."""
+        """Take the last lines; `reason` is why something was refused or could not be done, "" for nothing."""
 
 
 class Shown:
@@ -82,14 +82,14 @@ class Shown:
         self._named = parents | self._given
 
     def __call__(self, path: str) -> str:
-        """The path with what was given in front, if it is one of those or below one."""
+        """Return the path with what was given in front, if it is one of those or below one."""
         for real, given in self._given.items():
             if path == real or path.startswith(os.path.join(real, "")):
                 return os.path.join(given, os.path.relpath(path, real)) if path != real else given
         return path
 
     def spoken(self, text: str) -> str:
-        """A message with paths as they were given; those of the directories that hold them too."""
+        """Return a message with paths as they were given; those of the directories that hold them too."""
         return as_given(text, self._named)
 
 
@@ -128,7 +128,9 @@ class _Run:
         self._has_found = False
 
     def found(self, paths: Iterable[str]) -> Iterator[str]:
-        """The paths; a pattern is what it matches, and a partition that is gone is looked for among its changes."""
+        """Yield the paths; a pattern is what it matches, and a partition that is gone is looked for
+        among its changes.
+        """
         for path in paths:
             try:
                 yield from matches(path)
@@ -139,7 +141,7 @@ class _Run:
                     self._complain(f"{safe_path(path)}: no such file or directory", exit_codes.INCOMPLETE)
 
     def path(self, path: str) -> None:
-        """One PATH. Raises OSError, KdumpError."""
+        """Take one PATH. Raises OSError, KdumpError."""
         asked = self._asked
         listing = list_changes(path, asked.backup_dir)
         if not os.path.lexists(path) and not listing.changes:
@@ -215,7 +217,7 @@ class _Run:
 
     def _complain(self, text: str, code: int) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
         self._reason = text
         self._worsen(code)
 

@@ -47,7 +47,7 @@ class Text:
         self._old += [each for each in old if each not in self._old]
 
     def undone(self, done: Undone) -> None:
-        """One change."""
+        """Print one change."""
         self._count += 1
         if done.by is not None:
             self._by.append(done.by)
@@ -62,20 +62,20 @@ class Text:
                 self._write(f"  {operation.action:<10}  {safe(operation.name)}\n")
 
     def closed(self, change: Change) -> None:
-        """One change."""
+        """Print one change."""
         self._count += 1
         path = safe_path(self._shown(change.path))
         self._write(f"{path}  stays as it is now; change {change.id} ends, its originals stay kept\n")
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
-        """One change."""
+        """Print one change."""
         self._count += 1
         self._size += size
         path = kept.path if isinstance(kept, Change) else kept.partition
         self._write(f"{safe(os.path.basename(path))}  deletes the originals of {kept.id} ({size_text(size)})\n")
 
     def end(self, reason: str) -> None:
-        """The last lines."""
+        """Print the last lines."""
         asked = self._asked
         if asked.id is None and not asked.prune:
             self._list(reason)
@@ -112,7 +112,9 @@ class Text:
             self._write(f"Next: {_next(change, self._shown(change.path), judged.why)}\n")
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
-        """A row for each change; partitions that one run changed alike share it unless there is to be one for each."""
+        """Yield a row for each change; partitions that one run changed alike share it unless there is to be one for
+        each.
+        """
         groups: dict[tuple[str, ...], list[Listed]] = {}
         for each in self._changes:
             change = each.change
@@ -145,13 +147,15 @@ def _next(change: Change, path: str, why: str) -> str:
     if change.undoes:
         return f"kdump undo {path} --change {change.undoes} --apply (finishes the interrupted undo)"
     name, _, how = change.command.partition(" ")
-    options = {SALVAGE: f" --strategy {SALVAGE}", TRUNCATE_LOG: f" --strategy {TRUNCATE_LOG}", FIX_BIT: f" --{FIX_BIT}"}
+    options: dict[str, str] = {
+        **{each: f" --strategy {each}" for each in (SALVAGE, TRUNCATE_LOG)}, FIX_BIT: f" --{FIX_BIT}"
+    }
     command = f"{safe(name) if name not in ('', 'append') else 'repair'} {path}{options.get(how, '')}"
     return f"kdump {command} --apply (finishes the interrupted change)"
 
 
 def _summary(operations: Iterable[Operation]) -> str:
-    """What operations come to, in words."""
+    """Return what operations come to, in words."""
     found = list(operations)
     restored = {each.name for each in found if each.action in (REPLACE, RENAME)}
     removed = [each.name for each in found if each.action == REMOVE and each.name not in restored]

@@ -25,7 +25,7 @@ from .run import Asked, run
 
 
 def severity_of(text: str) -> tuple[str, str]:
-    """A `CODE=level` as (code pattern, severity). Raises click.BadParameter."""
+    """Return a `CODE=level` as (code pattern, severity). Raises click.BadParameter."""
     pattern, equals, severity = text.partition("=")
     severity = INFO if severity == "note" else severity
     if not equals or severity not in SEVERITIES:
@@ -34,7 +34,7 @@ def severity_of(text: str) -> tuple[str, str]:
 
 
 def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """Code patterns, given one by one or with commas between them."""
+    """Return code patterns, given one by one or with commas between them."""
     return tuple(part for text in texts for part in text.split(",") if part)
 
 
@@ -178,8 +178,10 @@ def command(
     Examples:
       kdump verify /var/lib/kafka/data
       kdump verify --deep /var/lib/kafka/data/orders-0
-      kdump verify --format jsonl /disk1/kafka /disk2/kafka | jq 'select(.severity == "error")'
-      kdump verify --state /var/tmp/verified --max-rate 64M --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
+      kdump verify --format jsonl /disk1/kafka /disk2/kafka \\
+        | jq 'select(.severity == "error")'
+      kdump verify --state /var/tmp/verified --max-rate 64M \\
+        --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
       kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
     is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)

@@ -27,11 +27,11 @@ class JUnitReport:
         self._out.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="kdump verify">\n')
 
     def partition(self, path: str) -> None:
-        """The check of a partition directory begins: a suite of its own, sound or not."""
+        """Begin the check of a partition directory: a suite of its own, sound or not."""
         self._begin(path)
 
     def finding(self, finding: Finding) -> None:
-        """A test case; of severity info only what it says."""
+        """Write a test case; of severity info only what it says."""
         self._begin(finding.group)
         if finding.severity == INFO:
             return

@@ -27,17 +27,17 @@ class PrometheusReport:
         self._last_pass = _last_pass_in(path)
 
     def start(self) -> None:
-        """Nothing comes first."""
+        """Do nothing: no line comes first."""
 
     def partition(self, path: str) -> None:
-        """Counted by the run."""
+        """Write counted by the run."""
 
     def finding(self, finding: Finding) -> None:
         """Count it."""
         self._found[finding.code, finding.severity] += 1
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The figures."""
+        """Write the figures."""
         for line in self._lines(totals):
             self._out.write(f"{line}\n")
 

@@ -20,7 +20,7 @@ PROM = "prom"
 
 
 def report_to(text: str) -> tuple[str, str]:
-    """The format and the file of a `FORMAT:FILE`. Raises ValueError."""
+    """Return the format and the file of a `FORMAT:FILE`. Raises ValueError."""
     format_, colon, path = text.partition(":")
     if not colon or not path or format_ not in (*FORMATS, PROM):
         raise ValueError(f"{text!r}: expected FORMAT:FILE, FORMAT one of {', '.join((*FORMATS, PROM))}")
@@ -37,7 +37,7 @@ def reports_in(
     paths: Sequence[str] = (),
     width: int | None = None,
 ) -> Report:
-    """What prints in one of the formats."""
+    """Return what prints in one of the formats."""
     if format_ == "text":
         return TextReport(out, verbose=verbose, color=color, paths=paths, width=width)
     if format_ in (JSON, JSONL):
@@ -58,22 +58,22 @@ class Together:
         self._reports = reports
 
     def start(self) -> None:
-        """The run begins."""
+        """Begin the run."""
         for each in self._reports:
             each.start()
 
     def partition(self, path: str) -> None:
-        """The check of a partition directory begins."""
+        """Begin the check of a partition directory."""
         for each in self._reports:
             each.partition(path)
 
     def finding(self, finding: Finding) -> None:
-        """A finding."""
+        """Take a finding."""
         for each in self._reports:
             each.finding(finding)
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The run is over."""
+        """End the run."""
         for each in self._reports:
             each.finish(totals, code)
 
@@ -100,7 +100,7 @@ class FileReport:
         self._pieces.append(text if self._envelope is None else self._envelope.rows(text))
 
     def finish(self, totals: Totals, code: int) -> None:
-        """Write the file. Raises OSError."""
+        """End the run."""
         self._report.finish(totals, code)
         if self._envelope is not None:
             self._pieces.append(self._envelope.end(code))

@@ -108,7 +108,7 @@ class Showing:
         self._next = time.monotonic() + self.INTERVAL
 
     def progress(self, path: str, size: int) -> None:
-        """So many more bytes of the log at `path` have been read."""
+        """Count so many more bytes that have been read of the log at `path`."""
         if (now := time.monotonic()) >= self._next:
             self._next = now + self.INTERVAL
             if self._out.holds:
@@ -118,7 +118,9 @@ class Showing:
 
 
 def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
-    """The paths that there is something to verify at, and how many others there are; of those it is said why not."""
+    """Return the paths that there is something to verify at, and how many others there are; of those it is said why
+    not.
+    """
     chosen: list[str] = []
     unread = 0
     for path in paths:
@@ -145,7 +147,7 @@ def _exit_code(totals: Totals, asked: Asked) -> int:
 
 
 def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
-    """What prints: to stdout, and to the files asked for."""
+    """Return what prints: to stdout, and to the files asked for."""
     first = reports_in(
         asked.format,
         out,

@@ -20,12 +20,12 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def level(severity: str) -> str:
-    """SARIF's word for a severity."""
+    """Return SARIF's word for a severity."""
     return "note" if severity == INFO else severity
 
 
 def rule(kind: FindingKind) -> dict[str, Any]:
-    """An entry of the catalogue."""
+    """Return an entry of the catalogue."""
     return {
         "id": kind.code,
         "shortDescription": {"text": kind.meaning},
@@ -35,7 +35,7 @@ def rule(kind: FindingKind) -> dict[str, Any]:
 
 
 def result(finding: Finding) -> dict[str, Any]:
-    """A finding."""
+    """Return a finding."""
     place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(finding.path))}}
     if finding.position is not None:
         place["region"] = {"byteOffset": finding.position}
@@ -67,10 +67,10 @@ class SarifReport:
         )
 
     def partition(self, path: str) -> None:
-        """Said by its findings alone."""
+        """Do nothing: a partition is known by its findings alone."""
 
     def finding(self, finding: Finding) -> None:
-        """A result."""
+        """Write a result."""
         self._out.write(self._before + json.dumps(result(finding)))
         self._before = ",\n"
 

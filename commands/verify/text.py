@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from kdump.verify.resume import PassTotals
 
 from ..shell import exit_codes
 from ..shell.choice import asked_paths
+from ..shell.line_budget import LineBudget
 from ..shell.options import severities_from
 from ..shell.output import Style
 from ..shell.prose import folded
@@ -32,7 +34,7 @@ class Sink(Protocol):
 
 
 def summary_row(totals: Totals) -> dict[str, Any]:
-    """The object that ends the machine formats."""
+    """Return the object that ends the machine formats."""
     return {
         "type": "summary",
         "sound": totals.is_sound,
@@ -50,7 +52,7 @@ def summary_row(totals: Totals) -> dict[str, Any]:
 
 
 def pass_row(totals: PassTotals) -> dict[str, Any]:
-    """The totals of a pass as an object."""
+    """Return the totals of a pass as an object."""
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
     return fields
@@ -60,20 +62,20 @@ class Report(Protocol):
     """Prints findings as they come."""
 
     def start(self) -> None:
-        """The run begins."""
+        """Begin the run."""
 
     def partition(self, path: str) -> None:
-        """The check of a partition directory begins."""
+        """Begin the check of a partition directory."""
 
     def finding(self, finding: Finding) -> None:
-        """A finding, in the order of the files."""
+        """Print a finding, in the order of the files."""
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The run is over."""
+        """End the run."""
 
 
 def row(finding: Finding) -> dict[str, Any]:
-    """A finding as an object of the machine formats."""
+    """Return a finding as an object of the machine formats."""
     return {
         "type": "finding",
         "code": finding.code,
@@ -96,7 +98,7 @@ def row(finding: Finding) -> dict[str, Any]:
 
 
 def shown_severities(*, verbose: bool) -> frozenset[str]:
-    """The severities of the findings that are printed: those of --min-severity, or without it all but notes."""
+    """Return the severities of the findings that are printed: those of --min-severity, or without it all but notes."""
     least = Screen.current.min_severity
     return severities_from(least or ("note" if verbose else "warning"))
 
@@ -109,18 +111,18 @@ class JsonLinesReport:
         self._shown = shown_severities(verbose=verbose)
 
     def start(self) -> None:
-        """Nothing comes first."""
+        """Do nothing: no line comes first."""
 
     def partition(self, path: str) -> None:
-        """Said by its findings alone."""
+        """Do nothing: a partition is known by its findings alone."""
 
     def finding(self, finding: Finding) -> None:
-        """A line."""
+        """Print a line."""
         if finding.severity in self._shown:
             self._out.write(row_line(row(finding)))
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The last line."""
+        """Print the last line."""
         self._out.write(row_line(summary_row(totals)))
 
 
@@ -141,6 +143,10 @@ class TextReport:
         self._group: str | None = None
         self._explained: set[str] = set()
         self._groups: set[str] = set()
+        self._budget = LineBudget(is_all=verbose)
+        self._codes: set[str] = set()
+        self._unlisted: Counter[str] = Counter()
+        self._unlisted_groups: defaultdict[str, set[str]] = defaultdict(set)
         self._bold = Style(color, bold=True)
         self._dim = Style(color, dim=True)
         self._good = Style(color, "green", bold=True)
@@ -151,23 +157,32 @@ class TextReport:
         }
 
     def start(self) -> None:
-        """Nothing comes first."""
+        """Do nothing: no line comes first."""
 
     def partition(self, path: str) -> None:
-        """A partition without findings is not mentioned."""
+        """Do nothing: a partition without findings is not mentioned."""
 
     def finding(self, finding: Finding) -> None:
-        """What and where and, for the first of its code in a partition, what follows from it and what to do."""
+        """Print what and where and, for the first of its code in a partition, what follows from it and what to do.
+
+        The first finding of each code is listed; of more than a screen takes, the others are counted.
+        """
         if finding.severity not in self._shown:
             return
         Screen.current.has_findings |= finding.severity != INFO
-        group = finding.group
+        if finding.severity != INFO:
+            self._groups.add(finding.group)
+        group, is_new = finding.group, finding.code not in self._codes
+        has_room = self._budget.takes(self._lines(finding))
+        self._codes.add(finding.code)
+        if not is_new and not has_room:
+            self._unlisted[finding.code] += 1
+            self._unlisted_groups[finding.code].add(group)
+            return
         if group != self._group:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
             self._explained.clear()
-        if finding.severity != INFO:
-            self._groups.add(group)
         place = "" if finding.path == group else safe_path(os.path.basename(finding.path))
         if finding.position is not None:
             place += f", byte {finding.position}"
@@ -184,15 +199,22 @@ class TextReport:
             for line in consequences(finding, group):
                 self._indented(line, self._dim)
 
+    def _lines(self, finding: Finding) -> int:
+        """How many lines a finding takes where none is folded, with the heading of its partition."""
+        is_heading = finding.group != self._group
+        is_explained = not is_heading and finding.code in self._explained
+        return (2 if is_heading else 0) + (1 if is_explained or finding.severity == INFO else 3)
+
     def _indented(self, text: str, style: Style | None = None) -> None:
         lines = [f"{_INDENT}{text}"] if self._width is None else folded(text, self._width, first=_INDENT)
         for line in lines:
             self._out.write((style(line) if style else line) + "\n")
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The verdict, what was checked, and the next command."""
+        """Print the verdict, what was checked, and the next command."""
         if self._group is not None:
             self._out.write("\n")
+        self._out.write("".join(f"{line}\n" for line in self._rest()))
         if totals.is_part:
             self._out.write(f"{_pass_words(totals)}\n")
         for line in self._verdict(totals, code):
@@ -200,6 +222,17 @@ class TextReport:
         self._out.write(f"Checked: {_checked(totals)}\n")
         if totals.counts[ERROR] or totals.counts[WARNING]:
             self._out.write(f"Next: kdump doctor {asked_paths(self._paths) or 'PATH'}\n")
+
+    def _rest(self) -> Iterator[str]:
+        """How many findings are not listed, code by code."""
+        if not self._unlisted:
+            return
+        yield "Not listed (-v lists all):"
+        width = max(map(len, self._unlisted))
+        for code, count in sorted(self._unlisted.items()):
+            places = number_words(len(self._unlisted_groups[code]), "place")
+            yield f"  {code:<{width}}  {number_words(count, 'more finding')} in {places}"
+        yield ""
 
     def _verdict(self, totals: Totals, code: int) -> Iterator[str]:
         errors, warnings = totals.counts[ERROR], totals.counts[WARNING]
@@ -223,7 +256,9 @@ _INDENT = " " * 11
 
 
 def consequences(finding: Finding, group: str) -> Iterator[str]:
-    """What a finding means for consumers or for the broker, and what to do: in full where there is one way out."""
+    """Yield what a finding means for consumers or for the broker, and what to do: in full where there
+    is one way out.
+    """
     known = EXPLANATIONS[finding.code]
     if finding.effect is not None:
         yield f"The broker {finding.effect}."
@@ -255,7 +290,7 @@ def _checked(totals: Totals) -> str:
 
 
 def _pass_words(totals: Totals) -> str:
-    """How far a pass is that may take several runs, with the totals of all of them."""
+    """Return how far a pass is that may take several runs, with the totals of all of them."""
     whole = totals.whole
     runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
     state = f"Complete pass finished{runs}" if totals.is_complete else f"The pass is not complete; so far{runs}"

@@ -170,12 +170,14 @@ def _carry_out(change: Change, step: Step, later: Sequence[Step]) -> None:
 
 
 def _is_placed(change: Change, step: Step) -> bool:
-    """Whether a new file has its name already."""
+    """Return whether a new file has its name already."""
     return not os.path.lexists(change.file(step.staged))
 
 
 def _is_taken(change: Change, name: str, later: Sequence[Step]) -> bool:
-    """Whether one of these steps gave a name, which an earlier step had taken from a file, to another one already."""
+    """Return whether one of these steps gave a name, which an earlier step had taken from a file, to another one
+    already.
+    """
     for step in later:
         operation = step.operation
         if operation.name == name and operation.action == REPLACE:
@@ -202,7 +204,7 @@ def _completed(change: Change) -> Change:
 
 
 def end_offset(path: str) -> int | None:
-    """The log end offset (absolute) of a partition directory; None where it cannot be told."""
+    """Return the log end offset (absolute) of a partition directory; None where it cannot be told."""
     try:
         log = PartitionLog(path)
         return log_end_offset(log) if log.segments else None
@@ -308,19 +310,21 @@ def _staged(change: Change, drafts: Iterable[Draft]) -> Iterator[Step]:
 
 
 def _named(change: Change, path: str) -> str:
-    """The name of a file of the change, or the path of one that lies elsewhere."""
+    """Return the name of a file of the change, or the path of one that lies elsewhere."""
     return os.path.relpath(path, change.files.directory)
 
 
 def _recipe(plan: Plan, operation: Operation) -> tuple[Recipe | None, int | None]:
-    """What a REPLACE puts in place, and the modification time (ns) that this gets."""
+    """Return what a REPLACE puts in place, and the modification time (ns) that this gets."""
     if operation.action != REPLACE:
         return None, None
     return plan.recipes[operation.name], _modified(plan, operation.name)
 
 
 def _modified(plan: Plan, name: str) -> int | None:
-    """The modification time (ns) that a new .log takes from the one that it is made of: retention may go by it."""
+    """Return the modification time (ns) that a new .log takes from the one that it is made of:
+    retention may go by it.
+    """
     recipe = plan.recipes[name]
     if not name.endswith(f".{names.LOG}") or isinstance(recipe, NewContent):
         return None
@@ -340,7 +344,9 @@ def _kept_cuts(change: Change, cuts: Sequence[Cut]) -> Iterator[KeptCut]:
 
 
 def _model(path: str, name: str) -> os.stat_result:
-    """The file whose owner and mode a new file gets: the one it replaces, any .log beside it, or the directory."""
+    """Return the file whose owner and mode a new file gets: the one it replaces, any .log beside it, or
+    the directory.
+    """
     with suppress(FileNotFoundError):
         return os.stat(os.path.join(path, name))
     logs = sorted(each for each in os.listdir(path) if each.endswith(f".{names.LOG}"))

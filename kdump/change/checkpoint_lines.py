@@ -66,7 +66,8 @@ def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.s
 
 
 def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]:
-    """What to change in the checkpoints so that none leads beyond the end (absolute offset) of a partition's log.
+    """Return what to change in the checkpoints so that none leads beyond the end (absolute offset) of a partition's
+    log.
 
     A recovery point and a high watermark beyond it are moved there. A log start offset beyond it, with which a broker
     would drop the whole log, and a cleaner offset beyond it are dropped. A file that cannot be read, which a broker
@@ -85,12 +86,12 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
 
 
 def offset_in(path: str, topic: str, partition: int) -> int:
-    """The offset (absolute) that a checkpoint has for a partition; -1 for none. Raises OSError."""
+    """Return the offset (absolute) that a checkpoint has for a partition; -1 for none. Raises OSError."""
     return _offsets_of(path).get((topic, partition), -1)
 
 
 def _offsets_of(path: str) -> Offsets:
-    """What a checkpoint says; nothing where it cannot be parsed. Raises OSError."""
+    """Return what a checkpoint says; nothing where it cannot be parsed. Raises OSError."""
     try:
         info = os.stat(path)
     except FileNotFoundError:
@@ -109,7 +110,7 @@ def _offsets_of(path: str) -> Offsets:
 
 
 def _with(entries: list[OffsetCheckpointEntry], new: OffsetCheckpointEntry) -> list[OffsetCheckpointEntry]:
-    """The entries with this one in the place of the old one, or behind all others."""
+    """Return the entries with this one in the place of the old one, or behind all others."""
     others = [each for each in entries if each[:2] != new[:2]]
     if new.offset < 0:
         return others

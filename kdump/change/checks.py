@@ -26,7 +26,7 @@ def check_unchanged(change: Change) -> None:
 
 
 def differences(change: Change) -> Iterator[str]:
-    """How a partition differs from what it may be while the change is carried out, in words. Raises OSError."""
+    """Yield how a partition differs from what it may be while the change is carried out, in words. Raises OSError."""
     now = state_of(change.path)
     yield from file_differences(now.files, change.allowed())
     for name in sorted({*now.offsets, *change.before.offsets}):
@@ -85,13 +85,13 @@ def check_space(plan: Plan, near: str, *, keep_old: bool, cuts: Sequence[Cut] = 
 
 
 def _head_bytes(plan: Plan, operation: Operation) -> int:
-    """How many bytes a cut writes: of a file with other names, what stays (durable.truncate)."""
+    """Return how many bytes a cut writes: of a file with other names, what stays (durable.truncate)."""
     info = os.stat(os.path.join(plan.path, source_before(plan.operations, operation.name)))
     return operation.size if info.st_nlink > 1 else 0
 
 
 def _tail_bytes(plan: Plan, operation: Operation) -> int:
-    """How many bytes of the disk the end of a file that is cut can use: what is preallocated uses none."""
+    """Return how many bytes of the disk the end of a file that is cut can use: what is preallocated uses none."""
     source = source_before(plan.operations, operation.name)
     used = os.stat(os.path.join(plan.path, source)).st_blocks * 512
     return min(operation.old_size - operation.size, used)
@@ -111,12 +111,12 @@ def _bytes_needed(recipe: Recipe) -> int:
 
 
 def source_before(operations: Iterable[Operation], name: str) -> str:
-    """The name that a file has before these operations rename it."""
+    """Return the name that a file has before these operations rename it."""
     return next((each.source for each in operations if each.action == RENAME and each.name == name), name)
 
 
 def inode_of(path: str) -> int:
-    """The inode of a file; -1 where there is none. Raises OSError."""
+    """Return the inode of a file; -1 where there is none. Raises OSError."""
     try:
         return os.stat(path, follow_symlinks=False).st_ino
     except FileNotFoundError:

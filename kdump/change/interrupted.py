@@ -23,7 +23,7 @@ class Unfinished(NamedTuple):
 
 
 def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unfinished]:
-    """The interrupted changes of partition directories of one log directory. Raises OSError."""
+    """Yield the interrupted changes of partition directories of one log directory. Raises OSError."""
     changes = Changes(log_directory)
     for path in partitions:
         try:

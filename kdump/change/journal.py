@@ -97,7 +97,7 @@ class Change:
         return self.state == ChangeState.UNDONE
 
     def file(self, name: str) -> str:
-        """The path of a file that a step or a cut names."""
+        """Return the path of a file that a step or a cut names."""
         return os.path.join(self.files.directory, name)
 
     @cached_property
@@ -111,7 +111,7 @@ class Change:
         return sum(map(_used, self.files.all()))
 
     def allowed(self) -> dict[str, set[FileState | None]]:
-        """What each file may be while the change is carried out; None: not there."""
+        """Return what each file may be while the change is carried out; None: not there."""
         now: dict[str, FileState | None] = dict(self.before.files)
         allowed: dict[str, set[FileState | None]] = {name: {state} for name, state in now.items()}
 
@@ -175,7 +175,7 @@ def _note_place(change: Change) -> None:
 
 
 def _noted(note: str) -> tuple[str, ChangeState]:
-    """The directory that a note names, and how far the change was. Raises OSError, KdumpError."""
+    """Return the directory that a note names, and how far the change was. Raises OSError, KdumpError."""
     try:
         row = json.loads(read_small(note, MAX_BYTES))
         return _end_of(os.path.dirname(note), str(row["directory"])), ChangeState(row["state"])
@@ -184,7 +184,9 @@ def _noted(note: str) -> tuple[str, ChangeState]:
 
 
 def read(files: ChangeFiles, *, role: str = place.JOURNAL) -> Change:
-    """The change that the files belong to. Raises OSError, KdumpError where this release cannot read the journal."""
+    """Return the change that the files belong to. Raises OSError, KdumpError where this release cannot read the
+    journal.
+    """
     path = files.path(role)
     try:
         return _decoded(json.loads(read_small(path, MAX_BYTES)), files)
@@ -193,7 +195,7 @@ def read(files: ChangeFiles, *, role: str = place.JOURNAL) -> Change:
 
 
 def _way(start: str, path: str) -> str:
-    """The way from a directory to a path, so that both can be mounted elsewhere together."""
+    """Return the way from a directory to a path, so that both can be mounted elsewhere together."""
     return os.path.relpath(os.path.realpath(path), os.path.realpath(start))
 
 
@@ -270,13 +272,13 @@ class Changes:
         self.unreadable: list[KdumpError] = []
 
     def of(self, partition_directory: str, backup_dir: str | None = None) -> list[Change]:
-        """The changes of a partition directory, the oldest first. Raises OSError, KdumpError."""
+        """Return the changes of a partition directory, the oldest first. Raises OSError, KdumpError."""
         path = os.path.realpath(partition_directory)
         whole = [files for files, is_begun in self._files_of(path, backup_dir).items() if is_begun and _is_whole(files)]
         return sorted((change for files in whole if (change := _of_partition(read(files), path))), key=_age)
 
     def leftovers_of(self, partition_directory: str, backup_dir: str | None = None) -> list[ChangeFiles]:
-        """The files of changes of a partition that were interrupted before they changed anything.
+        """Return the files of changes of a partition that were interrupted before they changed anything.
 
         Raises OSError, KdumpError.
         """
@@ -284,7 +286,7 @@ class Changes:
         return [files for files, is_begun in self._files_of(path, backup_dir).items() if not is_begun]
 
     def all(self) -> list[Change]:
-        """The changes that the log directory has, or knows the place of, the oldest first. Raises OSError."""
+        """Return the changes that the log directory has, or knows the place of, the oldest first. Raises OSError."""
         found = []
         for files in (files for listed in self._listed.values() for files in listed):
             try:
@@ -296,7 +298,7 @@ class Changes:
         return sorted(found, key=_age)
 
     def _files_of(self, path: str, backup_dir: str | None) -> dict[ChangeFiles, bool]:
-        """The changes of a partition, and whether each was begun. Raises OSError, KdumpError."""
+        """Return the changes of a partition, and whether each was begun. Raises OSError, KdumpError."""
         label = place.label_of(os.path.basename(path))
         found = [self._listed.get(label, {})]
         for directory in places_of(path, backup_dir):
@@ -311,7 +313,9 @@ class Changes:
 
 
 def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, str]]:
-    """The changes whose files, or note, lie in a directory, by partition; the role that tells most. Raises OSError."""
+    """Return the changes whose files, or note, lie in a directory, by partition; the role that tells most. Raises
+    OSError.
+    """
     found: dict[str, dict[ChangeFiles, str]] = {}
     for files, role in change_files(directory):
         known = found.setdefault(files.partition, {})
@@ -321,7 +325,7 @@ def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, str]]:
 
 
 def _where_noted(files: ChangeFiles, role: str) -> dict[ChangeFiles, bool]:
-    """The files of a change where they lie, and whether it was begun. Raises OSError, KdumpError.
+    """Return the files of a change where they lie, and whether it was begun. Raises OSError, KdumpError.
 
     Of a note that leads nowhere it is the note itself, if nothing can be missing.
     """
@@ -343,7 +347,7 @@ def _where_noted(files: ChangeFiles, role: str) -> dict[ChangeFiles, bool]:
 
 
 def _of_partition(change: Change, path: str) -> Change | None:
-    """A change as one of the partition directory `path`; None if it is another's.
+    """Return a change as one of the partition directory `path`; None if it is another's.
 
     What was changed elsewhere, in a directory that is not there any more, is taken for this one by its name: that it is
     what the change left is found out by its files.
@@ -356,14 +360,14 @@ def _of_partition(change: Change, path: str) -> Change | None:
 
 
 def _known_in(log_directory: str, change: Change) -> Change:
-    """A change of which a log directory knows: the partition is in it, wherever the originals are."""
+    """Return a change of which a log directory knows: the partition is in it, wherever the originals are."""
     if change.files.directory.startswith(os.path.join(log_directory, "")) or change.files.directory == log_directory:
         return change
     return replace(change, path=os.path.join(log_directory, os.path.basename(change.path)))
 
 
 def _age(change: Change) -> tuple[str, int, str, str, int]:
-    """The order of changes: by id, which is a time and perhaps a number; those of one run by partition."""
+    """Return the order of changes: by id, which is a time and perhaps a number; those of one run by partition."""
     stamp, _, number = change.id.partition("-")
     topic, _, partition = os.path.basename(change.path).rpartition("-")
     return stamp, _whole(number, 0), change.id, topic, _whole(partition, -1)
@@ -378,12 +382,12 @@ def _is_whole(files: ChangeFiles) -> bool:
 
 
 def changes_of(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
-    """The changes of one partition, the oldest first. Raises OSError, KdumpError."""
+    """Return the changes of one partition, the oldest first. Raises OSError, KdumpError."""
     return Changes(log_directory_of(os.path.realpath(partition_directory))).of(partition_directory, backup_dir)
 
 
 def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
-    """The interrupted changes of a partition, the oldest first. Raises OSError, KdumpError."""
+    """Return the interrupted changes of a partition, the oldest first. Raises OSError, KdumpError."""
     return [each for each in changes_of(partition_directory, backup_dir) if each.state == ChangeState.INTERRUPTED]
 
 

@@ -38,12 +38,13 @@ class KeptPiece:
         return names.parse_file_name(self.file).offset or 0
 
     def segment(self) -> Segment:
-        """The piece as a log of its own, without indexes; positions are those in it."""
+        """Return the piece as a log of its own, without indexes; positions are those in it."""
         return Segment(self.path, base_offset=self.base_offset)
 
 
 def kept_pieces(change: Change) -> Iterator[KeptPiece]:
-    """What a change took out of the partition's logs, by file and position; what is not kept any more is left out.
+    """Yield what a change took out of the partition's logs, by file and position; what is not kept any more is left
+    out.
 
     A log that was replaced whole is no piece: what it has lost is cut out beside it. What was taken back is kept no
     more.

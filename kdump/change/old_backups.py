@@ -38,7 +38,7 @@ class OldBackup(NamedTuple):
 
 
 def old_backups(partition_directory: str) -> Iterator[OldBackup]:
-    """The folders of kdump 0.1 in a partition directory, the oldest first; none where it must not be looked into.
+    """Yield the folders of kdump 0.1 in a partition directory, the oldest first; none where it must not be looked into.
 
     Raises OSError.
     """

@@ -54,7 +54,7 @@ class ChangeFiles(NamedTuple):
     partition: str
 
     def path(self, role: str, name: str = "") -> str:
-        """The path of the file with this role for the file `name` of the partition."""
+        """Return the path of the file with this role for the file `name` of the partition."""
         end = f"{_SEPARATOR}{label_of(name)}" if name else ""
         return os.path.join(self.directory, f"{self.prefix}{role}{end}")
 
@@ -64,14 +64,14 @@ class ChangeFiles(NamedTuple):
         return f"{PREFIX}{self.id}{_SEPARATOR}{label_of(self.partition)}{_SEPARATOR}"
 
     def all(self) -> list[str]:
-        """The paths of those that are there; the journal last. Raises OSError."""
+        """Return the paths of those that are there; the journal last. Raises OSError."""
         found = [name for name in _names(self.directory) if name.startswith(self.prefix)]
         last = {os.path.basename(self.path(role)): rank for rank, role in enumerate((STAGING, JOURNAL), 1)}
         return [os.path.join(self.directory, name) for name in sorted(found, key=lambda name: last.get(name, 0))]
 
 
 def label_of(name: str) -> str:
-    """A name, or what stands for one that is long or has characters that no name of Kafka's has."""
+    """Return a name, or what stands for one that is long or has characters that no name of Kafka's has."""
     if len(name) <= _MAX_NAME and _PLAIN.fullmatch(name):
         return name
     plain = "".join(character if _PLAIN.fullmatch(character) else "_" for character in name[: _MAX_NAME - 10])
@@ -79,7 +79,9 @@ def label_of(name: str) -> str:
 
 
 def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
-    """The directory, which need not exist, that takes the files of a new change of a partition. Raises OSError."""
+    """Return the directory, which need not exist, that takes the files of a new change of a partition.
+    Raises OSError.
+    """
     path = os.path.abspath(partition_directory)
     if backup_dir is not None:
         return os.path.join(os.path.realpath(backup_dir), os.path.basename(path))
@@ -92,18 +94,18 @@ def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
 
 
 def _device(path: str) -> int:
-    """The file system that a directory is in; one that is still to be made will be in that around it."""
+    """Return the file system that a directory is in; one that is still to be made will be in that around it."""
     return os.stat(path if os.path.lexists(path) else os.path.dirname(path)).st_dev
 
 
 def log_directory_of(path: str) -> str:
-    """The log directory of a partition directory; a log directory itself is its own."""
+    """Return the log directory of a partition directory; a log directory itself is its own."""
     path = os.path.abspath(path)
     return path if is_log_directory(path) else os.path.dirname(path)
 
 
 def places_of(partition_directory: str, backup_dir: str | None = None) -> list[str]:
-    """The directories in which files of changes of a partition may lie."""
+    """Return the directories in which files of changes of a partition may lie."""
     path = os.path.abspath(partition_directory)
     if is_log_directory(path):
         return [path]
@@ -114,20 +116,22 @@ def places_of(partition_directory: str, backup_dir: str | None = None) -> list[s
 
 
 def note_of(files: ChangeFiles, partition_directory: str) -> str | None:
-    """The file that says where the files of a change lie; None where they are looked for anyway. Raises OSError."""
+    """Return the file that says where the files of a change lie; None where they are looked for anyway.
+    Raises OSError.
+    """
     if files.directory in places_of(partition_directory):
         return None
     return files._replace(directory=place_of(partition_directory)).path(ELSEWHERE)
 
 
 def new_change(partition_directory: str, backup_dir: str | None = None, id_: str | None = None) -> ChangeFiles:
-    """The files of the next change of a partition directory; nothing is made yet. Raises OSError."""
+    """Return the files of the next change of a partition directory; nothing is made yet. Raises OSError."""
     place = place_of(partition_directory, backup_dir)
     return ChangeFiles(place, id_ or new_id(place), os.path.basename(os.path.abspath(partition_directory)))
 
 
 def new_id(*places: str) -> str:
-    """The id of a change that begins now: the time (UTC), and a number where there is one of that time already.
+    """Return the id of a change that begins now: the time (UTC), and a number where there is one of that time already.
 
     Raises OSError.
     """
@@ -141,7 +145,7 @@ def new_id(*places: str) -> str:
 
 
 def change_files(place: str) -> Iterator[tuple[ChangeFiles, str]]:
-    """The files of changes in a directory, sorted, each with its role. Raises OSError.
+    """Yield the files of changes in a directory, sorted, each with its role. Raises OSError.
 
     The name of the partition may be a shortened one.
     """
@@ -151,7 +155,7 @@ def change_files(place: str) -> Iterator[tuple[ChangeFiles, str]]:
 
 
 def is_change_file(name: str) -> bool:
-    """Whether a file of a log directory belongs to a change."""
+    """Return whether a file of a log directory belongs to a change."""
     return _FILE.fullmatch(name) is not None
 
 

@@ -74,12 +74,12 @@ class Plan(NamedTuple):
     recipes: Mapping[str, Recipe]
 
     def __bool__(self) -> bool:
-        """Whether there is anything to do."""
+        """Return whether there is anything to do."""
         return bool(self.operations)
 
 
 def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str]) -> Plan:
-    """The changes that turn the files of directory `path` into `wanted`; `reasons` say why, by file name.
+    """Return the changes that turn the files of directory `path` into `wanted`; `reasons` say why, by file name.
 
     In between no index leads astray: one that has to change with its .log goes before that, and comes after. Without
     it a broker builds the segment's indexes anew. Leader epochs beyond the end of a log do no harm: they go at the end.
@@ -123,7 +123,9 @@ def _is_log(name: str) -> bool:
 
 
 def _turn(change: Operation) -> tuple[int, int]:
-    """When a change is made: removals first, then logs, then what tells of logs; of segments always the last first."""
+    """Return when a change is made: removals first, then logs, then what tells of logs; of segments always the last
+    first.
+    """
     if change.action == REMOVE:
         rank = 0 if _is_log(change.name) else 1
     elif _is_log(change.name):
@@ -134,7 +136,7 @@ def _turn(change: Operation) -> tuple[int, int]:
 
 
 def _anew(name: str, found: list[Operation], size: int, old: os.stat_result) -> list[Operation]:
-    """The same changes of an index, without the old one in between."""
+    """Return the same changes of an index, without the old one in between."""
     gone = Operation(REMOVE, name, 0, old.st_ino, old.st_size, why="rebuilt after its log has changed")
     if [change.action for change in found] == [RENAME]:
         return [gone, *found]
@@ -142,7 +144,9 @@ def _anew(name: str, found: list[Operation], size: int, old: os.stat_result) -> 
 
 
 def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, os.stat_result]) -> Recipe:
-    """The recipe, or where the file of that name starts with all of its new content, the one that only cuts it."""
+    """Return the recipe, or where the file of that name starts with all of its new content, the one
+    that only cuts it.
+    """
     if not isinstance(recipe, NewContent) or recipe.size > len(recipe.data) or name not in present:
         return recipe
     with ReadOnlyFile(os.path.join(path, name)) as file:
@@ -157,7 +161,7 @@ def _changes(
     wanted: Collection[str],
     uses: Mapping[str, int],
 ) -> Iterator[Operation]:
-    """What makes the file `name`; nothing where it is as it shall be.
+    """Yield what makes the file `name`; nothing where it is as it shall be.
 
     A file is renamed only where nothing else gets its name, so that renames can be made in any order.
     """
@@ -194,7 +198,9 @@ ORPHANS = "orphans"
 
 
 def narrowed(plan: Plan, kinds: Iterable[str], present: Mapping[str, FileName]) -> Plan:
-    """The part of a plan that concerns files of these kinds; `present` are the directory's files as they are now."""
+    """Return the part of a plan that concerns files of these kinds; `present` are the directory's files as they are
+    now.
+    """
     wanted = set(kinds)
     bases = {says.offset for says in present.values() if says.kind == names.LOG and says.state == names.LIVE}
 

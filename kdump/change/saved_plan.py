@@ -28,7 +28,9 @@ class SavedPlans(NamedTuple):
 
 
 def plan_row(plan: Plan) -> dict[str, Any]:
-    """A plan with the files and offsets that it was made for, and a digest of all new content. Raises OSError."""
+    """Return a plan with the files and offsets that it was made for, and a digest of all new content.
+    Raises OSError.
+    """
     path = os.path.abspath(plan.path)
     digest = blake2b(digest_size=16)
     for operation in plan.operations:

@@ -25,7 +25,7 @@ class FileState(NamedTuple):
     modified: int
 
     def is_as(self, wanted: FileState) -> bool:
-        """Whether a file with this state can be the wanted one."""
+        """Return whether a file with this state can be the wanted one."""
         return self.size == wanted.size and wanted.modified in (ANY_TIME, self.modified)
 
 
@@ -41,7 +41,7 @@ class PartitionState(NamedTuple):
 
 
 def state_of(partition_directory: str) -> PartitionState:
-    """What a partition is now. Raises OSError."""
+    """Return what a partition is now. Raises OSError."""
     path = os.path.abspath(partition_directory)
     log_directory = os.path.dirname(path)
     return PartitionState(
@@ -50,7 +50,7 @@ def state_of(partition_directory: str) -> PartitionState:
 
 
 def files_of(path: str) -> dict[str, FileState]:
-    """The files of a directory, but for the lock of a log directory and the files of changes. Raises OSError."""
+    """Return the files of a directory, but for the lock of a log directory and the files of changes. Raises OSError."""
     found = {}
     with os.scandir(path) as entries:
         for entry in entries:
@@ -63,7 +63,7 @@ def files_of(path: str) -> dict[str, FileState]:
 
 
 def offsets_of(path: str) -> dict[str, int]:
-    """What the checkpoints of the log directory say of a partition; those that say nothing are left out.
+    """Return what the checkpoints of the log directory say of a partition; those that say nothing are left out.
 
     Raises OSError.
     """
@@ -82,7 +82,7 @@ def offsets_of(path: str) -> dict[str, int]:
 
 
 def digest_of(path: str) -> str:
-    """A digest of a file's content. Raises OSError."""
+    """Return a digest of a file's content. Raises OSError."""
     digest = blake2b(digest_size=16)
     with ReadOnlyFile(path) as file:
         for position in range(0, file.size, _PIECE):
@@ -91,7 +91,7 @@ def digest_of(path: str) -> str:
 
 
 def file_differences(now: Mapping[str, FileState], wanted: Mapping[str, Collection[FileState | None]]) -> Iterator[str]:
-    """How files differ from what they may be (None: there is no such file), in words."""
+    """Yield how files differ from what they may be (None: there is no such file), in words."""
     for name in sorted({*now, *wanted}):
         there, allowed = now.get(name), wanted.get(name, (None,))
         if any(there is None if each is None else there is not None and there.is_as(each) for each in allowed):

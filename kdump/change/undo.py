@@ -56,7 +56,7 @@ class Judged(NamedTuple):
 
 
 def judge(change: Change, *, thorough: bool = False) -> Judged:
-    """Whether a change can be taken back. Raises OSError.
+    """Return whether a change can be taken back. Raises OSError.
 
     `thorough` reads the files that it made as well: without that, sizes and times of files tell.
     """
@@ -138,7 +138,8 @@ def _remove_made(change: Change) -> None:
 
 
 def undo_drafts(change: Change) -> Iterator[Draft]:
-    """The operations that take back a change that is done: its own backwards, each of which is safe as it was before.
+    """Yield the operations that take back a change that is done: its own backwards, each of which is safe as it was
+    before.
 
     Raises OSError.
     """
@@ -171,7 +172,7 @@ def _reverse(change: Change, step: Step) -> Iterator[Draft]:
 
 
 def _before(change: Change, step: Step) -> FileState:
-    """What a file was that a step cut; an earlier step may have renamed it."""
+    """Return what a file was that a step cut; an earlier step may have renamed it."""
     operations = (each.operation for each in change.steps)
     renamed = (each.source for each in operations if each.action == RENAME and each.name == step.operation.name)
     return change.before.files[next(renamed, step.operation.name)]

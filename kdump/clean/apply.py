@@ -100,7 +100,7 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
 
 
 def _staying(state: PartitionState, cleaning: Cleaning | None) -> Iterator[str]:
-    """The files of a partition that cleaning does not replace."""
+    """Yield the files of a partition that cleaning does not replace."""
     groups = cleaning.groups if cleaning else ()
     gone = {each.base_offset for group in groups for each in group.segments}
     bases = {group.base_offset for group in groups}

@@ -36,7 +36,7 @@ def rebuilt(
     *,
     convert: bool,
 ) -> tuple[bytes | bytearray, Written]:
-    """A batch with those of its records (number `start` to `stop` - 1) that stay: `count`, at least one.
+    """Return a batch with those of its records (number `start` to `stop` - 1) that stay: `count`, at least one.
 
     `horizon` (ms) is set as its delete horizon. A batch of format v0 or v1 becomes one of v2 if `convert`; otherwise it
     keeps its format, and has no horizon.
@@ -78,14 +78,14 @@ def rebuilt(
 
 
 def unchanged(block: BatchBlock, row: int) -> tuple[memoryview, Written]:
-    """A batch as it is."""
+    """Return a batch as it is."""
     at, size = block.position[row] - block.data_position, block.size[row]
     offset = block.last_offset[row]
     return memoryview(block.data)[at : at + size], Written(size, offset, block.max_timestamp[row], offset)
 
 
 def emptied(block: BatchBlock, row: int) -> tuple[bytearray, Written]:
-    """The header alone of a v2 batch: what it says of producer, sequence, offsets and time stays."""
+    """Return the header alone of a v2 batch: what it says of producer, sequence, offsets and time stays."""
     header = NewBatch(
         block.attributes[row] & _CARRIED & ~CODEC_MASK,
         block.producer_id[row],
@@ -102,7 +102,7 @@ def emptied(block: BatchBlock, row: int) -> tuple[bytearray, Written]:
 
 
 def _rebuilt_legacy(batches: DecodedRows, row: int, kept: list[int]) -> tuple[bytes, Written]:
-    """A wrapper, or a single message, in its own format."""
+    """Return a wrapper, or a single message, in its own format."""
     block = batches.block
     magic, attributes = block.magic[row], block.attributes[row]
     codec = attributes & CODEC_MASK
@@ -135,7 +135,7 @@ def _new_record(batches: DecodedRows, row: int, at: int) -> NewRecord:
 
 
 def mixes_formats(magic: int, payload: bytes) -> bool:
-    """Whether a wrapper of this format holds messages of another one, as some old cleaners wrote them."""
+    """Return whether a wrapper of this format holds messages of another one, as some old cleaners wrote them."""
     return any(inner != magic for inner in _inner_magics(payload))
 
 

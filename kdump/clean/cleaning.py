@@ -103,12 +103,14 @@ def clean(
 
 
 def _legacy_horizon(state: PartitionState, config: CleaningSettings) -> int:
-    """Tombstones of format v0 and v1 go from segments whose time (ms) is not behind this: long clean before now."""
+    """Return tombstones of format v0 and v1 go from segments whose time (ms) is not behind this: long
+    clean before now.
+    """
     clean_segments = state.between(0, state.first_dirty_offset)
     return clean_segments[-1].modified - config.delete_retention_ms if clean_segments else 0
 
 
 def _aborted_from(state: PartitionState, start: int, stop: int) -> Iterator[AbortedTxn]:
-    """The aborted transactions that may have batches in the segment from `start` up to `stop`."""
+    """Return the aborted transactions that may have batches in the segment from `start` up to `stop`."""
     segments = [each.segment for each in state.segments if each.base_offset >= start]
     return aborted_in(segments, state.log_start_offset, stop)

@@ -31,5 +31,5 @@ class ExactKeys(KeyOffsets):
         return True
 
     def get(self, key: bytes) -> int:
-        """The offset noted for `key`; -1 where there is none."""
+        """Return the offset noted for `key`; -1 where there is none."""
         return self._offsets.get(key, -1)

@@ -15,7 +15,7 @@ from kdump.storage.scan import MAX_RELATIVE_OFFSET
 def group_segments(
     segments: Sequence[SegmentFacts], first_uncleanable_offset: int, config: CleaningSettings
 ) -> Iterator[list[SegmentFacts]]:
-    """The segments in groups of as many as fit into one by size, by index size and by offsets. Raises OSError."""
+    """Yield the segments in groups of as many as fit into one by size, by index size and by offsets. Raises OSError."""
     group: list[SegmentFacts] = []
     sizes = (0, 0, 0)
     most = config.segment_bytes, config.loading.segment_index_bytes, config.loading.segment_index_bytes
@@ -34,7 +34,7 @@ def group_segments(
 
 
 def _index_size(facts: SegmentFacts, kind: str) -> int:
-    """The bytes of an index that are whole entries; 0 where there is none."""
+    """Return the bytes of an index that are whole entries; 0 where there is none."""
     entry_size = OFFSET_ENTRY_SIZE if kind == names.OFFSET_INDEX else TIME_ENTRY_SIZE
     try:
         return os.stat(facts.segment.path(kind)).st_size // entry_size * entry_size

@@ -33,7 +33,7 @@ class Written(NamedTuple):
 
 
 def _each_batch(data: bytes | bytearray | memoryview) -> Iterator[Written]:
-    """The batches in what is written, one by one."""
+    """Yield the batches in what is written, one by one."""
     position = 0
     while position < len(data):
         base_offset, size, _, magic = FRAME.unpack_from(data, position)
@@ -121,13 +121,15 @@ class NewSegment:
         self.size += written.size
 
     def finish(self) -> dict[str, bytes]:
-        """The contents of the index files by kind. Raises CleaningError."""
+        """Return the contents of the index files by kind. Raises CleaningError."""
         self.end_chunk()
         try:
             self._times.maybe_append(*self._max, last=True)
         except LoadError as error:
             raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
-        contents = {names.OFFSET_INDEX: self._offsets.content(), names.TIME_INDEX: self._times.content()}
+        contents: dict[str, bytes] = {
+            names.OFFSET_INDEX: self._offsets.content(), names.TIME_INDEX: self._times.content()
+        }
         if self.aborted:
             contents[names.TXN_INDEX] = encode_aborted_txns(self.aborted)
         return contents

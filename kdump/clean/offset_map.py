@@ -43,7 +43,7 @@ class OffsetMap:
 
 
 def new_keys(config: CleaningSettings, *, exact: bool = False) -> KeyOffsets:
-    """An empty map; `exact`: keys are kept as they are, not as MD5 sums."""
+    """Return an empty map; `exact`: keys are kept as they are, not as MD5 sums."""
     if exact:
         from kdump.clean.exact_keys import ExactKeys
 
@@ -117,7 +117,7 @@ class _Building:
                 return
 
     def _wanted(self, batches: DecodedRows) -> bytes | bytearray:
-        """Of which rows the keys count: not of markers, nor of what was aborted."""
+        """Tell of which rows the keys count: not of markers, nor of what was aborted."""
         block, first, stop = batches.block, batches.first, batches.stop
         wanted = bytearray(b"\1") * (stop - first)
         attributes = block.attributes
@@ -136,7 +136,8 @@ class _Building:
 
 
 def control_type(batches: DecodedRows, row: int, start: int, end: int) -> int | None:
-    """The type of the marker in a control batch, whose records are number `start` to `end` - 1; None without one.
+    """Return the type of the marker in a control batch, whose records are number `start` to `end` - 1; None without
+    one.
 
     Raises CleaningError where it is none.
     """

@@ -19,14 +19,14 @@ CLEANED, SWAP = f".{names.CLEANED}", f".{names.SWAP}"
 
 
 def cleaning_plan(cleaning: Cleaning, new: Callable[[str], str]) -> Plan:
-    """The changes to the partition directory; `new` gives the path of a new file by its name. Raises OSError."""
+    """Return the changes to the partition directory; `new` gives the path of a new file by its name. Raises OSError."""
     path = os.path.abspath(cleaning.state.log.path)
     operations = [operation for group in cleaning.groups for operation in _replacement(path, group, new)]
     return Plan(path, (*operations, *_checkpoint(cleaning)), {})
 
 
 def _checkpoint(cleaning: Cleaning) -> Iterator[Operation]:
-    """The new checkpoint, if it is another one; so it is where the old one does not count."""
+    """Yield the new checkpoint, if it is another one; so it is where the old one does not count."""
     state = cleaning.state
     if cleaning.end_offset != state.checkpoint and state.log.name is not None:
         old = -1 if state.checkpoint is None else state.checkpoint
@@ -53,7 +53,7 @@ def _replacement(path: str, group: Group, new: Callable[[str], str]) -> Iterator
 
 
 def _present(path: str) -> tuple[int, int]:
-    """The inode and the size in bytes of a file that a cleaner left; 0 and -1 without one. Raises OSError."""
+    """Return the inode and the size in bytes of a file that a cleaner left; 0 and -1 without one. Raises OSError."""
     try:
         info = os.lstat(path)
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def _present(path: str) -> tuple[int, int]:
 
 
 def _old_files(path: str, group: Group, base_offset: int) -> Iterator[str]:
-    """The files of a segment that goes; with its base offset goes its producer snapshot."""
+    """Yield the files of a segment that goes; with its base offset goes its producer snapshot."""
     for kind in names.SEGMENT_KINDS:
         if kind == names.PRODUCER_SNAPSHOT and base_offset == group.base_offset:
             continue

@@ -32,7 +32,7 @@ class Producers(NamedTuple):
 
 
 def producers_at(log: PartitionLog, startup: Startup, log_start_offset: int, end_offset: int) -> Producers:
-    """The producers as of `end_offset` (absolute); those that have expired by `startup.now` (ms) are left out.
+    """Return the producers as of `end_offset` (absolute); those that have expired by `startup.now` (ms) are left out.
 
     From the newest snapshot before it and the batches behind that. Raises OSError, LoadError.
     """

@@ -22,7 +22,7 @@ class ReadBuffer:
         self.limit = position + self.size
 
     def begins(self, position: int, size: int) -> bool:
-        """Whether a batch is the first of another chunk, which is begun then."""
+        """Return whether a batch is the first of another chunk, which is begun then."""
         if position + size <= self.limit:
             return False
         while self.size < size:

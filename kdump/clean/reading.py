@@ -14,7 +14,7 @@ from kdump.storage.log_reader import LogFile
 def read_batches(
     log: LogFile, base_offset: int, start: int = 0, stop: int | None = None, limit: int = DEFAULT_LIMIT
 ) -> Iterator[DecodedRows]:
-    """The batches of `log` from byte `start` on; the blocks are reused for what comes next.
+    """Yield the batches of `log` from byte `start` on; the blocks are reused for what comes next.
 
     `limit` bounds what one batch may decompress to, in bytes. Raises CleaningError at the first damage: what cannot be
     read must not be written anew with a checksum that holds.

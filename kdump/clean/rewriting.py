@@ -146,7 +146,9 @@ class Rewriting:
         return ends_nothing
 
     def _rows_apart(self, block: BatchBlock, rewritten: Rewritten) -> list[int]:
-        """The rows that the kernel does not decide on, and those with nothing left that have to stay all the same."""
+        """Return the rows that the kernel does not decide on, and those with nothing left that have to stay all the
+        same.
+        """
         first, kinds = rewritten.first, rewritten.kinds
         may_stay = self._last_records or self._upper_bound - 1 in block.last_offset[first : first + len(kinds)]
         if not (may_stay and GONE in kinds) and OTHER not in kinds:
@@ -218,14 +220,14 @@ class Rewriting:
         self._end_large_chunk(block, row)
 
     def _end_large_chunk(self, block: BatchBlock, row: int) -> None:
-        """After this row, end a chunk that has become larger than what it was made of."""
+        """End, after this row, a chunk that has become larger than what it was made of."""
         target = self._target
         if target is not None and target.chunk_size > self._buffer.size:
             target.end_chunk()
             self._buffer.start(block.position[row] + block.size[row])
 
     def _note_horizon(self, horizon: int) -> None:
-        """Some tombstones stay until then."""
+        """Note that some tombstones stay until then."""
         counts = self.counts
         if counts.first_horizon is None or horizon < counts.first_horizon:
             counts.first_horizon = horizon
@@ -251,11 +253,11 @@ class Rewriting:
             self._note_horizon(rewritten.first_horizon)
 
     def _has_to_stay(self, block: BatchBlock, row: int) -> bool:
-        """Whether the header of a batch stays when nothing else of it does."""
+        """Return whether the header of a batch stays when nothing else of it does."""
         return block.last_offset[row] + 1 == self._upper_bound or self._is_last_of_producer(block, row)
 
     def _is_last_of_producer(self, block: BatchBlock, row: int) -> bool:
-        """Whether it is the last that is known of an active producer, whose state must not be lost with it."""
+        """Return whether it is the last that is known of an active producer, whose state must not be lost with it."""
         producer_id = block.producer_id[row]
         last = self._last_records.get(producer_id) if producer_id >= 0 else None
         if last is None:
@@ -270,6 +272,6 @@ class Rewriting:
 
 
 def _horizon(block: BatchBlock, row: int) -> int | None:
-    """The delete horizon (ms) that a batch has."""
+    """Return the delete horizon (ms) that a batch has."""
     has_one = block.magic[row] >= 2 and block.attributes[row] & DELETE_HORIZON
     return block.base_timestamp[row] if has_one else None

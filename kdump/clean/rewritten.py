@@ -22,16 +22,18 @@ class Rewritten(NamedTuple):
     first: int
 
     def start(self, row: int) -> int:
-        """Where in the data a row begins; those of which nothing stays are where the next one begins."""
+        """Return where in the data a row begins; those of which nothing stays are where the next one begins."""
         return self.ends[row - self.first - 1] if row > self.first else 0
 
     def row_beyond(self, size: int, row: int, stop: int) -> int:
-        """The row after the first one, from `row` on, that reaches beyond `size` bytes of data; at most `stop`."""
+        """Return the row after the first one, from `row` on, that reaches beyond `size` bytes of data;
+        at most `stop`.
+        """
         beyond = bisect_right(self.ends, size, row - self.first, stop - self.first)
         return min(self.first + beyond + 1, stop)
 
     def between(self, block: BatchBlock, row: int, stop: int) -> tuple[memoryview, Written]:
-        """The bytes of the rows from `row` up to `stop`, and what is to be said of them."""
+        """Return the bytes of the rows from `row` up to `stop`, and what is to be said of them."""
         start, end = self.start(row), self.start(stop)
         timestamps = self.max_timestamp[row - self.first : stop - self.first]
         largest = max(timestamps, default=NO_TIMESTAMP)

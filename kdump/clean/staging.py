@@ -31,13 +31,13 @@ class Staging:
         self._suffix = suffix
 
     def path(self, base_offset: int, kind: str) -> str:
-        """Where a file is written."""
+        """Return where a file is written."""
         assert self._place is not None
         return self._place(segment_file_name(base_offset, f".{kind}{self._suffix}"))
 
     @contextmanager
     def open_log(self, base_offset: int) -> Iterator[BinaryIO | None]:
-        """The .log to write to. Raises OSError."""
+        """Hold the .log to write to. Raises OSError."""
         if self._place is None:
             yield None
             return

@@ -76,7 +76,7 @@ class PartitionState:
         return self.cleanable_size / total if total else 0.0
 
     def is_due(self, config: CleaningSettings) -> bool:
-        """Whether the cleaner would take this partition on."""
+        """Return whether the cleaner would take this partition on."""
         if self.clean_size + self.cleanable_size <= 0:
             return False
         if self.overdue_since is not None and self.cleanable_size > 0:
@@ -84,12 +84,12 @@ class PartitionState:
         return self.dirty_ratio > config.min_cleanable_ratio
 
     def between(self, start: int, stop: int) -> Sequence[SegmentFacts]:
-        """The segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
+        """Return the segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
         return between(self.segments, start, stop)
 
 
 def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence[SegmentFacts]:
-    """The segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
+    """Return the segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
     if start >= stop:
         return ()
     bases = [each.base_offset for each in segments]
@@ -97,7 +97,7 @@ def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence
 
 
 def look(log: PartitionLog, checkpoints: PartitionCheckpoints, config: CleaningSettings, now: int) -> PartitionState:
-    """What the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError.
+    """Return what the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError.
 
     Without a high watermark in the checkpoints all of the log counts as replicated.
     """
@@ -160,7 +160,7 @@ def _check_leftovers(log: PartitionLog) -> None:
 
 
 def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str]:
-    """From where on the log is dirty, and why the checkpoint does not count, if it does not."""
+    """Tell from where on the log is dirty, and why the checkpoint does not count, if it does not."""
     if checkpoint is None:
         return start, ""
     if checkpoint < start:
@@ -193,13 +193,13 @@ def _limits(
 
 
 def _dirty_inactive(segments: Sequence[SegmentFacts], offset: int) -> Sequence[SegmentFacts]:
-    """The segments from the one on that `offset` belongs to, without the active one."""
+    """Return the segments from the one on that `offset` belongs to, without the active one."""
     active = segments[-1].base_offset
     return () if offset > active else between(segments, offset, active)
 
 
 def _segment_from(segments: Sequence[SegmentFacts], offset: int) -> int:
-    """The base offset of the first segment that holds something from `offset` on, at most the active one's."""
+    """Return the base offset of the first segment that holds something from `offset` on, at most the active one's."""
     return next((each.base_offset for each in _dirty_inactive(segments, offset)), segments[-1].base_offset)
 
 
@@ -211,7 +211,7 @@ def _overdue(segments: Sequence[SegmentFacts], dirty: int, lag: int, now: int) -
 
 
 def _first_timestamp(facts: SegmentFacts) -> int:
-    """The largest timestamp (ms) of the segment's first batch; -1 without one."""
+    """Return the largest timestamp (ms) of the segment's first batch; -1 without one."""
     with facts.segment.open_log() as log:
         entry = log.entry_at(0, log.size)
         block = next(log.blocks(0, entry.size, whole=False))

@@ -34,7 +34,7 @@ class Transactions:
             heappush(self._ahead, (txn.first_offset, txn))
 
     def discards_data(self, last_offset: int, producer_id: int, transactional: bool) -> bool:
-        """Whether a data batch belongs to an aborted transaction."""
+        """Return whether a data batch belongs to an aborted transaction."""
         self._begin(last_offset)
         if not transactional:
             return False
@@ -47,7 +47,8 @@ class Transactions:
     def discards_marker(
         self, last_offset: int, producer_id: int, control_type: int | None
     ) -> tuple[bool, AbortedTxn | None]:
-        """Whether nothing is left of what a marker ends; and the aborted transaction that it ends, if something is.
+        """Return whether nothing is left of what a marker ends; and the aborted transaction that it ends, if something
+        is.
 
         `control_type` is None where the marker was taken out of the batch before.
         """
@@ -74,7 +75,7 @@ class Transactions:
 
 
 def aborted_in(segments: Sequence[Segment], log_start_offset: int, upper_bound: int) -> Iterator[AbortedTxn]:
-    """What the transaction indexes of `segments` say, until they tell of nothing that starts below `upper_bound`.
+    """Yield what the transaction indexes of `segments` say, until they tell of nothing that starts below `upper_bound`.
 
     Transactions whose marker lies before the log start offset are left out. All offsets are absolute. Raises OSError,
     CorruptIndexError.

@@ -72,7 +72,7 @@ def choose(chosen: Chosen, copies: Sequence[Copy], nodes: Sequence[Node]) -> Non
 
 
 def leader_of(chosen: Chosen) -> int:
-    """The node whose copy leads."""
+    """Return the node whose copy leads."""
     if chosen.best is None:
         assert chosen.empty_on is not None
         return chosen.empty_on.id
@@ -80,7 +80,9 @@ def leader_of(chosen: Chosen) -> int:
 
 
 def replica_order(chosen: Chosen, new_ids: dict[int, int]) -> list[int]:
-    """The nodes with a copy: in the old order of preference, then the others. `new_ids` leads from old to new ids."""
+    """Return the nodes with a copy: in the old order of preference, then the others. `new_ids` leads from old to new
+    ids.
+    """
     if chosen.best is None:
         return [leader_of(chosen)]
     old = [new_ids.get(each, -1) for each in chosen.old["replicas"]] if chosen.old else []

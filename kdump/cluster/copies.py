@@ -85,7 +85,7 @@ class Copy:
         return max(self.first_offset, self.start_line or 0)
 
     def line(self, name: str) -> int | None:
-        """The offset that one of the log directory's checkpoint files has for the partition."""
+        """Return the offset that one of the log directory's checkpoint files has for the partition."""
         return self.disk.lines.get(name, {}).get(self.key)
 
 

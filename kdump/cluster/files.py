@@ -23,7 +23,7 @@ class NewDirectory(NamedTuple):
 
 
 def checkpoint_files(copies: Iterable[Copy]) -> Mapping[str, bytes]:
-    """The checkpoint files of a log directory with these copies in it: the lines of where each came from.
+    """Return the checkpoint files of a log directory with these copies in it: the lines of where each came from.
 
     No line may be of a partition that is not there: the cleaner's would stop it for good, if another log directory of
     the broker has one too (Kafka: LogCleanerManager.allCleanerCheckpoints). A log start offset above the end would
@@ -40,16 +40,16 @@ def checkpoint_files(copies: Iterable[Copy]) -> Mapping[str, bytes]:
 
 
 def meta_properties(plan: Resurrection, node: Node, directory_id: bytes, now: int) -> bytes:
-    """The meta.properties of a log directory of a node, as of a time in ms."""
+    """Return the meta.properties of a log directory of a node, as of a time in ms."""
     return format_meta_properties(MetaProperties(1, plan.cluster_id, node.id, directory_id), now)
 
 
 def gets_metadata(plan: Resurrection, node: Node, disk: Disk) -> bool:
-    """Whether a log directory is the one that gets the new metadata."""
+    """Return whether a log directory is the one that gets the new metadata."""
     return node.id == plan.controller and disk == metadata_disk(node)
 
 
 def copies_of(plan: Resurrection, node: Node, disk: Disk | None = None) -> Sequence[Copy]:
-    """The copies that a node serves; of one of its log directories only, if one is named."""
+    """Return the copies that a node serves; of one of its log directories only, if one is named."""
     found = [chosen.replicas[node.id] for chosen in plan.partitions if node.id in chosen.replicas]
     return [copy for copy in found if disk is None or copy.disk == disk]

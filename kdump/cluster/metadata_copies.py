@@ -71,7 +71,7 @@ def _read(disk: Disk, path: str) -> MetadataCopy:
 
 
 def _incomplete_tail(log: PartitionLog) -> tuple[str, int] | None:
-    """Where the last segment ends inside a batch, or in zeros, as after a power cut: every start cuts that."""
+    """Return where the last segment ends inside a batch, or in zeros, as after a power cut: every start cuts that."""
     if not log.segments:
         return None
     last = log.segments[-1]

@@ -48,7 +48,7 @@ def created_with(topic: str) -> dict[str, str]:
 
 
 def empty_image(release: KafkaRelease) -> ClusterImage:
-    """The state of a cluster of which no metadata is left: that of one which this release has just formatted.
+    """Return the state of a cluster of which no metadata is left: that of one which this release has just formatted.
 
     Eligible leader replicas stay off: they can be switched on later.
     """
@@ -73,7 +73,7 @@ def new_image(old: ClusterImage, partitions: Sequence[Chosen], nodes: Sequence[N
 
 
 def new_node_ids(nodes: Iterable[Node]) -> dict[int, int]:
-    """From the ids of old nodes to those of the new ones that have their first log directory."""
+    """Map the ids of old nodes to those of the new ones that have their first log directory."""
     found: dict[int, int] = {}
     for node in nodes:
         for disk in node.disks:
@@ -83,7 +83,7 @@ def new_node_ids(nodes: Iterable[Node]) -> dict[int, int]:
 
 
 def _registration(node: Node) -> dict[str, Any]:
-    """A fenced registration with the epoch that a broker reports which has no .kafka_cleanshutdown.
+    """Return a fenced registration with the epoch that a broker reports which has no .kafka_cleanshutdown.
 
     With it the broker's first registration counts as one after a clean shutdown: else the controller would take it out
     of the ISR of every partition where eligible leader replicas are on (Kafka: ClusterControlManager.registerBroker).
@@ -101,7 +101,7 @@ def _registration(node: Node) -> dict[str, Any]:
 
 
 def _partition(chosen: Chosen, nodes: Sequence[Node], new_ids: dict[int, int]) -> dict[str, Any]:
-    """The PartitionRecord: only the best copy is in sync, and has to be elected first."""
+    """Return the PartitionRecord: only the best copy is in sync, and has to be elected first."""
     by_id = {node.id: node for node in nodes}
     replicas = replica_order(chosen, new_ids)
     directories = []
@@ -128,7 +128,7 @@ def _partition(chosen: Chosen, nodes: Sequence[Node], new_ids: dict[int, int]) -
 def _configs(
     old: Mapping[tuple[int, str], dict[str, str]], topics: set[str], new_ids: dict[int, int]
 ) -> Iterator[tuple[tuple[int, str], dict[str, str]]]:
-    """The configs of what still is there; those of brokers under their new ids."""
+    """Yield the configs of what still is there; those of brokers under their new ids."""
     for (kind, name), values in old.items():
         if kind == BROKER_RESOURCE and name:
             node = new_ids.get(int(name)) if name.lstrip("-").isdecimal() else None
@@ -169,7 +169,8 @@ def _alter(kind: int, name: str, change: str) -> str:
 
 
 def next_producer_id(old: ClusterImage, highest_seen: int) -> int:
-    """The first producer id that nobody can have: too low a one makes brokers take new records for old duplicates.
+    """Return the first producer id that nobody can have: too low a one makes brokers take new records for old
+    duplicates.
 
     The old state's is enough, as ids are handed out in blocks that it counts first. Without one there may be blocks
     that were handed out and never used.

@@ -19,7 +19,7 @@ class Node:
     directory_ids: Mapping[str, bytes]
 
     def directory_id(self, disk: Disk) -> bytes:
-        """The new id of one of its log directories."""
+        """Return the new id of one of its log directories."""
         return self.directory_ids[disk.path]
 
 

@@ -62,7 +62,8 @@ def read_old_properties(path: str) -> OldProperties:
 
 
 def old_properties(given: Sequence[str], disks: Sequence[Disk], report: Report) -> list[OldProperties]:
-    """The files that were given, and those beside log directories that are of the same node; each node's first counts.
+    """Return the files that were given, and those beside log directories that are of the same node; each node's first
+    counts.
 
     What lies beside a log directory and cannot be read is reported. Raises OSError, ConfigError for one that was given.
     """
@@ -89,14 +90,14 @@ def _beside(path: str, report: Report) -> OldProperties | None:
 
 
 def node_of(disk: Disk, found: Sequence[OldProperties]) -> int | None:
-    """The node of a log directory whose meta.properties does not say it: the one whose log.dirs name it."""
+    """Return the node of a log directory whose meta.properties does not say it: the one whose log.dirs name it."""
     real = os.path.realpath(disk.path)
     named = {each.node_id for each in found if real in map(os.path.realpath, each.log_dirs)}
     return named.pop() if len(named) == 1 else None
 
 
 def partition_counts(found: Sequence[OldProperties]) -> dict[str, int]:
-    """How many partitions the old brokers gave the topics that ids are hashed over; none where they disagree."""
+    """Return how many partitions the old brokers gave the topics that ids are hashed over; none where they disagree."""
     counts: dict[str, int] = {}
     for topic in HASHED_TOPICS if found else ():
         texts = {each.values.get(partitions_setting(topic), str(DEFAULT_PARTITIONS)).strip() for each in found}

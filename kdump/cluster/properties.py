@@ -41,14 +41,14 @@ def server_properties(
 
 
 def _kept(found: Resurrection, node_id: int) -> dict[str, str]:
-    """What a node goes on with from the server.properties of the old nodes whose log directories it has."""
+    """Return what a node goes on with from the server.properties of the old nodes whose log directories it has."""
     old = {disk.node_id for disk in found.node(node_id).disks}
     files = [each for each in found.properties if each.node_id in old]
     return {name: value for each in reversed(files) for name, value in each.kept()}
 
 
 def _roles(found: Resurrection, node_id: int) -> str:
-    """A node without any partition is a controller alone, as it was."""
+    """Return a node without any partition is a controller alone, as it was."""
     has_partitions = any(node_id in chosen.replicas for chosen in found.partitions)
     is_used = has_partitions or any(chosen.empty_on and chosen.empty_on.id == node_id for chosen in found.partitions)
     return "broker,controller" if is_used or len(found.nodes) == 1 else "controller"

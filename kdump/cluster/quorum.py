@@ -70,14 +70,14 @@ def read_quorum(copies: Iterable[MetadataCopy]) -> Quorum:
 
 
 def _voters(copy: MetadataCopy) -> tuple[int, ...]:
-    """The voters that a copy names; those of quorum-state in a static quorum whose log names none."""
+    """Return the voters that a copy names; those of quorum-state in a static quorum whose log names none."""
     assert copy.state is not None
     named = tuple(voter["voterId"] for voter in copy.state.voters)
     return named or (copy.quorum.current_voters if copy.quorum else None) or ()
 
 
 def _committed(quorum: Quorum, of_voters: Sequence[MetadataCopy], needed: int) -> int:
-    """What a majority of voters has at hand, and what snapshots are made of: only committed records are."""
+    """Return what a majority of voters has at hand, and what snapshots are made of: only committed records are."""
     from kdump.formats.names import parse_file_name
 
     known = [0]

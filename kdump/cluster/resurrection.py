@@ -85,11 +85,11 @@ class Resurrection:
         return names.kraft_snapshot_name(self.snapshot_offset, self.snapshot_epoch)
 
     def node(self, node_id: int) -> Node:
-        """The node of an id."""
+        """Return the node of an id."""
         return next(node for node in self.nodes if node.id == node_id)
 
     def snapshot(self, now: int) -> bytes:
-        """The new metadata's file, as of a time in ms. Raises SchemaError."""
+        """Return the new metadata's file, as of a time in ms. Raises SchemaError."""
         voters = None if self.voter is None else [self.voter]
         values = encoded(records_of(self.image))
         return b"".join(snapshot(values, timestamp=now, epoch=self.snapshot_epoch, voters=voters))
@@ -148,7 +148,7 @@ def _taken(copies: Sequence[MetadataCopy], wanted: Wanted) -> MetadataCopy | Non
 def _node(
     node_id: int, own: Sequence[Disk], new_id: Callable[[], bytes], keeps_ids: bool, disks: Sequence[Disk]
 ) -> Node:
-    """A node with the ids of its log directories; unless these are kept they become one, with a new id."""
+    """Return a node with the ids of its log directories; unless these are kept they become one, with a new id."""
     if not keeps_ids:
         return Node(node_id, tuple(own), dict.fromkeys((disk.path for disk in own), new_id()))
     known = [disk.directory_id for disk in disks]
@@ -165,7 +165,7 @@ def _copies(disks: Sequence[Disk], report: Report, progress: Callable[[Copy], No
 
 
 def _controller(plan: Resurrection, wanted: Wanted) -> int:
-    """The one node that is the controller: the one asked for, else one that was, else the first."""
+    """Return the one node that is the controller: the one asked for, else one that was, else the first."""
     ids = [node.id for node in plan.nodes]
     asked = wanted.controller.node
     if asked is not None:
@@ -223,7 +223,9 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
 
 
 def _with_counts(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted) -> Wanted:
-    """What is wanted, with the numbers of partitions that server.properties tell where the directories allow them."""
+    """Return what is wanted, with the numbers of partitions that server.properties tell where the directories allow
+    them.
+    """
     counts = dict(wanted.partitions)
     for topic, number in partition_counts(plan.properties).items():
         seen = [copy.name.partition for copy in copies if copy.name.topic == topic]
@@ -243,7 +245,7 @@ def _place_empty(plan: Resurrection) -> None:
 
 
 def _topic_defaults(plan: Resurrection) -> dict[str, str]:
-    """What the nodes go on with from their old server.properties, the first file first."""
+    """Return what the nodes go on with from their old server.properties, the first file first."""
     return {name: value for each in reversed(plan.properties) for name, value in each.kept()}
 
 
@@ -260,7 +262,7 @@ def _number_snapshot(plan: Resurrection) -> None:
 
 
 def _make_quorum(plan: Resurrection, wanted: Wanted) -> None:
-    """A dynamic quorum names its one voter in the snapshot; that of a static one is in server.properties."""
+    """Name the one voter of a dynamic quorum in the snapshot; that of a static one is in server.properties."""
     state = plan.metadata.state if plan.metadata else None
     is_dynamic = wanted.is_dynamic
     if is_dynamic is None:
@@ -272,5 +274,5 @@ def _make_quorum(plan: Resurrection, wanted: Wanted) -> None:
 
 
 def metadata_disk(node: Node) -> Disk:
-    """The log directory that gets the metadata: the one that had it, else the first."""
+    """Return the log directory that gets the metadata: the one that had it, else the first."""
     return next((disk for disk in node.disks if disk.metadata_path), node.disks[0])

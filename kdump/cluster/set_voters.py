@@ -81,7 +81,7 @@ def plan_voters(quorum: Quorum, wanted: Sequence[VoterAt], *, others_are_gone: b
 
 
 def _names(copy: MetadataCopy, voters: Sequence[Voter]) -> bool:
-    """Whether the voters of a copy's log are these, at these addresses."""
+    """Return whether the voters of a copy's log are these, at these addresses."""
     named = copy.state.voters if copy.state else []
     return sorted(map(_identity, named), key=str) == sorted((_identity(each.fields()) for each in voters), key=str)
 
@@ -156,7 +156,9 @@ def _shown(copy: MetadataCopy) -> str:
 
 
 def change_plan(plan: NewVoters, copy: MetadataCopy, now: int) -> Plan:
-    """The change to a copy's directory: the record goes after the last batch, as of a time in ms. Raises OSError."""
+    """Return the change to a copy's directory: the record goes after the last batch, as of a time in ms. Raises
+    OSError.
+    """
     pair = voters_pair(plan.voters)
     batch = kraft_batch([pair], plan.offset, plan.epoch, now, is_control=True)
     log = PartitionLog(copy.path)

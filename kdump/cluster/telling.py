@@ -28,7 +28,7 @@ class Expired:
     is_all: bool = True
 
     def note(self) -> Note:
-        """The note for the operator."""
+        """Return the note for the operator."""
         what = "all of its" if self.is_all else "its oldest"
         text = (
             f"retention.ms={self.retention_ms}: the brokers delete {what} {self.records:,} records"

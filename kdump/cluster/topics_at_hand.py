@@ -65,7 +65,7 @@ def topics_at_hand(image: ClusterImage, copies: Sequence[Copy], wanted: Wanted, 
 
 
 def _topic_ids(image: ClusterImage, copies: Sequence[Copy], found: AtHand, *, has_metadata: bool) -> dict[str, bytes]:
-    """The id of each topic that the new cluster has, by name."""
+    """Return the id of each topic that the new cluster has, by name."""
     known = {topic.name: topic.topic_id for topic in image.topics.values()}
     names_of = {topic_id: name for name, topic_id in known.items()}
     stated: dict[str, dict[bytes, Copy]] = {}
@@ -112,7 +112,7 @@ def refuse_unknown(found: AtHand, wanted: Wanted) -> Iterator[Refusal]:
 
 
 def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, wanted: Wanted) -> Iterator[Chosen]:
-    """The partitions of a topic, without holes from 0: without a partition 0 no broker can register."""
+    """Yield the partitions of a topic, without holes from 0: without a partition 0 no broker can register."""
     old = topic.partitions if topic else {}
     seen = [partition for at, partition in found.copies if at == name]
     number = max([*old, *seen], default=-1) + 1
@@ -137,7 +137,7 @@ def _option(topic: str) -> str:
 
 
 def partitions_setting(topic: str) -> str:
-    """The setting of brokers for the number of partitions of one of HASHED_TOPICS."""
+    """Return the setting of brokers for the number of partitions of one of HASHED_TOPICS."""
     return {
         names.CONSUMER_OFFSETS_TOPIC: "offsets.topic.num.partitions",
         names.TRANSACTION_STATE_TOPIC: "transaction.state.log.num.partitions",
@@ -145,13 +145,13 @@ def partitions_setting(topic: str) -> str:
 
 
 def partition_settings(counts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """The lines of server.properties that let brokers expect these numbers of partitions."""
+    """Yield the lines of server.properties that let brokers expect these numbers of partitions."""
     for topic in HASHED_TOPICS:
         if topic in counts:
             yield partitions_setting(topic), counts[topic]
 
 
 def leave_out_unknown(copies: Iterable[Copy], image: ClusterImage) -> list[Copy]:
-    """The copies whose topic the metadata knows, by id where they have one."""
+    """Return the copies whose topic the metadata knows, by id where they have one."""
     by_name = {topic.name: topic.topic_id for topic in image.topics.values()}
     return [copy for copy in copies if copy.name.topic in by_name]

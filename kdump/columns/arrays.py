@@ -26,13 +26,13 @@ _MAX_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
 
 
 def integers(buffer: bytearray | array[int], length: int, kind: pa.DataType | None = None) -> pa.Array:
-    """The 64-bit integers of a buffer; as `kind`, to which all of them must fit, where that is given."""
+    """Return the 64-bit integers of a buffer; as `kind`, to which all of them must fit, where that is given."""
     numbers = pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(buffer)])
     return numbers if kind is None else numbers.cast(kind, safe=False)
 
 
 def scalar(value: str | int | None, kind: pa.DataType | None = None) -> pa.Scalar:
-    """A text, whole number (of 64 bits, or `kind`) or null, as `pa.scalar` makes it.
+    """Return a text, whole number (of 64 bits, or `kind`) or null, as `pa.scalar` makes it.
 
     That one imports pandas where it is installed, as a plain number does that is handed to a function of Arrow's:
     half a second of CPU.
@@ -47,7 +47,7 @@ def scalar(value: str | int | None, kind: pa.DataType | None = None) -> pa.Scala
 
 
 def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Milliseconds as a timestamp type; null where it cannot hold them, as of damage that has a valid CRC."""
+    """Return milliseconds as a timestamp type; null where it cannot hold them, as of damage that has a valid CRC."""
     times = numbers.cast(MILLISECONDS)
     if kind.equals(MILLISECONDS):
         return times
@@ -59,7 +59,7 @@ def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def strings_of_bytes(buffers: ByteBuffers, length: int) -> pa.Array:
-    """A column of byte strings."""
+    """Return a column of byte strings."""
     nulls, validity, offsets, data = buffers
     bitmap = pa.py_buffer(validity) if nulls else None
     return pa.Array.from_buffers(
@@ -68,7 +68,7 @@ def strings_of_bytes(buffers: ByteBuffers, length: int) -> pa.Array:
 
 
 def texts(values: pa.Array) -> pa.Array:
-    """Byte strings as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
+    """Return byte strings as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -77,7 +77,7 @@ def texts(values: pa.Array) -> pa.Array:
 
 
 def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
-    """A column of lists of headers; null where a record has none."""
+    """Return a column of lists of headers; null where a record has none."""
     nulls, validity, offsets, names, values = buffers
     count = len(names[2]) // 4 - 1
     pairs = pa.StructArray.from_arrays(
@@ -90,18 +90,18 @@ def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
 
 
 def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:
-    """Kafka's numbers of timestamp types: -1 none (v0), 0 CreateTime, 1 LogAppendTime."""
+    """Return Kafka's numbers of timestamp types: -1 none (v0), 0 CreateTime, 1 LogAppendTime."""
     append = pc.shift_right(pc.bit_wise_and(attributes, scalar(LOG_APPEND_TIME)), scalar(3))
     return pc.if_else(pc.equal(magics, scalar(0)), scalar(-1), append).cast(pa.int32())
 
 
 def are_transactional(attributes: pa.Array, magics: pa.Array) -> pa.Array:
-    """Whether batches are part of a transaction."""
+    """Return whether batches are part of a transaction."""
     return _has_flag(attributes, magics, TRANSACTIONAL)
 
 
 def are_control(attributes: pa.Array, magics: pa.Array) -> pa.Array:
-    """Whether batches hold markers of Kafka's own."""
+    """Return whether batches hold markers of Kafka's own."""
     return _has_flag(attributes, magics, CONTROL)
 
 
@@ -113,7 +113,9 @@ def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
 def transaction_states(
     offsets: pa.Array, producer_ids: pa.Array, attributes: pa.Array, magics: pa.Array, states: TransactionStates
 ) -> pa.Array:
-    """How the transactions of records ended (TxnState), asked for the transactional ones alone. Raises OSError."""
+    """Return how the transactions of records ended (TxnState), asked for the transactional ones alone.
+    Raises OSError.
+    """
     column = constant(TxnState.NONE.value, pa.string(), len(offsets))
     flags = are_transactional(attributes, magics)
     if not pc.any(flags).as_py():
@@ -124,20 +126,21 @@ def transaction_states(
 
 
 def codec_names(attributes: pa.Array) -> pa.Array:
-    """The names of batches' codecs; `codec N` for ids that no release knows."""
+    """Return the names of batches' codecs; `codec N` for ids that no release knows."""
     known = pa.array([*NAMES, *(f"codec {number}" for number in range(len(NAMES), CODEC_MASK + 1))], pa.string())
     return known.take(pc.bit_wise_and(attributes, CODEC_MASK))
 
 
 def floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
-    """Division that rounds down; Arrow's own rounds towards zero."""
+    """Return division that rounds down; Arrow's own rounds towards zero."""
     quotients = pc.divide(numbers, divisor)
     remains = pc.subtract(numbers, pc.multiply(quotients, divisor))
     return pc.if_else(pc.less(remains, 0), pc.subtract(quotients, 1), quotients)
 
 
 def utf8(name: str) -> str:
-    """A name of the file system's, whose bytes that are not UTF-8 Python keeps as surrogates, which Arrow refuses.
+    """Return a name of the file system's, whose bytes that are not UTF-8 Python keeps as surrogates, which Arrow
+    refuses.
 
     They are replaced by U+FFFD.
     """
@@ -150,13 +153,13 @@ def _repeated(value: str | int | None, kind: pa.DataType, length: int) -> pa.Arr
 
 
 def constant(value: str | int | None, kind: pa.DataType, length: int) -> pa.Array:
-    """A column of one value."""
+    """Return a column of one value."""
     rounded = max(1 << 10, 1 << (length - 1).bit_length()) if length else 1
     return _repeated(value, kind, rounded).slice(0, length)
 
 
 def table(columns: Sequence[pa.Array], schema: pa.Schema, length: int) -> pa.RecordBatch:
-    """A record batch of `length` rows, also where there are no columns, as for counting."""
+    """Return a record batch of `length` rows, also where there are no columns, as for counting."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), length, [None]))

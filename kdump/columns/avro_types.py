@@ -1,17 +1,18 @@
 """The Arrow types of Avro schemas, and their values in them.
 
 What Arrow has no column for that all readers know is JSON text: unions of more than null and one type, and records
-that hold themselves.
+that hold themselves. So is what lies too deep where there would be too many fields (kdump.columns.nested).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from kdump.columns.nested import Room, deepest
 from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_depth import named_types
 from kdump.schemas.avro_values import json_of
@@ -43,36 +44,45 @@ _TIMES = {
 
 
 def arrow_type(schema: AvroSchema) -> tuple[pa.DataType, Fix]:
-    """The type of a schema's values (of the native form), and what makes them fit."""
-    return _type(schema.json, named_types(schema.json), ())
+    """Return the type of a schema's values (of the native form), and what makes them fit."""
+    named = named_types(schema.json)
+    return deepest(lambda room: _type(schema.json, _Scope(named, room)))
 
 
 def json_text(value: Any) -> str | None:
-    """A native value as JSON text."""
+    """Return a native value as JSON text."""
     return None if value is None else json.dumps(json_of(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def _type(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> tuple[pa.DataType, Fix]:
+class _Scope(NamedTuple):
+    """What a type is in: the named types, the room for fields, and the names of the records around it."""
+
+    named: dict[str, Any]
+    room: Room
+    above: tuple[str, ...] = ()
+
+
+def _type(schema: Any, scope: _Scope) -> tuple[pa.DataType, Fix]:
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         if len(branches) == 1:
-            kind, fix = _type(branches[0], named, above)
+            kind, fix = _type(branches[0], scope)
             return kind, None if fix is None else _optional(fix)
         return (pa.string(), json_text) if branches else (pa.null(), None)
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
             return _PRIMITIVES[schema], None
-        if schema in above:
+        if schema in scope.above:
             return pa.string(), json_text
-        schema = named[schema]
+        schema = scope.named[schema]
     kind = schema["type"]
     if kind == "record":
-        return _struct(schema, named, above)
+        return _struct(schema, scope)
     if kind == "array":
-        items, fix = _type(schema["items"], named, above)
+        items, fix = _type(schema["items"], scope)
         return pa.list_(items), None if fix is None else _each(fix)
     if kind == "map":
-        values, fix = _type(schema["values"], named, above)
+        values, fix = _type(schema["values"], scope)
         return pa.map_(pa.string(), values), _pairs(fix)
     if kind == "enum":
         return pa.string(), None
@@ -96,11 +106,14 @@ def _logical(schema: Any, kind: str) -> tuple[pa.DataType, Fix]:
     return _PRIMITIVES[kind], None
 
 
-def _struct(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> tuple[pa.DataType, Fix]:
-    inner = (*above, schema["name"])
+def _struct(schema: Any, scope: _Scope) -> tuple[pa.DataType, Fix]:
+    if len(scope.above) >= scope.room.depth:
+        return pa.string(), json_text
+    inner = scope._replace(above=(*scope.above, schema["name"]))
     fields, fixes = [], {}
     for field in schema["fields"]:
-        kind, fix = _type(field["type"], named, inner)
+        scope.room.take()
+        kind, fix = _type(field["type"], inner)
         fields.append(pa.field(field["name"], kind))
         if fix is not None:
             fixes[field["name"]] = fix

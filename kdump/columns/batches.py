@@ -21,7 +21,7 @@ MAX_ROWS = 1 << 16
 
 
 def _known(name: str, kind: pa.DataType) -> Field:
-    """A column whose -1 in a v0/v1 wrapper says that only its content tells: null then."""
+    """Return a column whose -1 in a v0/v1 wrapper says that only its content tells: null then."""
 
     def make(numbers: Numbers) -> pa.Array:
         is_wrapper = pc.and_(pc.less(numbers["count"], 0), pc.less(numbers["magic"], 2))
@@ -89,12 +89,12 @@ class BatchTables:
             first = end
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The last record batch, if anything is left for one."""
+        """Yield the last record batch, if anything is left for one."""
         if self._length:
             yield self.take()
 
     def take(self) -> pa.RecordBatch:
-        """What has been gathered so far."""
+        """Return what has been gathered so far."""
         length = self._length
         numbers = {
             name: arrays.integers(column, length) for name, column in zip(self._needs, self._columns, strict=True)
@@ -123,7 +123,8 @@ def read_batches(
     start: int = 0,
     stop: int | None = None,
 ) -> Iterator[pa.RecordBatch | Damage]:
-    """The batches in bytes `start` (a batch's first) to `stop` of `log` that may hold what is wanted, and the damage.
+    """Yield the batches in bytes `start` (a batch's first) to `stop` of `log` that may hold what is wanted, and the
+    damage.
 
     As for read_records, `tables.rest()` gives what is left. Raises OSError.
     """

@@ -101,14 +101,14 @@ class TopicColumns:
         return {each.name: str(each.field.type) for each in self.fields}
 
     def schema(self, plain: pa.Schema, names: Sequence[str]) -> pa.Schema:
-        """The schema that batches of `plain` get, of which the columns `names` are wanted."""
+        """Return the schema that batches of `plain` get, of which the columns `names` are wanted."""
         decoded = {each.name: each for each in self.fields}
         wanted = [decoded[name].field if name in decoded else plain.field(name) for name in names]
         added = [field for name in names if name in decoded for field in decoded[name].added]
         return pa.schema([*wanted, *added])
 
     def decode(self, rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """The columns `names` of a batch, keys and values decoded, with what is added; none of its rows is lost.
+        """Return the columns `names` of a batch, keys and values decoded, with what is added; none of its rows is lost.
 
         The batch has the column `headers`, where a record may name its schemas.
         """
@@ -117,7 +117,7 @@ class TopicColumns:
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def decoded(self, rows: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
-        """The columns that the fields among `names` become, by their names."""
+        """Return the columns that the fields among `names` become, by their names."""
         headers = _header_values(rows) if HEADERS in rows.schema.names else {}
         columns: dict[str, pa.Array] = {}
         for each in self.fields:
@@ -135,7 +135,7 @@ def _in_another_process(
 def topic_columns(
     decoder: PayloadDecoder, topic: str, logs: Iterable[PartitionLog], decode: Decode, schema_id: int | None = None
 ) -> TopicColumns:
-    """How the records of a topic are decoded, found out by the subjects and a sample of its partitions.
+    """Return how the records of a topic are decoded, found out by the subjects and a sample of its partitions.
 
     `schema_id` is that of the values' reader's schema. A field of which nothing in the sample has a schema stays as it
     is. Raises SchemaError for a reader's schema that cannot be used, OSError.
@@ -154,7 +154,7 @@ def topic_columns(
 
 
 def json_columns(decoder: PayloadDecoder, topic: str) -> TopicColumns:
-    """Keys and values of a topic as JSON text, whatever is in it."""
+    """Return keys and values of a topic as JSON text, whatever is in it."""
     return TopicColumns(decoder, topic, (Choice(KEY), Choice(VALUE)))
 
 
@@ -206,12 +206,12 @@ def _converted(found: DecodedField, convert: Convert | None) -> DecodedField:
 
 
 def _only(decoder: PayloadDecoder, use: FieldUse) -> Schema | None:
-    """The schema that all records name, of a topic whose values are registered under another subject."""
+    """Return the schema that all records name, of a topic whose values are registered under another subject."""
     return decoder.registry.by_id(next(iter(use.schemas))) if len(use.schemas) == 1 else None
 
 
 def _is_mixed(decoder: PayloadDecoder, subject: str, use: FieldUse) -> bool:
-    """Whether records name schemas of other subjects besides the topic's own."""
+    """Return whether records name schemas of other subjects besides the topic's own."""
     registry = decoder.registry
     if not registry.knows_subject(subject):
         return False
@@ -220,7 +220,13 @@ def _is_mixed(decoder: PayloadDecoder, subject: str, use: FieldUse) -> bool:
 
 def _make_json(codec: Codec, data: bytes, frame: Frame) -> tuple[Any, str | None]:
     value, message = codec.shown(data, frame)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")), message
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half a pair, which JSON can escape and UTF-8 has no bytes for
+            text = json.dumps(value, separators=(",", ":"))
+    return text, message
 
 
 def _avro_field(decoder: PayloadDecoder, name: str, field: FieldDecoder, reader: Schema) -> DecodedField:
@@ -266,7 +272,9 @@ def _protobuf_field(
 
 
 def _header_values(rows: pa.RecordBatch) -> dict[bytes, list[bytes | None]]:
-    """The last value of each header that may name a schema, by record; none where no record has such a header."""
+    """Return the last value of each header that may name a schema, by record; none where no record has
+    such a header.
+    """
     column = rows.column(HEADERS)
     if not column.null_count < len(column):
         return {}
@@ -307,7 +315,7 @@ _REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, Ov
 def _array(
     each: DecodedField, values: list[Any], column: pa.Array, raw: list[bytes | None], errors: list[str | None]
 ) -> pa.Array:
-    """The values as a column; what does not fit its type becomes an error of its row."""
+    """Return the values as a column; what does not fit its type becomes an error of its row."""
     try:
         return _fitted(each, values)
     except _REFUSALS:

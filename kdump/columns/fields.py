@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 
 def plain(name: str, kind: pa.DataType | None = None) -> Field:
-    """A column of the kernels as it is, or as a narrower type."""
+    """Return a column of the kernels as it is, or as a narrower type."""
 
     def make(numbers: Numbers) -> pa.Array:
         return numbers[name] if kind is None else numbers[name].cast(kind, safe=False)
@@ -81,7 +81,7 @@ RECORD_FIELDS: dict[str, Field] = {
 
 
 def check_names(names: Sequence[str], known: Mapping[str, Field]) -> None:
-    """Raises KdumpError for a column that there is not."""
+    """Raise KdumpError for a column that there is not."""
     for name in names:
         if name not in known:
             from difflib import get_close_matches

@@ -1,17 +1,19 @@
 """The Arrow types of Protobuf messages, and their values in them.
 
 Fields with presence are null where they are not set, others have their default. Enums are names, the numbers of
-unknown ones as text. Messages that hold themselves, Any, Struct and Value are JSON text.
+unknown ones as text. Messages that hold themselves, Any, Struct and Value are JSON text, and what lies too
+deep where there would be too many fields (kdump.columns.nested).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from kdump.columns.nested import Room, deepest
 from kdump.schemas.protobuf import ProtobufSchema
 
 Read = Callable[[Any], Any]
@@ -33,34 +35,46 @@ _TIMESTAMP = "google.protobuf.Timestamp"
 
 
 def arrow_type(schema: ProtobufSchema, full_name: str) -> tuple[pa.DataType, Read]:
-    """The type of a message, and what makes its values. Raises SchemaError."""
-    return _message(schema, schema.message_class(full_name).DESCRIPTOR, ())
+    """Return the type of a message, and what makes its values. Raises SchemaError."""
+    descriptor = schema.message_class(full_name).DESCRIPTOR
+    return deepest(lambda room: _message(_Scope(schema, room), descriptor))
 
 
-def _message(schema: ProtobufSchema, descriptor: Any, above: tuple[str, ...]) -> tuple[pa.DataType, Read]:
+class _Scope(NamedTuple):
+    """What a message is in: the schema, the room for fields, and the names of the messages around it."""
+
+    schema: ProtobufSchema
+    room: Room
+    above: tuple[str, ...] = ()
+
+
+def _message(scope: _Scope, descriptor: Any) -> tuple[pa.DataType, Read]:
     name = descriptor.full_name
     if name == _TIMESTAMP:
         return pa.timestamp("us", "UTC"), lambda value: value.seconds * 1_000_000 + value.nanos // 1000
     if name in _WRAPPERS:
         return _SCALARS[descriptor.fields_by_name["value"].type], lambda value: value.value
-    if name in _JSON or name in above or not descriptor.fields:
-        return pa.string(), _json_text(schema)
+    is_deep = name in scope.above or len(scope.above) >= scope.room.depth
+    if name in _JSON or is_deep or not descriptor.fields:
+        return pa.string(), _json_text(scope.schema)
+    inner = scope._replace(above=(*scope.above, name))
     fields, reads = [], []
     for field in descriptor.fields:
-        kind, read = _field(schema, field, (*above, name))
+        scope.room.take()
+        kind, read = _field(inner, field)
         fields.append(pa.field(field.name, kind))
         reads.append((field.name, read))
     return pa.struct(fields), lambda message: {name: read(message) for name, read in reads}
 
 
-def _field(schema: ProtobufSchema, field: Any, above: tuple[str, ...]) -> tuple[pa.DataType, Read]:
+def _field(scope: _Scope, field: Any) -> tuple[pa.DataType, Read]:
     name = field.name
     if _is_map(field):
         key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
-        kind, read = _single(schema, value, above)
-        keys, _ = _single(schema, key, above)
+        kind, read = _single(scope, value)
+        keys, _ = _single(scope, key)
         return pa.map_(keys, kind), lambda message: [(k, read(v)) for k, v in getattr(message, name).items()]
-    kind, read = _single(schema, field, above)
+    kind, read = _single(scope, field)
     if _is_repeated(field):
         return pa.list_(kind), lambda message: [read(value) for value in getattr(message, name)]
     if field.has_presence:
@@ -68,9 +82,9 @@ def _field(schema: ProtobufSchema, field: Any, above: tuple[str, ...]) -> tuple[
     return kind, lambda message: read(getattr(message, name))
 
 
-def _single(schema: ProtobufSchema, field: Any, above: tuple[str, ...]) -> tuple[pa.DataType, Read]:
+def _single(scope: _Scope, field: Any) -> tuple[pa.DataType, Read]:
     if field.type in (_MESSAGE, _GROUP):
-        return _message(schema, field.message_type, above)
+        return _message(scope, field.message_type)
     if field.type == _ENUM:
         names: dict[int, str] = {}
         for value in field.enum_type.values:  # of aliases the first counts, as in JSON

@@ -84,12 +84,12 @@ class RecordTables:
             done = self._columns.add(block, records, first, payloads, picks, done)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The last batch, if anything is left for one."""
+        """Yield the last batch, if anything is left for one."""
         if self._columns.length:
             yield self.take()
 
     def take(self) -> pa.RecordBatch:
-        """What has been gathered so far."""
+        """Return what has been gathered so far."""
         length, numbers, key, value, headers = self._columns.take()
         made = {name: arrays.integers(buffer, length) for name, buffer in zip(self._needs, numbers, strict=True)}
         columns = []
@@ -128,7 +128,7 @@ def read_records(
     *,
     limit: int = DEFAULT_LIMIT,
 ) -> Iterator[pa.RecordBatch | Damage]:
-    """The records in bytes `start` (a batch's first) to `stop` of `log` that are wanted, and the damage met.
+    """Yield the records in bytes `start` (a batch's first) to `stop` of `log` that are wanted, and the damage met.
 
     What is left in `tables` at the end goes on with the next range; `tables.rest()` gives it after the last one.
     `limit` bounds the bytes that a batch may decompress to. Raises OSError.

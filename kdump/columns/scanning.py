@@ -62,7 +62,7 @@ class Scan:
         return pa.schema([pa.field(name, RECORD_FIELDS[name].kind) for name in self.columns])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, partition by partition, in order of their offsets. Raises KdumpError, OSError."""
+        """Yield the rows, partition by partition, in order of their offsets. Raises KdumpError, OSError."""
         with ExitStack() as holds:
             jobs = self.threads or processors()
             for _, found in ordered(self._parts(holds), self._read, lambda part: True, jobs):
@@ -71,15 +71,15 @@ class Scan:
                 yield from found or ()
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows as a reader of pyarrow's, to be read once."""
+        """Return the rows as a reader of pyarrow's, to be read once."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def __arrow_c_schema__(self) -> Any:
-        """The columns, by Arrow's C data interface."""
+        """Return the columns, by Arrow's C data interface."""
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The rows, by Arrow's C stream interface; they are read anew each time."""
+        """Return the rows, by Arrow's C stream interface; they are read anew each time."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _parts(self, holds: ExitStack) -> Iterator[_Part]:
@@ -144,7 +144,7 @@ def scan(
     isolation: str = Isolation.READ_UNCOMMITTED,
     errors: str = OnError.RAISE,
 ) -> Scan:
-    """The records in log directories and partition directories.
+    """Return the records in log directories and partition directories.
 
     `columns` are of kdump.columns.RECORD_FIELDS, `topics` names or patterns, `isolation` is an isolation.level of
     Kafka's; with `errors="skip"` damage is left out. Raises KdumpError for a column that there is not, ValueError for

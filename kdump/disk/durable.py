@@ -59,7 +59,7 @@ def take_after(descriptor: int, like: os.stat_result) -> None:
 
 
 def file_in(folder: os.stat_result) -> os.stat_result:
-    """The owner and mode for a new file without a model: those of its directory, but not executable."""
+    """Return the owner and mode for a new file without a model: those of its directory, but not executable."""
     return os.stat_result((folder.st_mode & ~0o111, *folder[1:]))
 
 
@@ -138,7 +138,7 @@ def write_all(descriptor: int, data: bytes | bytearray, position: int) -> None:
 
 
 def create_file(path: str, like: os.stat_result | None = None) -> int:
-    """A new empty file, open for reading and writing, with the owner and mode of another. Raises OSError.
+    """Return a new empty file, open for reading and writing, with the owner and mode of another. Raises OSError.
 
     A file of that name is emptied.
     """

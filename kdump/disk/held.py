@@ -31,17 +31,17 @@ _listings: dict[str, tuple[list[str], list[str]]] = {}
 
 
 def held_file(path: str) -> HeldFile | None:
-    """The file that is held under a path, if one is."""
+    """Return the file that is held under a path, if one is."""
     return _files.get(os.path.abspath(path)) if _files else None
 
 
 def held_listing(path: str) -> tuple[list[str], list[str]] | None:
-    """The names of directories and files in a held directory, as they were; None where it is not held."""
+    """Return the names of directories and files in a held directory, as they were; None where it is not held."""
     return _listings.get(os.path.abspath(path)) if _listings else None
 
 
 def is_held(path: str) -> bool:
-    """Whether a directory is held."""
+    """Return whether a directory is held."""
     return os.path.abspath(path) in _listings
 
 
@@ -69,7 +69,7 @@ class Hold:
         self.files[name].size = size
 
     def is_still_there(self, name: str) -> bool:
-        """Whether the name leads to the file that is held, or to none at all."""
+        """Return whether the name leads to the file that is held, or to none at all."""
         file = self.files[name]
         try:
             status = os.stat(os.path.join(self.path, name))
@@ -78,7 +78,7 @@ class Hold:
         return (status.st_ino, status.st_dev) == (file.inode, file.device)
 
     def publish(self, directories: list[str], files: list[str]) -> None:
-        """From now on, readers get what is held, and this list of names."""
+        """Give readers, from now on, what is held, and this list of names."""
         self._is_published = True
         _files.update({os.path.join(self.path, name): file for name, file in self.files.items()})
         _listings[self.path] = directories, files
@@ -96,7 +96,7 @@ class Hold:
 
 
 def room_for_files() -> int:
-    """How many more files may be open at a time; the process's own limit is raised as far as it may be."""
+    """Return how many more files may be open at a time; the process's own limit is raised as far as it may be."""
     try:
         import resource
     except ImportError:

@@ -37,7 +37,7 @@ class LockHolder:
 
 
 def lock_holder(log_directory: str) -> LockHolder | None:
-    """The process that holds the lock of a log directory: a running broker, or another kdump; None without one.
+    """Return the process that holds the lock of a log directory: a running broker, or another kdump; None without one.
 
     Nothing is created, changed or locked, and a lock file without a lock is a leftover. Of a directory that must not be
     read nothing is known, and nothing in it can be changed. Raises OSError.
@@ -74,7 +74,7 @@ def check_not_locked(log_directory: str) -> None:
 
 
 def is_log_directory(path: str) -> bool:
-    """Whether there is anything in a directory of what a broker keeps beside partitions."""
+    """Return whether there is anything in a directory of what a broker keeps beside partitions."""
     return any(os.path.lexists(os.path.join(path, name)) for name in _OF_A_LOG_DIRECTORY)
 
 
@@ -119,7 +119,7 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
 
 
 def _known(process: int) -> LockHolder:
-    """The holder with this process id; none above 0 where the system does not say it."""
+    """Return the holder with this process id; none above 0 where the system does not say it."""
     if process <= 0:
         return LockHolder(None)
     try:
@@ -131,7 +131,7 @@ def _known(process: int) -> LockHolder:
 
 
 def _holder(descriptor: int) -> LockHolder | None:
-    """Who holds a POSIX lock on an open file. Raises OSError."""
+    """Return who holds a POSIX lock on an open file. Raises OSError."""
     import fcntl
 
     # struct flock: type, whence, start, length, pid; on macOS start, length, pid, type, whence
@@ -147,7 +147,7 @@ def _holder(descriptor: int) -> LockHolder | None:
 
 
 def _listed_holder(status: os.stat_result) -> LockHolder | None:
-    """Who holds a lock on a file that we may not open, by the list of locks that Linux keeps."""
+    """Return who holds a lock on a file that we may not open, by the list of locks that Linux keeps."""
     wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
         with open(_LOCKS, encoding="ascii") as file:

@@ -32,7 +32,7 @@ def _tell(path: str, position: int) -> None:
 
 
 def open_for_reading(path: str) -> int:
-    """A read-only file descriptor that leaves the file's access time alone where the system allows it.
+    """Return a read-only file descriptor that leaves the file's access time alone where the system allows it.
 
     Of a path that is held it is the held file's. Raises OSError; also for a named pipe, which is never waited for.
     """
@@ -78,11 +78,11 @@ class ReadOnlyFile:
         os.close(self._fd)
 
     def fileno(self) -> int:
-        """The file's descriptor, for as long as the file is open."""
+        """Return the file's descriptor, for as long as the file is open."""
         return self._fd
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from byte `position` on; fewer at the end of the file."""
+        """Read up to `size` bytes from byte `position` on; fewer at the end of the file."""
         wanted = max(0, min(size, self.size - position))
         pieces = []
         while wanted:
@@ -112,7 +112,7 @@ class ReadOnlyFile:
 
 
 def list_directory(path: str) -> tuple[list[str], list[str]]:
-    """The names of the directories and of the files in a directory, sorted; what is neither is left out.
+    """Return the names of the directories and of the files in a directory, sorted; what is neither is left out.
 
     Raises OSError. Symbolic links are what they lead to; one that leads nowhere is left out. Of a directory that is
     held they are the names that it had.
@@ -143,7 +143,7 @@ class FileStatus(NamedTuple):
 
 
 def status_of(path: str) -> FileStatus:
-    """What the system says of a file, or of the one that is held under its path. Raises OSError."""
+    """Return what the system says of a file, or of the one that is held under its path. Raises OSError."""
     held = held_file(path)
     status = os.stat(path) if held is None else os.fstat(held.descriptor)
     size = status.st_size if held is None else held.size
@@ -151,7 +151,7 @@ def status_of(path: str) -> FileStatus:
 
 
 def is_file(path: str) -> bool:
-    """Whether there is a file at a path, or one is held under it."""
+    """Return whether there is a file at a path, or one is held under it."""
     return held_file(path) is not None or os.path.isfile(path)
 
 
@@ -160,6 +160,6 @@ MAX_SMALL = 1 << 20
 
 
 def read_small(path: str, most: int = MAX_SMALL) -> bytes:
-    """The content of a small file; no more than `most` bytes of it."""
+    """Return the content of a small file; no more than `most` bytes of it."""
     with ReadOnlyFile(path) as file:
         return file.read(0, most)

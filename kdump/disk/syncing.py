@@ -35,7 +35,7 @@ def _with_descriptor(path: str, call: Callable[[int], object]) -> None:
 
 @cache
 def _syncfs() -> Callable[[int], None] | None:
-    """The system call of this name, which raises OSError; None where there is none that tells of errors."""
+    """Return the system call of this name, which raises OSError; None where there is none that tells of errors."""
     if not _is_linux_since(_OLDEST_LINUX):
         return None
     import ctypes

@@ -25,14 +25,14 @@ class RowFile(Protocol):
         """Write rows, now or later. Raises OSError."""
 
     def flush(self) -> None:
-        """Write what is held. Raises OSError."""
+        """Do nothing: nothing is held."""
 
     def close(self) -> None:
         """Write the rest, and end the file. Raises OSError."""
 
 
 def create(path: str, schema: pa.Schema, options: ExportOptions) -> RowFile:
-    """A new file. Raises OSError."""
+    """Return a new file. Raises OSError."""
     codec = options.effective_codec
     if options.format == PARQUET:
         return _Parquet(path, schema, codec)
@@ -85,7 +85,7 @@ class _Text:
         self._stream.write(self._lines(rows))
 
     def flush(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     def close(self) -> None:
         self._stream.close()

@@ -93,7 +93,7 @@ class Journal:
         return self._done({unit.name: unit for unit in units}, options.suffix)
 
     def _done(self, units: Mapping[str, Unit], suffix: str) -> dict[str, Result]:
-        """The complete units; whatever else is there of the export is removed."""
+        """Return the complete units; whatever else is there of the export is removed."""
         done: dict[str, Result] = {}
         gone: list[str] = []
         segments = {segment_name(each.name) for unit in units.values() for each in unit.all}
@@ -134,7 +134,7 @@ class Journal:
         return done
 
     def temporary(self, name: str) -> str:
-        """Where a file is written until it is complete."""
+        """Return where a file is written until it is complete."""
         return os.path.join(self._own, f"{name}{TEMPORARY}")
 
     def sync(self, temporaries: Sequence[str]) -> None:
@@ -174,7 +174,7 @@ class Journal:
             os.remove(os.path.join(self.folder, SUCCESS))
 
     def _files(self) -> Iterator[str]:
-        """All files below the directory that belong to the export, as paths below it."""
+        """Yield all files below the directory that belong to the export, as paths below it."""
         for folder, directories, files in os.walk(self.folder):
             if folder == self.folder:
                 directories[:] = [name for name in directories if name != FOLDER]
@@ -192,7 +192,9 @@ class Journal:
         return os.path.join(self._own, f"{name}.json")
 
     def _account(self, path: str) -> tuple[dict[str, Any], Result] | None:
-        """What an account says of its unit's source and results; None where it is in pieces. Raises JournalError."""
+        """Return what an account says of its unit's source and results; None where it is in pieces. Raises
+        JournalError.
+        """
         try:
             found = self._read(path) or {}
         except JournalError:
@@ -225,5 +227,5 @@ class Journal:
 
 
 def _unit_name(path: str, suffix: str) -> str:
-    """The name of the unit that a file came of, which its number follows."""
+    """Return the name of the unit that a file came of, which its number follows."""
     return os.path.basename(path).removesuffix(suffix).rpartition(".")[0]

@@ -36,7 +36,7 @@ class Uploaded(NamedTuple):
 
 
 def is_object_store(target: str) -> bool:
-    """Whether a target of an export is the URL of an object store."""
+    """Return whether a target of an export is the URL of an object store."""
     return _SCHEMES.match(target) is not None
 
 
@@ -88,7 +88,7 @@ def _state(path: str) -> State:
 
 
 def _files(folder: str) -> Iterator[str]:
-    """The files of the export, as paths below its directory, by name."""
+    """Yield the files of the export, as paths below its directory, by name."""
     for at, directories, names in os.walk(folder):
         directories.sort()
         if at == folder:

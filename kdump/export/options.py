@@ -71,7 +71,7 @@ class ExportOptions:
     target_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises ExportOptionError."""
+        """Raise ExportOptionError."""
         _check_words("level", self.by, LEVELS)
         if len(set(self.columns)) < len(self.columns):
             raise ExportOptionError("a column is named twice")
@@ -96,7 +96,7 @@ class ExportOptions:
         return ".parquet" if self.format == PARQUET else f".{self.format}{_SUFFIXES[self.effective_codec]}"
 
     def as_json(self) -> dict[str, Any]:
-        """All that the rows and the files depend on."""
+        """Return all that the rows and the files depend on."""
         chosen = self.selection
         target = {} if self.target_bytes is None else {"targetFileSize": self.target_bytes}
         return {

@@ -70,7 +70,7 @@ class Unit(NamedTuple):
 
 
 def units_of(log: PartitionLog, options: ExportOptions) -> Iterator[Unit]:
-    """The units of a partition, in order. Raises OSError."""
+    """Return the units of a partition, in order. Raises OSError."""
     pieces = _pieces(log, options)
     return pieces if options.target_bytes is None else _joined(pieces, options.target_bytes)
 
@@ -106,7 +106,7 @@ def _pieces(log: PartitionLog, options: ExportOptions) -> Iterator[Unit]:
 
 
 def segment_name(name: str) -> str:
-    """The name that the unit of a segment has, or those of its parts begin with, of any of these."""
+    """Return the name that the unit of a segment has, or those of its parts begin with, of any of these."""
     return re.sub(r"(?<=-\d{20})-\d{4}$", "", name)
 
 
@@ -119,7 +119,7 @@ def _stem(log: PartitionLog) -> str:
 
 
 def plan(logs: Iterable[PartitionLog], options: ExportOptions) -> list[Unit]:
-    """The units of partitions. Raises OSError, and ExportOptionError where a partition is there twice."""
+    """Return the units of partitions. Raises OSError, and ExportOptionError where a partition is there twice."""
     units: list[Unit] = []
     places: dict[str, str] = {}
     for log in logs:
@@ -134,7 +134,9 @@ def plan(logs: Iterable[PartitionLog], options: ExportOptions) -> list[Unit]:
 
 
 def groups(units: Iterable[Unit], workers: int) -> list[list[Unit]]:
-    """The units, the largest first, small ones put together as far as each of the workers still gets several groups."""
+    """Return the units, the largest first, small ones put together as far as each of the workers still gets several
+    groups.
+    """
     ordered = sorted(units, key=lambda unit: -unit.bytes)
     total = sum(unit.bytes + UNIT_COST for unit in ordered)
     most = min(GROUP_BYTES, total // (GROUPS_EACH * workers))

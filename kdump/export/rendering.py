@@ -54,7 +54,7 @@ def csv_bytes(rows: pa.RecordBatch) -> bytes | pa.Buffer:
 
 
 def _joined(rows: pa.RecordBatch, parts: list[Any]) -> bytes | pa.Buffer:
-    """The texts of each row one after the other, constants put together."""
+    """Return the texts of each row one after the other, constants put together."""
     if not rows.num_rows:
         return b""
     merged: list[Any] = []
@@ -121,7 +121,7 @@ def _text(column: pa.Array) -> pa.Array:
 
 
 def _bytes_of(values: pa.Array) -> bytes:
-    """The bytes of all texts of a column, one after the other."""
+    """Return the bytes of all texts of a column, one after the other."""
     offsets, data = values.buffers()[1:]
     if data is None:
         return b""
@@ -142,7 +142,7 @@ def _json_escaped(values: pa.Array) -> pa.Array:
 
 
 def _csv_cells(values: pa.Array) -> pa.Array:
-    """Texts of letters and digits as they are, others in quotes, null empty."""
+    """Return texts of letters and digits as they are, others in quotes, null empty."""
     validity, offsets, data = values.buffers()
     if not len(values) or data is None:
         return pc.fill_null(_in_quotes(values), _EMPTY)
@@ -159,7 +159,7 @@ def _in_quotes(values: pa.Array) -> pa.Array:
 def _patched(
     values: pa.Array, made: pa.Array, render: Callable[[str], str], data: bytes | None = None
 ) -> pa.Array:
-    """`made` with what `render` gives for those values that have odd characters; `data` are the bytes of all."""
+    """Return `made` with what `render` gives for those values that have odd characters; `data` are the bytes of all."""
     if not _may_be_odd(_bytes_of(values) if data is None else data):
         return made
     mask = pc.fill_null(pc.match_substring_regex(values, _ODD), False)
@@ -170,7 +170,7 @@ def _patched(
 
 
 def _may_be_odd(data: bytes) -> bool:
-    """Whether one of the characters of _ODD may be in UTF-8; far faster than to look for them."""
+    """Return whether one of the characters of _ODD may be in UTF-8; far faster than to look for them."""
     if not data:
         return False
     codes = pc.min_max(pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])).as_py()

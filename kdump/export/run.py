@@ -20,7 +20,7 @@ class Engine(Protocol):
     """What exports units, in any order, into a directory whose journal is open."""
 
     def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
-        """The results as they come, or why there is none."""
+        """Return the results as they come, or why there is none."""
 
 
 class Summary:
@@ -88,7 +88,7 @@ class LocalEngine:
         self._stops = False
 
     def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
-        """The results as they come."""
+        """Yield the results as they come."""
         with ThreadPoolExecutor(self._threads) as pool:
             futures = [pool.submit(self._units, group, folder, options) for group in groups(units, self._threads)]
             try:

@@ -28,22 +28,22 @@ def json_lines(batch: pa.RecordBatch) -> str:
 
 
 def safer(lines: str) -> str:
-    """JSON without the characters of its texts that could drive a terminal."""
+    """Return JSON without the characters of its texts that could drive a terminal."""
     return lines.translate(_SAFER)
 
 
 def json_of_headers(headers: list[dict[str, Any]]) -> str:
-    """The headers of a record as JSON lines have them."""
+    """Return the headers of a record as JSON lines have them."""
     return safer(_encode([_object(header.items()) for header in headers]))
 
 
 def csv_columns(schema: pa.Schema) -> list[str]:
-    """The columns of CSV: those of a schema, binary ones with their twin."""
+    """Return the columns of CSV: those of a schema, binary ones with their twin."""
     return [name for field in schema for name in _csv_names(field)]
 
 
 def csv_lines(rows: pa.RecordBatch | pa.Schema) -> str:
-    """A row for each of a record batch, or the heading for a schema.
+    """Return a row for each of a record batch, or the heading for a schema.
 
     A null is an empty field; an empty text is quoted. Headers are JSON.
     """
@@ -65,7 +65,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def _objects(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """As `_rows`, with JSON texts as what they say."""
+    """Return what `_rows` does, with JSON texts as what they say."""
     columns = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         values = _plain(column).to_pylist()
@@ -81,7 +81,7 @@ class _Json(NamedTuple):
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """A column whose values Python has a type for: every timestamp fits a number, not every one a date."""
+    """Return a column whose values Python has a type for: every timestamp fits a number, not every one a date."""
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
@@ -108,7 +108,7 @@ def _put_bytes(found: dict[str, Any], name: str, value: bytes) -> None:
 
 
 def cells(value: Any, kind: pa.DataType) -> Iterator[str]:
-    """The cells of a value: of bytes two, its own and that of its twin."""
+    """Yield the cells of a value: of bytes two, its own and that of its twin."""
     if pa.types.is_binary(kind):
         yield from _byte_cells(value)
     elif value is None:
@@ -131,7 +131,7 @@ def _byte_cells(value: bytes | None) -> tuple[str, str]:
 
 
 def quoted(text: str) -> str:
-    """A text as a cell: in quotes, unless it has only letters and digits."""
+    """Return a text as a cell: in quotes, unless it has only letters and digits."""
     if text.isalnum():
         return text
     return f'"{text.replace(chr(34), chr(34) * 2)}"'

@@ -123,7 +123,7 @@ def _publish(made: _Made, journal: Journal) -> Result:
 def _parts(
     unit: Unit, options: ExportOptions, names: tuple[str, ...], progress: Progress
 ) -> Iterator[pa.RecordBatch | Damage]:
-    """The wanted records of a segment as columns, and what cannot be read."""
+    """Yield the wanted records of a segment as columns, and what cannot be read."""
     segment = Segment(unit.path)
     labels = Labels(unit.topic, unit.partition, unit.path)
     transactions = transactions_in(os.path.dirname(unit.path))
@@ -146,18 +146,20 @@ def _parts(
 
 
 def partition_of(segment: Segment) -> PartitionLog:
-    """The partition directory that a segment is in. Raises OSError."""
+    """Return the partition directory that a segment is in. Raises OSError."""
     return PartitionLog(os.path.dirname(segment.log_path))
 
 
 @lru_cache(64)
 def transactions_in(folder: str) -> TransactionStates:
-    """The transactions of a partition directory, shared by its segments; found when the first one is asked for."""
+    """Return the transactions of a partition directory, shared by its segments; found when the first
+    one is asked for.
+    """
     return TransactionStates(PartitionLog(folder))
 
 
 def _is_preallocated(damage: Damage, unit: Unit) -> bool:
-    """Whether it is no loss but the zeros that a preallocated last segment ends with."""
+    """Return whether it is no loss but the zeros that a preallocated last segment ends with."""
     return unit.is_last and damage.kind is DamageKind.ZEROS and damage.resumed >= unit.size
 
 
@@ -227,7 +229,7 @@ class _Output:
 
 
 def by_date(times: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
-    """The dates (UTC) of timestamps in ms, each with a mask of its rows, which is None where it is that of all.
+    """Yield the dates (UTC) of timestamps in ms, each with a mask of its rows, which is None where it is that of all.
 
     What has no timestamp (-1), or one beyond the years 1 to 9999, has no date.
     """

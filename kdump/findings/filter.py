@@ -41,7 +41,7 @@ class FindingFilter:
         return finding
 
     def wants(self, code: str) -> bool:
-        """Whether findings of a code are wanted."""
+        """Return whether findings of a code are wanted."""
         is_selected = not self.select or code == "KD-READ" or any(fnmatchcase(code, each) for each in self.select)
         return is_selected and not any(fnmatchcase(code, pattern) for pattern in self.ignore)
 

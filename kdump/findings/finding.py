@@ -76,5 +76,5 @@ def found(
     severity: str = "",
     effect: BrokerEffect | None = None,
 ) -> Finding:
-    """A finding with its code's own severity and effect, unless another one fits what was met."""
+    """Return a finding with its code's own severity and effect, unless another one fits what was met."""
     return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message, effect)

@@ -102,5 +102,5 @@ class FindingKind:
 
 
 def in_one_line(remedies: Iterable[Remedy]) -> str:
-    """Ways out, the first to try first."""
+    """Return ways out, the first to try first."""
     return "; else ".join(remedy.text for remedy in remedies) or "do nothing"

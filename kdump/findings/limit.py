@@ -19,7 +19,7 @@ class FindingLimit:
         self._counts: dict[tuple[str, str], int] = {}
 
     def first(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Those of the findings that are not one too many."""
+        """Yield those of the findings that are not one too many."""
         if not self._most:
             yield from findings
             return
@@ -31,7 +31,7 @@ class FindingLimit:
                 yield finding
 
     def rest(self) -> Iterator[Finding]:
-        """What was left out so far, one finding for each code and file; counting starts over."""
+        """Yield what was left out so far, one finding for each code and file; counting starts over."""
         counts, self._counts = self._counts, {}
         for (path, code), count in counts.items():
             if count > self._most:

@@ -72,10 +72,10 @@ CONTROL_TYPES = (
 
 
 def control_type_name(number: int) -> str:
-    """Kafka's name of a control record type; UNKNOWN for types that readers must ignore."""
+    """Return Kafka's name of a control record type; UNKNOWN for types that readers must ignore."""
     return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else "UNKNOWN"
 
 
 def wrap64(value: int) -> int:
-    """`value` as Java's long arithmetic would leave it."""
+    """Return `value` as Java's long arithmetic would leave it."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

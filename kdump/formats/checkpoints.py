@@ -41,7 +41,8 @@ Entry = TypeVar("Entry")
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> list[OffsetCheckpointEntry]:
-    """The entries of an offset checkpoint in the file's order; of several for one partition Kafka takes the last.
+    """Return the entries of an offset checkpoint in the file's order; of several for one partition Kafka takes the
+    last.
 
     Raises CheckpointError with Kafka's texts; `path` is what they call the file.
     """
@@ -49,7 +50,7 @@ def parse_offset_checkpoint(data: bytes, path: str) -> list[OffsetCheckpointEntr
 
 
 def parse_leader_epochs(data: bytes, path: str) -> list[EpochEntry]:
-    """The entries of a leader-epoch-checkpoint in the file's order.
+    """Return the entries of a leader-epoch-checkpoint in the file's order.
 
     Raises CheckpointError with Kafka's texts; `path` is what they call the file.
     """
@@ -57,12 +58,12 @@ def parse_leader_epochs(data: bytes, path: str) -> list[EpochEntry]:
 
 
 def format_offset_checkpoint(entries: Iterable[OffsetCheckpointEntry]) -> bytes:
-    """The bytes that Kafka would write for `entries`."""
+    """Return the bytes that Kafka would write for `entries`."""
     return _format(entries)
 
 
 def format_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
-    """The bytes that Kafka would write for `entries`."""
+    """Return the bytes that Kafka would write for `entries`."""
     return _format(entries)
 
 
@@ -114,7 +115,7 @@ def _parse_epoch_entry(line: str, path: str) -> EpochEntry | None:
 
 
 def _number(parse: Callable[[str], int | None], field: str, line: str, path: str) -> int:
-    """The number of an entry, where Kafka catches no NumberFormatException, as it does for version and count."""
+    """Return the number of an entry, where Kafka catches no NumberFormatException, as it does for version and count."""
     number = parse(field)
     if number is None:
         raise CheckpointError(str(_malformed(line, path)), NUMBER_FORMAT, f'For input string: "{field}"')

@@ -1,4 +1,4 @@
-"""The two checksums of Kafka's batches, for whatever runs without the compiled kernel.
+"""The two checksums of Kafka's batches.
 
 | checksum | polynomial, reflected | covers |
 |---|---|---|
@@ -19,29 +19,45 @@ Buffer = bytes | bytearray | memoryview
 
 
 class _Castagnoli:
-    """The CRC-32C in use; picked when the first checksum is asked for, because importing one takes time."""
+    """The CRC-32C in use: the compiled kernel's, or a library's.
 
+    The library is picked when the first checksum is asked of it, because importing one takes time.
+    """
+
+    compiled: Callable[[Buffer, int], int] | None = None
     engine = ""
     update: Callable[[Buffer, int], int]
 
 
 def crc32(data: Buffer, value: int = 0) -> int:
-    """CRC-32 of `data`, going on from `value`, the checksum of the bytes before it."""
+    """Return CRC-32 of `data`, going on from `value`, the checksum of the bytes before it."""
     return zlib.crc32(data, value)
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
-    """CRC-32C of `data`, going on from `value`, the checksum of the bytes before it.
+    """Return CRC-32C of `data`, going on from `value`, the checksum of the bytes before it.
 
-    Raises KdumpError where neither fastcrc nor crcmod is installed.
+    Raises KdumpError where there is no compiled kernel, and neither fastcrc nor crcmod is installed.
     """
+    if _Castagnoli.compiled is not None:
+        return _Castagnoli.compiled(data, value)
+    return library_crc32c(data, value)
+
+
+def compiled_crc32c(function: Callable[[Buffer, int], int]) -> None:
+    """Let `crc32c` use the compiled kernel's from now on: a second library of that kind need not be loaded."""
+    _Castagnoli.compiled = staticmethod(function)
+
+
+def library_crc32c(data: Buffer, value: int = 0) -> int:
+    """Return what `crc32c` returns, without the compiled kernel: for the portable ones, which are compared with it."""
     if not _Castagnoli.engine:
         _pick()
     return _Castagnoli.update(data, value)
 
 
 def crc32c_engine() -> str:
-    """The library that computes `crc32c`: "fastcrc", "crcmod" or, where it is slow, "crcmod (pure Python)"."""
+    """Return what computes `library_crc32c`: "fastcrc", "crcmod" or, where it is slow, "crcmod (pure Python)"."""
     if not _Castagnoli.engine:
         _pick()
     return _Castagnoli.engine

@@ -151,7 +151,9 @@ def decode_marker(control_type: int, value: bytes | None) -> EndTxnMarker:
 
 
 def version_of_short_marker(value: bytes) -> ControlError | None:
-    """The fault that Kafka 4.1 and later find first in a marker that is too short: a bad version; None is its end."""
+    """Return the fault that Kafka 4.1 and later find first in a marker that is too short: a bad version; None is its
+    end.
+    """
     version = int.from_bytes(value[:2], "big", signed=True)
     return ControlError(MARKER_VERSION, version) if len(value) >= 2 and version < 0 else None
 
@@ -190,7 +192,7 @@ def decode_value(control_type: int, data: bytes) -> Decoded:
 
 
 def encode_value(control_type: int, version: int, fields: dict[str, Any]) -> bytes:
-    """The value of a KRaft control record; SchemaError as `writer.encode`."""
+    """Return the value of a KRaft control record; SchemaError as `writer.encode`."""
     return encode(_schema(control_type), version, fields | {"version": version})
 
 

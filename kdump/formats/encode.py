@@ -53,7 +53,7 @@ class NewBatch(NamedTuple):
 
 
 def encode_batch(records: Sequence[NewRecord], batch: NewBatch | None = None, *, level: int | None = None) -> bytes:
-    """A v2 batch of `records`, of which there must be one unless offsets and timestamps are given.
+    """Return a v2 batch of `records`, of which there must be one unless offsets and timestamps are given.
 
     `level` is the codec's compression level, None for Kafka's default.
     """
@@ -75,7 +75,7 @@ def encode_batch(records: Sequence[NewRecord], batch: NewBatch | None = None, *,
 
 
 def frame_batch(data: bytearray, batch: NewBatch, count: int, *, level: int | None = None) -> bytearray:
-    """The v2 batch of `count` records that `data` has encoded behind `HEADER_SIZE` bytes of any content.
+    """Return the v2 batch of `count` records that `data` has encoded behind `HEADER_SIZE` bytes of any content.
 
     All fields of `batch` must be given. `data` itself is what comes back unless the attributes name a codec.
     Raises InvalidRecordError for a batch of 2 GiB or more, CodecError.
@@ -108,7 +108,7 @@ def frame_batch(data: bytearray, batch: NewBatch, count: int, *, level: int | No
 
 
 def encode_record(record: NewRecord, base_offset: int, base_timestamp: int) -> bytes:
-    """A v2 record in a batch with this base offset (absolute) and base timestamp (ms)."""
+    """Return a v2 record in a batch with this base offset (absolute) and base timestamp (ms)."""
     _, timestamp, key, value, headers = record
     parts = [
         b"\0",
@@ -125,7 +125,7 @@ def encode_record(record: NewRecord, base_offset: int, base_timestamp: int) -> b
 
 
 def encode_headers(headers: Iterable[tuple[bytes, bytes | None]]) -> bytes:
-    """The headers of a v2 record, without their count."""
+    """Return the headers of a v2 record, without their count."""
     return b"".join(b"\x01" if part is None else varint(len(part)) + part for header in headers for part in header)
 
 
@@ -133,7 +133,7 @@ _SMALL = tuple(bytes((number << 1,)) for number in range(64))
 
 
 def varint(value: int) -> bytes:
-    """`value` zigzag-encoded, as a varint or (beyond 32 bits) a varlong."""
+    """Return `value` zigzag-encoded, as a varint or (beyond 32 bits) a varlong."""
     if 0 <= value < 64:
         return _SMALL[value]
     rest = (value << 1 ^ value >> 63) & MASK64
@@ -148,7 +148,7 @@ def varint(value: int) -> bytes:
 
 
 def encode_message(record: NewRecord, magic: int, attributes: int = 0) -> bytes:
-    """A v0 or v1 message; headers are not in these formats and are left out."""
+    """Return a v0 or v1 message; headers are not in these formats and are left out."""
     body = bytearray(bytes((magic, attributes)))
     if magic:
         body += TIMESTAMP.pack(record.timestamp)
@@ -160,7 +160,7 @@ def encode_message(record: NewRecord, magic: int, attributes: int = 0) -> bytes:
 def encode_wrapper(
     records: Iterable[NewRecord], magic: int, codec: int, append_time: int | None = None, *, level: int | None = None
 ) -> bytes:
-    """A compressed v0 or v1 wrapper of `records`.
+    """Return a compressed v0 or v1 wrapper of `records`.
 
     `append_time` (ms) makes it a LogAppendTime wrapper: the messages inside keep the timestamps of their producer.
     `level` is the codec's compression level, None for Kafka's default.

@@ -126,12 +126,12 @@ class DamageError(Exception):
 
 
 def fault_error(fault: Fault) -> KdumpError:
-    """The exception for a fault inside a batch."""
+    """Return the exception for a fault inside a batch."""
     code, a, b = fault
     kind, text = _TEXTS[code]
     return kind(text.format(a, b))
 
 
 def undersized_error(size: int, path: str) -> CorruptRecordError:
-    """The exception for an entry whose size field is too small to be one (a zero tail shows as size 0)."""
+    """Return the exception for an entry whose size field is too small to be one (a zero tail shows as size 0)."""
     return CorruptRecordError(f"Found record size {size} smaller than minimum record overhead (14) in file {path}.")

@@ -87,59 +87,59 @@ class UnknownTxnVersionError(CorruptIndexError):
 
 
 def absolute_offset(relative: int, base_offset: int) -> int:
-    """The offset that an entry means. As in Kafka it wraps around where it goes beyond the largest there is."""
+    """Return the offset that an entry means. As in Kafka it wraps around where it goes beyond the largest there is."""
     offset = base_offset + relative
     return offset if -_OFFSETS <= offset < _OFFSETS else wrap64(offset)
 
 
 def decode_offset_entries(data: Buffer, base_offset: int) -> Iterator[OffsetIndexEntry]:
-    """All entries of an .index file, a zero tail included."""
+    """Yield all entries of an .index file, a zero tail included."""
     for relative, position in _OFFSET_ENTRY.iter_unpack(_whole(data, OFFSET_ENTRY_SIZE)):
         yield OffsetIndexEntry(absolute_offset(relative, base_offset), position)
 
 
 def decode_time_entries(data: Buffer, base_offset: int) -> Iterator[TimeIndexEntry]:
-    """All entries of a .timeindex file, a zero tail included."""
+    """Yield all entries of a .timeindex file, a zero tail included."""
     for timestamp, relative in _TIME_ENTRY.iter_unpack(_whole(data, TIME_ENTRY_SIZE)):
         yield TimeIndexEntry(timestamp, absolute_offset(relative, base_offset))
 
 
 def decode_aborted_txns(data: Buffer) -> Iterator[AbortedTxn]:
-    """All entries of a .txnindex file, of whatever version."""
+    """Return all entries of a .txnindex file, of whatever version."""
     return map(AbortedTxn._make, _ABORTED_TXN.iter_unpack(_whole(data, ABORTED_TXN_SIZE)))
 
 
 def offset_entry_at(data: Buffer, n: int, base_offset: int) -> OffsetIndexEntry:
-    """Entry number `n` of an .index file; the caller keeps 0 <= n < len(data) // 8."""
+    """Return entry number `n` of an .index file; the caller keeps 0 <= n < len(data) // 8."""
     relative, position = _OFFSET_ENTRY.unpack_from(data, n * OFFSET_ENTRY_SIZE)
     return OffsetIndexEntry(absolute_offset(relative, base_offset), position)
 
 
 def time_entry_at(data: Buffer, n: int, base_offset: int) -> TimeIndexEntry:
-    """Entry number `n` of a .timeindex file; the caller keeps 0 <= n < len(data) // 12."""
+    """Return entry number `n` of a .timeindex file; the caller keeps 0 <= n < len(data) // 12."""
     timestamp, relative = _TIME_ENTRY.unpack_from(data, n * TIME_ENTRY_SIZE)
     return TimeIndexEntry(timestamp, absolute_offset(relative, base_offset))
 
 
 def encode_offset_entries(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
-    """The bytes of an .index file; raises CorruptIndexError where an offset is too far from `base_offset`."""
+    """Return the bytes of an .index file; raises CorruptIndexError where an offset is too far from `base_offset`."""
     pack = _OFFSET_ENTRY.pack
     return b"".join(pack(_relative(offset, base_offset), position) for offset, position in entries)
 
 
 def encode_time_entries(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
-    """The bytes of a .timeindex file; raises CorruptIndexError where an offset is too far from `base_offset`."""
+    """Return the bytes of a .timeindex file; raises CorruptIndexError where an offset is too far from `base_offset`."""
     pack = _TIME_ENTRY.pack
     return b"".join(pack(timestamp, _relative(offset, base_offset)) for timestamp, offset in entries)
 
 
 def encode_aborted_txns(txns: Iterable[AbortedTxn]) -> bytes:
-    """The bytes of a .txnindex file."""
+    """Return the bytes of a .txnindex file."""
     return b"".join(_ABORTED_TXN.pack(*txn) for txn in txns)
 
 
 def check_offset_index(size: int, base_offset: int, last_relative_offset: int, path: str) -> None:
-    """Kafka's sanity check of an .index file of `size` bytes; a zero tail passes it.
+    """Make Kafka's sanity check of an .index file of `size` bytes; a zero tail passes it.
 
     `last_relative_offset` is that of entry size // 8 - 1, and of no importance where there is none.
     Raises CorruptIndexError.
@@ -159,7 +159,7 @@ def check_offset_index(size: int, base_offset: int, last_relative_offset: int, p
 def check_time_index(
     size: int, base_offset: int, first_timestamp: int, last_timestamp: int, last_relative_offset: int, path: str
 ) -> None:
-    """Kafka's sanity check of a .timeindex file of `size` bytes; a zero tail normally fails it.
+    """Make Kafka's sanity check of a .timeindex file of `size` bytes; a zero tail normally fails it.
 
     The last entry is entry size // 12 - 1; timestamps and offset are of no importance where there is no entry.
     Raises CorruptIndexError.
@@ -183,7 +183,7 @@ def check_time_index(
 
 
 def check_aborted_txn_version(txn: AbortedTxn, path: str) -> None:
-    """What Kafka checks at each entry that it reads, for whatever purpose; raises UnknownTxnVersionError."""
+    """Check what Kafka checks at each entry that it reads, for whatever purpose; raises UnknownTxnVersionError."""
     if txn.version_seen > ABORTED_TXN_VERSION:
         raise UnknownTxnVersionError(
             f"Unexpected aborted transaction version {txn.version_seen} in transaction index {path}, "
@@ -192,7 +192,7 @@ def check_aborted_txn_version(txn: AbortedTxn, path: str) -> None:
 
 
 def check_txn_index(txns: Iterable[AbortedTxn], base_offset: int, path: str) -> None:
-    """Kafka's sanity check of a .txnindex file: raises UnknownTxnVersionError or CorruptIndexError."""
+    """Make Kafka's sanity check of a .txnindex file: raises UnknownTxnVersionError or CorruptIndexError."""
     for txn in txns:
         check_aborted_txn_version(txn, path)
         if txn.last_offset < base_offset:

@@ -10,20 +10,20 @@ _DAY = 86_400
 
 
 def iso_time(ms: int) -> str:
-    """A timestamp (ms): 2026-11-20T02:10:00.240Z."""
+    """Return a timestamp (ms): 2026-11-20T02:10:00.240Z."""
     seconds, millis = divmod(ms, 1000)
     return f"{iso_second(seconds)}.{millis:03d}Z"
 
 
 @lru_cache(4096)
 def iso_second(seconds: int) -> str:
-    """Seconds since 1970 without the zone: 2026-11-20T02:10:00."""
+    """Return seconds since 1970 without the zone: 2026-11-20T02:10:00."""
     days, second = divmod(seconds, _DAY)
     return f"{iso_date(days)}T{clock(second)}"
 
 
 def iso_date(days: int) -> str:
-    """Days since 1970: 2026-11-20."""
+    """Return days since 1970: 2026-11-20."""
     from datetime import date
 
     cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLE_DAYS)
@@ -34,7 +34,7 @@ def iso_date(days: int) -> str:
 
 
 def clock(second: int) -> str:
-    """Seconds since midnight: 02:10:00."""
+    """Return seconds since midnight: 02:10:00."""
     minutes, second = divmod(second, 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 

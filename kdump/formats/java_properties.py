@@ -20,7 +20,7 @@ _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
 def parse_properties(data: bytes, path: str) -> dict[str, str]:
-    r"""The keys and values of a properties file; of a repeated key the last value, in the first one's place.
+    r"""Return the keys and values of a properties file; of a repeated key the last value, in the first one's place.
 
     Raises CheckpointError at a \u that no four hexadecimal digits follow; `path` is what the text calls the file.
     """
@@ -32,7 +32,9 @@ def parse_properties(data: bytes, path: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines that are neither blank nor comments, without leading blanks, those continued by a backslash joined."""
+    """Yield lines that are neither blank nor comments, without leading blanks, those continued by a
+    backslash joined.
+    """
     pending: str | None = None
     for natural in text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n"):
         line = natural.lstrip(_BLANK)
@@ -52,7 +54,7 @@ def _is_continued(line: str) -> bool:
 
 
 def _split_property(line: str) -> tuple[int, int]:
-    """Where the key ends (at the first '=', ':' or blank without backslash), and where the value begins."""
+    """Return where the key ends (at the first '=', ':' or blank without backslash), and where the value begins."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1

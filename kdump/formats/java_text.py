@@ -12,12 +12,12 @@ _TO_SPACE = {ord(character): " " for character in WHITESPACE}
 
 
 def parse_int(text: str) -> int | None:
-    """The 32-bit number of `Integer.parseInt`, or None where Java would throw."""
+    """Return the 32-bit number of `Integer.parseInt`, or None where Java would throw."""
     return _parse(text, INT_MIN, INT_MAX)
 
 
 def parse_long(text: str) -> int | None:
-    """The 64-bit number of `Long.parseLong`, or None where Java would throw."""
+    """Return the 64-bit number of `Long.parseLong`, or None where Java would throw."""
     return _parse(text, LONG_MIN, LONG_MAX)
 
 
@@ -38,7 +38,8 @@ def _parse(text: str, low: int, high: int) -> int | None:
 
 
 def read_lines(data: bytes) -> Iterator[str]:
-    r"""The lines that `BufferedReader.readLine` gives: ended by \n, \r or \r\n, the last one by the end of the data.
+    r"""Yield the lines that `BufferedReader.readLine` gives: ended by \n, \r or \r\n, the last one by the end of the
+    data.
 
     Raises UnicodeDecodeError at the first line that is not UTF-8, as Java's reader fails there.
     """
@@ -47,7 +48,7 @@ def read_lines(data: bytes) -> Iterator[str]:
 
 
 def split_whitespace(line: str) -> list[str]:
-    r"""The fields of `Pattern.compile("\\s+").split(line)`: leading white space gives an empty first field."""
+    r"""Return the fields of `Pattern.compile("\\s+").split(line)`: leading white space gives an empty first field."""
     if not line:
         return [""]
     fields = [field for field in line.translate(_TO_SPACE).split(" ") if field]

@@ -11,7 +11,7 @@ REPLACEMENT = "\ufffd".encode()
 
 
 def java_utf8(data: bytes) -> bytes:
-    """`data` decoded by `new String(data, UTF_8)` and encoded again: valid UTF-8, malformed parts as U+FFFD."""
+    """Return `data` decoded by `new String(data, UTF_8)` and encoded again: valid UTF-8, malformed parts as U+FFFD."""
     try:
         str(data, "utf-8")
     except UnicodeDecodeError:
@@ -34,7 +34,9 @@ def _replace_malformed(data: bytes) -> bytes:
 
 
 def _sequence(data: bytes, at: int) -> tuple[int, bool]:
-    """How many bytes from `at` on become one character (or one replacement), and whether they are well formed."""
+    """Return how many bytes from `at` on become one character (or one replacement), and whether they
+    are well formed.
+    """
     lead = data[at]
     left = len(data) - at
     if lead < 0x80:

@@ -34,7 +34,7 @@ class Voter(NamedTuple):
     port: int
 
     def fields(self) -> dict[str, Any]:
-        """The voter as VotersRecord has it."""
+        """Return the voter as VotersRecord has it."""
         return {
             "voterId": self.id,
             "voterDirectoryId": self.directory_id,
@@ -44,12 +44,12 @@ class Voter(NamedTuple):
 
 
 def control_pair(control_type: int, fields: dict[str, Any], version: int = 0) -> Pair:
-    """Key and value of one of KRaft's control records."""
+    """Return key and value of one of KRaft's control records."""
     return control.KEY.pack(0, control_type), control.encode_value(control_type, version, fields)
 
 
 def voters_pair(voters: Iterable[Voter]) -> Pair:
-    """Key and value of the control record that names all voters."""
+    """Return key and value of the control record that names all voters."""
     return control_pair(control.KRAFT_VOTERS, {"voters": [voter.fields() for voter in voters]})
 
 

@@ -33,12 +33,12 @@ LENGTH = Struct(">i")
 
 
 def key_size_at(magic: int) -> int:
-    """Where a message's key length stands, in bytes from its CRC field on."""
+    """Return where a message's key length stands, in bytes from its CRC field on."""
     return KEY_SIZE_AT_V0 if magic == 0 else KEY_SIZE_AT_V1
 
 
 def length_at(data: bytes | bytearray, message: int, size: int, at: int) -> int:
-    """The length field `at` bytes into the message of `size` bytes that starts at index `message`."""
+    """Return the length field `at` bytes into the message of `size` bytes that starts at index `message`."""
     if not 0 <= at <= size - 4:
         raise DamageError(OUT_OF_BOUNDS, at + 4, size)
     length: int = LENGTH.unpack_from(data, message + at)[0]

@@ -84,7 +84,9 @@ class QuorumState:
 
 
 def parse_partition_metadata(data: bytes, path: str) -> PartitionMetadata:
-    """Raises CheckpointError with Kafka's texts, in which `path` names the file. Keys are not compared."""
+    """Parse a partition.metadata. Raises CheckpointError with Kafka's texts, in which `path` names the file. Keys are
+    not compared.
+    """
     lines = _text_lines(data, path)
     line = _line(lines, path)
     version = parse_int(_value_of(line, path))
@@ -99,7 +101,7 @@ def parse_partition_metadata(data: bytes, path: str) -> PartitionMetadata:
 
 
 def _line(lines: Iterator[str], path: str) -> str:
-    """The next line, which Kafka splits without a look whether there is one."""
+    """Return the next line, which Kafka splits without a look whether there is one."""
     line = next(lines, None)
     if line is None:
         text = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
@@ -108,12 +110,14 @@ def _line(lines: Iterator[str], path: str) -> str:
 
 
 def format_partition_metadata(metadata: PartitionMetadata) -> bytes:
-    """The bytes that Kafka would write."""
+    """Return the bytes that Kafka would write."""
     return f"version: {metadata.version}\ntopic_id: {format_uuid(metadata.topic_id)}".encode()
 
 
 def parse_clean_shutdown(data: bytes, path: str) -> CleanShutdown:
-    """Raises CheckpointError where a broker would know that the shutdown was clean, but not the broker epoch."""
+    """Parse a .kafka_cleanshutdown. Raises CheckpointError where a broker would know that the shutdown was clean, but
+    not the broker epoch.
+    """
     if not data:
         return CleanShutdown(None)
     content = _JsonObject.parse(_text(data, path), path)
@@ -122,14 +126,14 @@ def parse_clean_shutdown(data: bytes, path: str) -> CleanShutdown:
 
 
 def format_clean_shutdown(shutdown: CleanShutdown) -> bytes:
-    """The bytes that Kafka would write; none without a broker epoch."""
+    """Return the bytes that Kafka would write; none without a broker epoch."""
     if shutdown.broker_epoch is None:
         return b""
     return f'{{"version":{CLEAN_SHUTDOWN_VERSION},"brokerEpoch":{shutdown.broker_epoch}}}'.encode()
 
 
 def parse_quorum_state(data: bytes, path: str) -> QuorumState:
-    """Raises CheckpointError; only the first line counts."""
+    """Parse a quorum-state, of which only the first line counts. Raises CheckpointError."""
     line = next(_text_lines(data, path), None)
     if line is None:
         raise CheckpointError(f"File ended prematurely: {path} is empty")
@@ -156,7 +160,7 @@ def parse_quorum_state(data: bytes, path: str) -> QuorumState:
 
 
 def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
-    """Raises CheckpointError with Kafka's texts where it has one, followed by `path`."""
+    """Parse a meta.properties. Raises CheckpointError with Kafka's texts where it has one, followed by `path`."""
     properties = parse_properties(data, path)
     version = _meta_version(properties.get("version", "0"), path)
     node_key = "node.id" if version else "broker.id"
@@ -170,7 +174,9 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
 
 
 def format_meta_properties(meta: MetaProperties, now: int) -> bytes:
-    """The bytes that Kafka would write at a time (ms), as Java stores properties; version 1, a node and a cluster."""
+    """Return the bytes that Kafka would write at a time (ms), as Java stores properties; version 1, a node and a
+    cluster.
+    """
     at = time.gmtime(now // 1000)
     clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
     date = f"{_DAYS[at.tm_wday]} {_MONTHS[at.tm_mon - 1]} {at.tm_mday:02} {clock} UTC {at.tm_year}"
@@ -221,7 +227,7 @@ def _text_lines(data: bytes, path: str) -> Iterator[str]:
 
 
 def _value_of(line: str, path: str) -> str:
-    r"""The second of exactly two fields that `:\s+` separates."""
+    r"""Return the second of exactly two fields that `:\s+` separates."""
     fields = _SEPARATOR.split(line)
     while fields and not fields[-1]:  # as Java's split drops them
         fields.pop()
@@ -258,7 +264,7 @@ class _JsonObject(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, path: str) -> _JsonObject:
-        """The object that `text` begins with; Kafka's parser does not look at what follows it."""
+        """Return the object that `text` begins with; Kafka's parser does not look at what follows it."""
         from json import JSONDecoder
 
         try:

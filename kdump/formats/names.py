@@ -18,32 +18,47 @@ Kafka looks for a partition's number after the last '-', and for any file's offs
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from kdump.errors import NameFormatError
 from kdump.formats.java_text import WHITESPACE, parse_int, parse_long
 
-LOG = "log"
-OFFSET_INDEX = "index"
-TIME_INDEX = "timeindex"
-TXN_INDEX = "txnindex"
-PRODUCER_SNAPSHOT = "snapshot"
-KRAFT_SNAPSHOT = "checkpoint"
-OTHER = "other"
+
+class FileKind(StrEnum):
+    """What a file is, by the suffix of its name."""
+
+    LOG = "log"
+    OFFSET_INDEX = "index"
+    TIME_INDEX = "timeindex"
+    TXN_INDEX = "txnindex"
+    PRODUCER_SNAPSHOT = "snapshot"
+    KRAFT_SNAPSHOT = "checkpoint"
+    OTHER = "other"
+
+
+LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, PRODUCER_SNAPSHOT, KRAFT_SNAPSHOT, OTHER = FileKind
 
 SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, PRODUCER_SNAPSHOT)
 INDEX_KINDS = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
-LIVE = ""
-DELETED = "deleted"
-CLEANED = "cleaned"
-SWAP = "swap"
-TMP = "tmp"
-PART = "part"
-FUTURE = "future"
-DELETE = "delete"
-STRAY = "stray"
+
+class State(StrEnum):
+    """What is to become of a file or a partition directory, by the end of its name; LIVE ones have none."""
+
+    LIVE = ""
+    DELETED = "deleted"
+    CLEANED = "cleaned"
+    SWAP = "swap"
+    TMP = "tmp"
+    PART = "part"
+    FUTURE = "future"
+    DELETE = "delete"
+    STRAY = "stray"
+
+
+LIVE, DELETED, CLEANED, SWAP, TMP, PART, FUTURE, DELETE, STRAY = State
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -92,14 +107,14 @@ _MAX_DIR_NAME = 255
 class FileName(NamedTuple):
     """What the name of a file says.
 
-    `kind` is one of SEGMENT_KINDS, KRAFT_SNAPSHOT, a whole name such as PARTITION_METADATA, or OTHER. `offset` is
+    `kind` is the whole name where that is always the same, as PARTITION_METADATA. `offset` is
     None where the name has none that Java could read (also for a segment's file: loading such a log fails). `epoch`
     is that of a KRaft snapshot.
     """
 
     offset: int | None
-    kind: str
-    state: str = LIVE
+    kind: FileKind | str
+    state: State = LIVE
     epoch: int | None = None
 
     @property
@@ -117,7 +132,7 @@ class PartitionDirName(NamedTuple):
     topic: str
     partition: int
     unique_id: str | None = None
-    state: str = LIVE
+    state: State = LIVE
 
 
 def by_topic_and_number(name: str) -> tuple[str, int, str]:
@@ -128,34 +143,34 @@ def by_topic_and_number(name: str) -> tuple[str, int, str]:
 
 @lru_cache(1 << 14)
 def parse_file_name(name: str) -> FileName:
-    """What `name` (without directory) says; never fails, as a log directory may hold anything."""
+    """Return what `name` (without directory) says; never fails, as a log directory may hold anything."""
     stem, state = _split_state(name)
     if stem in _NAMED_FILES:
         return FileName(None, stem, state)
     suffix = stem.rpartition(".")[2] if "." in stem else ""
     if suffix == KRAFT_SNAPSHOT:
         return _parse_kraft_snapshot(stem, state)
-    return FileName(offset_in_name(name), suffix if suffix in SEGMENT_KINDS else OTHER, state)
+    return FileName(offset_in_name(name), FileKind(suffix) if suffix in SEGMENT_KINDS else OTHER, state)
 
 
 def offset_in_name(name: str) -> int | None:
-    """The number before the first '.', which Kafka takes for the offset of any file; None where it is none."""
+    """Return the number before the first '.', which Kafka takes for the offset of any file; None where it is none."""
     before, dot, _ = name.partition(".")
     return parse_long(before) if dot else None
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
-    """The name of a file for this base offset; `suffix` with its dot, such as ".log" or ".index.swap"."""
+    """Return the name of a file for this base offset; `suffix` with its dot, such as ".log" or ".index.swap"."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
 
 
 def kraft_snapshot_name(end_offset: int, epoch: int) -> str:
-    """The name of the KRaft snapshot of all records before `end_offset`, the last of which is of `epoch`."""
+    """Return the name of the KRaft snapshot of all records before `end_offset`, the last of which is of `epoch`."""
     return f"{end_offset:0{_OFFSET_DIGITS}d}-{epoch:0{_EPOCH_DIGITS}d}.{KRAFT_SNAPSHOT}"
 
 
 def parse_partition_dir(name: str, path: str | None = None) -> PartitionDirName:
-    """What the name of a partition directory says.
+    """Return what the name of a partition directory says.
 
     Raises NameFormatError, on which a broker refuses to start; `path` is the directory's path for its text.
     """
@@ -172,8 +187,10 @@ def parse_partition_dir(name: str, path: str | None = None) -> PartitionDirName:
     return PartitionDirName(topic, partition, unique_id, state)
 
 
-def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: str = LIVE) -> str:
-    """The directory name of a partition; for DELETE and STRAY the topic is cut so that it fits 255 characters."""
+def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: State = LIVE) -> str:
+    """Return the directory name of a partition; for DELETE and STRAY the topic is cut so that it fits
+    255 characters.
+    """
     if not state:
         return f"{topic}-{partition}"
     rest = f"-{partition}.{unique_id}-{state}"
@@ -182,7 +199,7 @@ def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: s
 
 
 def is_partition_dir(name: str) -> bool:
-    """Whether `name` is a partition directory's."""
+    """Return whether `name` is a partition directory's."""
     try:
         parse_partition_dir(name)
     except NameFormatError:
@@ -190,13 +207,15 @@ def is_partition_dir(name: str) -> bool:
     return True
 
 
-def _split_state(name: str) -> tuple[str, str]:
+def _split_state(name: str) -> tuple[str, State]:
     stem, dot, suffix = name.rpartition(".")
-    return (stem, suffix) if dot and suffix in _FILE_STATES else (name, LIVE)
+    return (stem, State(suffix)) if dot and suffix in _FILE_STATES else (name, LIVE)
 
 
-def _parse_kraft_snapshot(stem: str, state: str) -> FileName:
-    """As Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's random part."""
+def _parse_kraft_snapshot(stem: str, state: State) -> FileName:
+    """Parse as Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's random
+    part.
+    """
     end_offset = parse_long(stem[:_OFFSET_DIGITS])
     epoch = parse_int(stem[_OFFSET_DIGITS + 1 : _OFFSET_DIGITS + 1 + _EPOCH_DIGITS])
     if end_offset is None or epoch is None:
@@ -204,13 +223,13 @@ def _parse_kraft_snapshot(stem: str, state: str) -> FileName:
     return FileName(end_offset, KRAFT_SNAPSHOT, state, epoch)
 
 
-def _split_dir_state(name: str) -> tuple[str, str]:
+def _split_dir_state(name: str) -> tuple[str, State]:
     body, _, suffix = name.rpartition("-")
-    return (body, suffix) if suffix in _DIR_STATES else (name, LIVE)
+    return (body, State(suffix)) if suffix in _DIR_STATES else (name, LIVE)
 
 
 def _has_unique_id(name: str, body: str) -> bool:
-    r"""Whether `name` matches Kafka's `(\S+)-(\S+)\.(\S+)-<state>`, `body` being what comes before the state."""
+    r"""Return whether `name` matches Kafka's `(\S+)-(\S+)\.(\S+)-<state>`, `body` being what comes before the state."""
     dash = body.find("-", 1)
     dot = body.rfind(".", 0, len(body) - 1)
     return 0 < dash < dot - 1 and not any(character in WHITESPACE for character in name)

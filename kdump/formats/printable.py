@@ -10,7 +10,7 @@ _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\
 
 
 def safe(text: str) -> str:
-    r"""`text` with everything that Unicode does not call printable escaped, as in \n, \x1b or \u202e.
+    r"""Return `text` with everything that Unicode does not call printable escaped, as in \n, \x1b or \u202e.
 
     Backslashes of the text itself stay as they are: this is for reading.
     """
@@ -21,12 +21,12 @@ def safe(text: str) -> str:
 
 
 def safe_path(path: str) -> str:
-    """A path as text that cannot drive a terminal; bytes of it that are not UTF-8 are escaped."""
+    """Return a path as text that cannot drive a terminal; bytes of it that are not UTF-8 are escaped."""
     return safe(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
 def escape_json(text: str) -> str:
-    r"""JSON text with every control character, and every one that turns the direction of writing, as a \u escape.
+    r"""Return JSON text with all control characters, and all that turn the direction of writing, as \u escapes.
 
     They can only be inside strings, where an escape means the same: JSON itself asks for U+0000 to U+001F only.
     """
@@ -40,5 +40,5 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def is_unsafe(text: str) -> bool:
-    """Whether a text could drive a terminal or turn the direction of writing; tabs and line feeds cannot."""
+    """Return whether a text could drive a terminal or turn the direction of writing; tabs and line feeds cannot."""
     return not text.isprintable() and _UNSAFE.search(text) is not None

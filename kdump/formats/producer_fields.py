@@ -30,7 +30,7 @@ def producer_fault(producer_id: int, producer_epoch: int, base_sequence: int, *,
 
 
 def has_running_sequences(topic: str) -> bool:
-    """Whether the sequences of a producer's batches follow each other in this topic.
+    """Return whether the sequences of a producer's batches follow each other in this topic.
 
     Not in topics that coordinators write: each of their batches begins with sequence 0, transactional offset commits
     included, and a broker checks the sequences of clients' batches alone (AppendOrigin.COORDINATOR).

@@ -96,7 +96,7 @@ class TruncatedSnapshotError(CorruptSnapshotError):
 
 
 def decode_producer_snapshot(data: bytes | memoryview) -> list[ProducerEntry]:
-    """The entries of a snapshot in the file's order.
+    """Return the entries of a snapshot in the file's order.
 
     Raises CorruptSnapshotError, in the order of Kafka's reader: version, number of entries, entries, CRC.
     Bytes after the last entry are no error of their own, but the CRC covers them.
@@ -142,13 +142,13 @@ def _underflow(*fields: str) -> str:
 
 
 def _field_at(size: int) -> str:
-    """The field of an entry that `size` bytes have no room for."""
+    """Return the field of an entry that `size` bytes have no room for."""
     ends = accumulate(struct.calcsize(f">{kind}") for kind in _ENTRY.format[1:])
     return next(name for name, end in zip(_ENTRY_FIELDS, ends, strict=True) if size < end)
 
 
 def encode_producer_snapshot(entries: Iterable[ProducerEntry], *, java_order: bool = False) -> bytes:
-    """The bytes of a snapshot of `entries` in the given order.
+    """Return the bytes of a snapshot of `entries` in the given order.
 
     With `java_order`, in the order in which Kafka would write them had it met the producers in the given order; of
     several entries for one producer the last one counts.
@@ -162,7 +162,7 @@ def encode_producer_snapshot(entries: Iterable[ProducerEntry], *, java_order: bo
 
 
 def hash_map_order(producer_ids: Iterable[int]) -> list[int]:
-    """The ids as a `HashMap<Long, ?>` iterates over them after they were put into it in the given order.
+    """Return the ids as a `HashMap<Long, ?>` iterates over them after they were put into it in the given order.
 
     Known limits: a map that once held more ids may have kept a larger table, and nine or more ids that share one
     bucket of a table of 64 or more would be kept in a tree, whose order is not reproduced.
@@ -173,14 +173,16 @@ def hash_map_order(producer_ids: Iterable[int]) -> list[int]:
 
 
 def _spread_hash(value: int) -> int:
-    """`Long.hashCode`, with its high half folded into the low one as HashMap does."""
+    """Return `Long.hashCode`, with its high half folded into the low one as HashMap does."""
     unsigned = value & 0xFFFF_FFFF_FFFF_FFFF
     code = (unsigned ^ unsigned >> 32) & 0xFFFF_FFFF
     return code ^ code >> 16
 
 
 def _table_size(hashes: list[int]) -> int:
-    """Buckets of the table after these distinct keys: doubled at a load of 3/4, and early where a chain gets long."""
+    """Return buckets of the table after these distinct keys: doubled at a load of 3/4, and early where a chain gets
+    long.
+    """
     size = _INITIAL_TABLE
     for number, code in enumerate(hashes, 1):
         if size < _MIN_TREEIFY_TABLE:

@@ -8,7 +8,7 @@ _LONG = 8
 
 
 def prefixed_id(data: bytes | bytearray) -> int | None:
-    """The id that the bytes begin with, if they can be a prefix."""
+    """Return the id that the bytes begin with, if they can be a prefix."""
     if len(data) < PREFIX_SIZE or data[0]:
         return None
     number = int.from_bytes(data[1:PREFIX_SIZE], "big", signed=True)
@@ -16,6 +16,6 @@ def prefixed_id(data: bytes | bytearray) -> int | None:
 
 
 def likely_id(data: bytes | bytearray) -> int | None:
-    """The id that the bytes seem to begin with, where no schemas are at hand: not that of a plain long."""
+    """Return the id that the bytes seem to begin with, where no schemas are at hand: not that of a plain long."""
     number = prefixed_id(data)
     return number if number and number < _MAX_LIKELY and len(data) != _LONG else None

@@ -7,21 +7,21 @@ NO_SEQUENCE = -1
 
 
 def increment_sequence(sequence: int, count: int) -> int:
-    """The sequence number `count` records after `sequence`."""
+    """Return the sequence number `count` records after `sequence`."""
     if sequence > _int32(MAX_SEQUENCE - count):
         return _int32(count - (MAX_SEQUENCE - sequence) - 1)
     return _int32(sequence + count)
 
 
 def decrement_sequence(sequence: int, count: int) -> int:
-    """The sequence number `count` records before `sequence`."""
+    """Return the sequence number `count` records before `sequence`."""
     if sequence < count:
         return _int32(MAX_SEQUENCE - (count - sequence) + 1)
     return _int32(sequence - count)
 
 
 def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
-    """A batch's last sequence number; -1 for a batch without sequence numbers.
+    """Return a batch's last sequence number; -1 for a batch without sequence numbers.
 
     It is `last_offset_delta` that counts, not the number of records, which compaction may have lowered.
     """
@@ -29,5 +29,5 @@ def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
 
 
 def _int32(value: int) -> int:
-    """`value` as Java's int: only numbers from damaged bytes go over the edge, and Kafka's own wrap silently."""
+    """Return `value` as Java's int: only numbers from damaged bytes go over the edge, and Kafka's own wrap silently."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -13,7 +13,7 @@ _UNITS = (("seconds", 1, 1000), ("microseconds", 1000, 1), ("nanoseconds", 1_000
 
 
 def unit_of(timestamp: int, now: int) -> str | None:
-    """The unit that a timestamp is in, if taken so it lies between the year 2000 and `now` (ms); None for ms."""
+    """Return the unit that a timestamp is in, if taken so it lies between the year 2000 and `now` (ms); None for ms."""
     latest = now + FUTURE_MS
     if PLAUSIBLE_FROM <= timestamp <= latest:
         return None

@@ -16,12 +16,12 @@ _TO_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def format_uuid(raw: bytes) -> str:
-    """The 22 characters for the 16 bytes `raw`."""
+    """Return the 22 characters for the 16 bytes `raw`."""
     return binascii.b2a_base64(raw, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()
 
 
 def parse_uuid(text: str) -> bytes:
-    """The 16 bytes behind `text` (padding may be there or not).
+    """Return the 16 bytes behind `text` (padding may be there or not).
 
     Raises KdumpError, with Kafka's text for a string that is too long or stands for another number of bytes.
     """
@@ -43,5 +43,5 @@ def parse_uuid(text: str) -> bytes:
 
 
 def is_reserved_directory_id(raw: bytes) -> bool:
-    """Whether `raw` is one of the first 100 uuids, which Kafka keeps as marks (unassigned, lost, ...)."""
+    """Return whether `raw` is one of the first 100 uuids, which Kafka keeps as marks (unassigned, lost, ...)."""
     return raw[:8] == bytes(8) and int.from_bytes(raw[8:], "big", signed=True) < 100

@@ -8,28 +8,28 @@ from kdump.formats.time_units import MS
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: 1 byte, 3 batches."""
+    """Return a number with its noun: 1 byte, 3 batches."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def number_words(number: int, one: str, many: str | None = None) -> str:
-    """A number in groups of three digits, with its noun: 1 byte, 1,234 batches."""
+    """Return a number in groups of three digits, with its noun: 1 byte, 1,234 batches."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def offset_range(first: int | None, last: int | None) -> str:
-    """Offsets from `first` to `last`, both of them included."""
+    """Return offsets from `first` to `last`, both of them included."""
     return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 
 def either(words: Iterable[object]) -> str:
-    """Alternatives: a, b or c."""
+    """Return alternatives: a, b or c."""
     *others, last = map(str, words)
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def size_text(size: int) -> str:
-    """Bytes for people: 312 B, 12.3 KiB."""
+    """Return bytes for people: 312 B, 12.3 KiB."""
     if size < 1024:
         return f"{size} B"
     value = float(size)
@@ -41,7 +41,7 @@ def size_text(size: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
+    """Return a time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
     sign, left = ("-" if ms < 0 else ""), abs(ms)
     parts: list[str] = []
     for unit, size in MS.items():

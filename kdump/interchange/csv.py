@@ -42,18 +42,18 @@ class CsvRows:
         self._place = ""
 
     def begin(self, origin: Origin, size: int) -> None:
-        """Rows are of this log from now on."""
+        """Begin a log: rows are of this one from now on."""
         self._place = _row((origin.topic, origin.partition, origin.number))
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
-        """The row of a batch, where rows are those of batches."""
+        """Write the row of a batch, where rows are those of batches."""
         if self._batches:
             self._write(f"{self._place},{_row(batch_values(batch, transaction))}\n")
 
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
     ) -> None:
-        """A row for each record."""
+        """Write a row for each record."""
         given = iter(contents or ())
         named = ",,,," if self._schemas else ""
         kind = cell(batch.timestamp_type)
@@ -78,14 +78,14 @@ class CsvRows:
         self._write("".join(lines))
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
-        """A row for each row."""
+        """Write a row for each row."""
         place = _row(table.origin_values(origin))
         for row in rows:
             self._write(f"{place},{_row(row)}\n")
 
 
 def cell(value: Value) -> str:
-    """A value as a cell: nothing for none, numbers and truth as in JSON, text in quotes (and safe)."""
+    """Return a value as a cell: nothing for none, numbers and truth as in JSON, text in quotes (and safe)."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -99,7 +99,7 @@ def _row(values: Iterable[Value]) -> str:
 
 
 def _content(content: Content) -> str:
-    """The cells of a key or value; what it was decoded to stands in the first one as a JSON object."""
+    """Return the cells of a key or value; what it was decoded to stands in the first one as a JSON object."""
     if content is None:
         return ","
     if isinstance(content, Payload):
@@ -112,12 +112,12 @@ def _content(content: Content) -> str:
 
 
 def _schema_cells(content: Content) -> str:
-    """The cells of the schema that a key or value was decoded by."""
+    """Return the cells of the schema that a key or value was decoded by."""
     return _row((content.schema_id, content.message)) if isinstance(content, Payload) else ","
 
 
 def _twins(data: bytes | bytearray) -> str:
-    """The cells of bytes as text and in base64, of which one is empty.
+    """Return the cells of bytes as text and in base64, of which one is empty.
 
     Base64 is for what is not UTF-8, and for what a terminal would obey.
     """
@@ -182,7 +182,7 @@ def _whole(name: str, text: str | None, lines: Lines) -> int | None:
 
 
 def _rows(lines: Lines) -> Iterator[Sequence[str | None]]:
-    """The cells of each row, which may go over several lines."""
+    """Yield the cells of each row, which may go over several lines."""
     held: list[str] = []
     is_open = False
     for line in lines.text():

@@ -123,11 +123,11 @@ class Table(NamedTuple):
     number: str | None = None
 
     def all_columns(self) -> tuple[str, ...]:
-        """The names of all values of a row, those that say where it is from included."""
+        """Return the names of all values of a row, those that say where it is from included."""
         return ("file", *(("topic", "partition") if self.within else ()), *filter(None, [self.number]), *self.columns)
 
     def origin_values(self, origin: Origin) -> list[Value]:
-        """The values that say where a row is from."""
+        """Return the values that say where a row is from."""
         values: list[Value] = [origin.path]
         if self.within:
             values += [origin.topic, origin.partition]
@@ -140,22 +140,22 @@ class Format(Protocol):
     """Renders what is dumped; every method prints whole lines."""
 
     def begin(self, origin: Origin, size: int) -> None:
-        """A log of `size` bytes comes now."""
+        """Begin a log of `size` bytes."""
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
-        """A batch of the log, in a transaction of this state."""
+        """Take a batch of the log, in a transaction of this state."""
 
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
     ) -> None:
-        """Records of the batch; with `contents` these are what the records hold, in their order."""
+        """Take records of the batch; with `contents` these are what the records hold, in their order."""
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
-        """The rows of a file that is no log."""
+        """Take the rows of a file that is no log."""
 
 
 def batch_values(batch: Batch, transaction: TxnState) -> tuple[Value, ...]:
-    """The values of BATCH_COLUMNS from `position` on."""
+    """Return the values of BATCH_COLUMNS from `position` on."""
     return (
         batch.position,
         batch.size,

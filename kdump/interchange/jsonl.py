@@ -46,14 +46,14 @@ class JsonLines:
         self._place = ""
 
     def begin(self, origin: Origin, size: int) -> None:
-        """Objects are of this log from now on."""
+        """Begin a log: objects are of this one from now on."""
         self._place = (
             f'"topic":{json_text(origin.topic)},"partition":{json_text(origin.partition)}'
             f',"segment":{json_text(origin.number)}'
         )
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
-        """The batch's object."""
+        """Write the batch's object."""
         b = batch
         shape = _shape(b.magic, b.attributes, b.valid, transaction)
         horizon = b.base_timestamp if shape.has_horizon else "null"
@@ -70,7 +70,7 @@ class JsonLines:
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
     ) -> None:
-        """An object for each record."""
+        """Write an object for each record."""
         given = iter(contents or ())
         named = _NO_SCHEMAS if self._schemas else ""
         shape = _shape(batch.magic, batch.attributes, batch.valid, transaction)
@@ -111,7 +111,7 @@ class JsonLines:
         self._write("".join(lines))
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
-        """An object for each row."""
+        """Write an object for each row."""
         names = table.all_columns()
         before = table.origin_values(origin)
         head = f'{{"type":"{table.type}"' + "".join(
@@ -126,7 +126,7 @@ _NO_SCHEMAS = ',"keySchemaId":null,"keyMessage":null,"valueSchemaId":null,"value
 
 
 def _schema_fields(key: Content, value: Content) -> str:
-    """The fields that say by which schemas a record was decoded."""
+    """Return the fields that say by which schemas a record was decoded."""
     fields = []
     for name, content in (("key", key), ("value", value)):
         number, message = (content.schema_id, content.message) if isinstance(content, Payload) else (None, None)
@@ -164,7 +164,7 @@ def _shape(magic: int, attributes: int, valid: bool, transaction: TxnState) -> _
 
 
 def json_text(value: Value) -> str:
-    """A value as JSON, pure ASCII."""
+    """Return a value as JSON, pure ASCII."""
     if value is None:
         return "null"
     if value is True:
@@ -175,23 +175,23 @@ def json_text(value: Value) -> str:
 
 
 def headers_json(pairs: Iterable[tuple[bytes, bytes | None]]) -> str:
-    """The headers of a record as a JSON list of objects."""
+    """Return the headers of a record as a JSON list of objects."""
     objects = [f"{{{_text('key', key)},{_text('value', value)}}}" for key, value in pairs]
     return f"[{','.join(objects)}]"
 
 
 def base64(data: bytes | bytearray) -> str:
-    """Bytes in base64, with padding."""
+    """Return bytes in base64, with padding."""
     return b2a_base64(data, newline=False).decode()
 
 
 def _text(name: str, data: bytes | None) -> str:
-    """`"name": text`, with the twin in base64 where the bytes are not UTF-8."""
+    """Return `"name": text`, with the twin in base64 where the bytes are not UTF-8."""
     return f'"{name}":{_content(name, data)}'
 
 
 def _content(name: str, content: Content) -> str:
-    """A key or value, with its twin where needed; an object where it is decoded."""
+    """Return a key or value, with its twin where needed; an object where it is decoded."""
     if content is None:
         return "null"
     if isinstance(content, Payload):

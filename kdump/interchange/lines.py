@@ -24,7 +24,7 @@ class Lines:
     """The lines of a file, without their line feeds; `number` is that of the last one, `name` that of the file."""
 
     def __init__(self, stream: BinaryIO, name: str, waiting: Callable[[bool], object] = bool) -> None:
-        """`waiting` is told when a line is waited for, and when it has come."""
+        """Read `lines`; `waiting` is told when a line is waited for, and when it has come."""
         self.name = name
         self.number = 0
         self._stream = stream
@@ -43,7 +43,7 @@ class Lines:
             yield line.removesuffix(b"\n")
 
     def text(self) -> Iterator[str]:
-        """The lines as text. Raises InterchangeError where one is not UTF-8."""
+        """Yield the lines as text. Raises InterchangeError where one is not UTF-8."""
         for line in self:
             try:
                 yield line.decode()
@@ -51,7 +51,7 @@ class Lines:
                 raise self.error(f"not UTF-8 at byte {error.start} of the line") from None
 
     def error(self, what: str) -> InterchangeError:
-        """What is wrong with the last line."""
+        """Return what is wrong with the last line."""
         return InterchangeError(self.name, self.number, what)
 
 
@@ -69,7 +69,7 @@ class Reading(NamedTuple):
 
 
 def read_lines(lines: Lines, reading: Reading) -> Iterator[Item]:
-    """A record a line: its value, or key and value where there is a separator. Raises InterchangeError."""
+    """Yield a record a line: its value, or key and value where there is a separator. Raises InterchangeError."""
     separator, null = reading.key_separator, reading.null_marker
     for line in lines:
         key: bytes | None = None

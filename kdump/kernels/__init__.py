@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
+from kdump.formats.checksums import compiled_crc32c, crc32c_engine
 
 
 class KernelError(KdumpError):
@@ -80,15 +81,15 @@ else:
         walk,
     )
 
+    compiled_crc32c(crc32c)
+
 
 def crc_engine() -> str:
-    """What computes CRC-32C: the compiled kernel's method, or the library that the portable kernels use."""
+    """Return what computes CRC-32C: the compiled kernel's method, or the library that the portable kernels use."""
     if active == "native":
         from kdump.kernels import _native
 
         return f"kernel ({_native.crc32c_method()})"
-    from kdump.formats.checksums import crc32c_engine
-
     return crc32c_engine()
 
 

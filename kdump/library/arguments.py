@@ -43,7 +43,9 @@ def judge(problem: Problem, policy: OnError, pending: list[Problem]) -> None:
 
 
 def results_of(found: Callable[[Report], Iterable[_Item]], errors: str) -> Iterator[_Item | Problem]:
-    """What is found, with the problems that are met on the way as `errors` has it. Raises ValueError at the call."""
+    """Return what is found, with the problems that are met on the way as `errors` has it. Raises ValueError at the
+    call.
+    """
     policy = OnError(errors)
     pending: list[Problem] = []
 

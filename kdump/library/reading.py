@@ -55,7 +55,7 @@ def startup(
 
     The log directories are those of one broker. How it stopped, the recovery point and the log start offset (absolute)
     are as the directories say unless given; `now` is its clock (ms); `config` is a properties file, or properties, of
-    the server or of topics, `release` the one of Kafka that starts ("4.1"): one that knows all that is there, unless
+    the server or of topics, `release` the one of Kafka that starts ("4.1"), that which wrote the directory unless
     given. What else ends the broker's process comes last. Raises OSError, NameFormatError, ConfigError, and ValueError
     for an unknown release.
     """

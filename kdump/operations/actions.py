@@ -61,7 +61,7 @@ def log_actions(
     *,
     is_cut: bool,
 ) -> Iterator[Action]:
-    """The ways out of damage: another in-sync replica first, then what repair offers, what loses less first."""
+    """Yield the ways out of damage: another in-sync replica first, then what repair offers, what loses less first."""
     others = replicas.others_in_sync if replicas else ()
     lost = offset_range(*offsets) if offsets else "the records"
     if others or replicas is None:
@@ -114,13 +114,13 @@ def _records(number: int | None) -> str:
 
 
 def _describe_command(path: str) -> tuple[str, ...]:
-    """Kafka's command that shows which replicas are in sync now."""
+    """Return Kafka's command that shows which replicas are in sync now."""
     topic = parse_partition_dir(os.path.basename(os.path.abspath(path))).topic
     return "kafka-topics.sh", "--bootstrap-server", "HOST:PORT", "--describe", "--topic", topic
 
 
 def action_of(remedy: Remedy, path: str) -> Action:
-    """A remedy of the catalogue, as a way out for the partition at a path."""
+    """Return a remedy of the catalogue, as a way out for the partition at a path."""
     words = remedy.words(path)
     if remedy.command in ("rebuild-index", "trim"):
         words = (*words, "--apply")

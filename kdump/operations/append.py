@@ -64,7 +64,7 @@ class Opening:
 
 @contextmanager
 def opened(path: str, config: WritingSettings | None = None, how: Opening | None = None) -> Iterator[LogWriter]:
-    """The log in the partition directory `path`, open for appending; it is closed in order when the `with` ends.
+    """Hold the log in the partition directory `path`, open for appending; it is closed in order when the `with` ends.
 
     Without a `config` the topic has the settings that the cluster's metadata beside it names. The checkpoints beside
     the partition and the mark of a clean shutdown are brought up to date then. Beside a partition directory that is in
@@ -134,7 +134,9 @@ class _Site:
                 raise RefusedError(f"{folder}: nothing can be written here (permissions, or a read-only file system)")
 
     def startup(self, how: Opening) -> Callable[[WritingSettings | None], LogWriter]:
-        """What opens or makes the log, by what the log directory says now. Raises NotAppendableError, OSError."""
+        """Return what opens or makes the log, by what the log directory says now. Raises
+        NotAppendableError, OSError.
+        """
         if self.log and os.listdir(self.path):
             check_has_kafka_files(self.log)
         if how.create and not (self.log and self.log.segments):
@@ -185,7 +187,7 @@ class _Site:
 
 
 def _ends_in_snapshot(log: PartitionLog) -> bool:
-    """Whether a log was closed in order as far as the log itself can tell: that writes a snapshot at its end."""
+    """Return whether a log was closed in order as far as the log itself can tell: that writes a snapshot at its end."""
     last = log.segments[-1]
     end = segment_info(last).end_offset or last.base_offset
     return any(each.kind == names.PRODUCER_SNAPSHOT and each.offset == end for each in log.files.values())

@@ -77,7 +77,9 @@ def plan(
 
 
 def directories_of(found: Resurrection, into: str | None) -> tuple[NewDirectory, ...]:
-    """The log directories of the new cluster: one for each node in a new directory, else those that there are."""
+    """Return the log directories of the new cluster: one for each node in a new directory, else those
+    that there are.
+    """
     if into is not None:
         return tuple(NewDirectory(node, os.path.join(into, f"node-{node.id}"), None) for node in found.nodes)
     return tuple(NewDirectory(node, disk.path, disk) for node in found.nodes for disk in node.disks)
@@ -131,7 +133,7 @@ def _build_node(found: Resurrection, node: Node, path: str, now: int) -> None:
 
 
 def _new_directory_id(node: Node) -> bytes:
-    """The id of the one log directory that a node has in a new directory: all its partitions are in that."""
+    """Return the id of the one log directory that a node has in a new directory: all its partitions are in that."""
     return node.directory_ids[metadata_disk(node).path]
 
 

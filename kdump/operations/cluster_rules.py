@@ -51,7 +51,9 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
 
 
 def _with_metadata(parent: str) -> Iterator[str]:
-    """The log directories in a directory that have the metadata log: with several log.dirs one of a broker's has it."""
+    """Yield the log directories in a directory that have the metadata log: with several log.dirs one of a broker's has
+    it.
+    """
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if os.path.isdir(os.path.join(entry.path, names.CLUSTER_METADATA_DIR)):

@@ -46,7 +46,7 @@ class CompactRequest:
     exact_keys: bool = False
 
     def config(self, settings: TopicSettings, written_by: KafkaRelease) -> CleaningSettings:
-        """The settings that those of a topic come to, in a directory of a release. Raises ConfigError."""
+        """Return the settings that those of a topic come to, in a directory of a release. Raises ConfigError."""
         config = CleaningSettings.of(settings, self.release or written_by, converts_legacy=self.converts_legacy)
         ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
         return replace(config, min_cleanable_ratio=ratio)
@@ -120,7 +120,7 @@ class _Run:
                     yield Failed(path, error)
 
     def _passes(self, place: PartitionGroup, path: str, guard: Guard) -> Iterator[Event]:
-        """One pass over a partition, or several."""
+        """Yield one pass over a partition, or several."""
         if path in guard.errors:
             raise guard.errors[path]
         for change in guard.interrupted[path]:
@@ -134,7 +134,7 @@ class _Run:
                 break
 
     def _copy(self, place: PartitionGroup, output: str) -> Iterator[Event]:
-        """Passes over partitions, of which the first one writes them into another directory."""
+        """Yield passes over partitions, of which the first one writes them into another directory."""
         check_output(output)
         copied: dict[str, Cleaning | PartitionState] = {}
         for path in place.partitions:
@@ -161,7 +161,7 @@ class _Run:
             copy_directory_files(place.log_directory, output, list(copied.values()))
 
     def _checkpoints(self, path: str) -> Generator[Event, None, Checkpoints]:
-        """What the checkpoints of a directory say; read again only if one of them has changed."""
+        """Yield what the checkpoints of a directory say; read again only if one of them has changed."""
         version = checkpoint_versions(path)
         if self._known is not None and self._known[0] == version:
             return self._known[1]
@@ -176,7 +176,7 @@ class _Run:
     def _partition(
         self, place: PartitionGroup, log: PartitionLog, number: int, guard: Guard | None = None
     ) -> Generator[Event, None, Compacted | None]:
-        """One pass over a partition; None where it is none for the cleaner. Without a guard it is a copy's."""
+        """Yield one pass over a partition; None where it is none for the cleaner. Without a guard it is a copy's."""
         check_has_kafka_files(log)
         request = self._request
         known = (yield from self._checkpoints(place.log_directory)).of(log.name)
@@ -228,7 +228,9 @@ class _Run:
     def _cleaner(
         self, state: PartitionState, config: CleaningSettings, *, guarded: bool
     ) -> Callable[[Staging], Cleaning]:
-        """What cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at all."""
+        """Return what cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at
+        all.
+        """
         request = self._request
 
         def run(staging: Staging) -> Cleaning:
@@ -251,5 +253,5 @@ class _Run:
 
 
 def _goes_on(found: Compacted | None) -> bool:
-    """Whether another pass follows: there was no room for all keys."""
+    """Return whether another pass follows: there was no room for all keys."""
     return found is not None and found.is_done and found.cleaning is not None and found.cleaning.is_full

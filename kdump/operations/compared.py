@@ -90,7 +90,7 @@ class PartitionReplicas:
         return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
 
     def _is_equivalent(self, pair: Comparison) -> bool:
-        """Whether two copies that differ in batches of the same leader epoch have the same latest records."""
+        """Return whether two copies that differ in batches of the same leader epoch have the same latest records."""
         keys = self.keys.get((pair.first, pair.second))
         return pair.relation is Relation.BYTES and keys is not None and keys.is_equivalent is True
 

@@ -68,7 +68,7 @@ class CopyCheck:
     seen: CopiesSeen = field(default_factory=CopiesSeen)
 
     def partitions(self) -> Iterator[PartitionReplicas]:
-        """The partitions of which several brokers have a copy, by topic and number."""
+        """Yield the partitions of which several brokers have a copy, by topic and number."""
         places = list(_places(self.paths))
         if len(places) < 2:
             return
@@ -86,7 +86,7 @@ class CopyCheck:
 
 
 def _silent(problem: Problem) -> None:
-    """Nobody is told."""
+    """Tell nobody."""
 
 
 def _places(paths: Iterable[str]) -> Iterator[LogDirectory | PartitionLog]:
@@ -102,17 +102,17 @@ def _places(paths: Iterable[str]) -> Iterator[LogDirectory | PartitionLog]:
 
 
 def sight_of(replicas: PartitionReplicas) -> Outlook:
-    """What the leaders among the brokers that were given may lose."""
+    """Return what the leaders among the brokers that were given may lose."""
     return outlook(replicas.known_choices, replicas.compared, replicas.state)
 
 
 def reference_of(sight: Outlook) -> int:
-    """The number of the copy that the others are compared with."""
+    """Return the number of the copy that the others are compared with."""
     return (sight.best.leader.number or 0) if sight.best else 0
 
 
 def spans_of(replicas: PartitionReplicas, number: int, reference: int) -> tuple[Span, ...]:
-    """How a copy differs from the reference, without what cleaners of a compacted topic do by right."""
+    """Return how a copy differs from the reference, without what cleaners of a compacted topic do by right."""
     pair = replicas.compared.pair(reference, number)
     spans = differences(pair, replicas.copies[number].contents)
     keys = replicas.keys.get((min(number, reference), max(number, reference)))
@@ -125,7 +125,7 @@ def spans_of(replicas: PartitionReplicas, number: int, reference: int) -> tuple[
 
 
 def copy_findings(replicas: PartitionReplicas) -> Iterator[Finding]:
-    """What is wrong between the copies. That one is only behind, or damaged (which its own log shows), is not."""
+    """Yield what is wrong between the copies. That one is only behind, or damaged (which its own log shows), is not."""
     sight = sight_of(replicas)
     reference = reference_of(sight)
     best = replicas.copies[reference]
@@ -150,7 +150,7 @@ def copy_findings(replicas: PartitionReplicas) -> Iterator[Finding]:
 
 
 def findings_between(check: CopyCheck, options: Options) -> Iterator[Finding]:
-    """The findings of a check that are wanted, so many of one code of one copy as are asked for."""
+    """Yield the findings of a check that are wanted, so many of one code of one copy as are asked for."""
     limit = FindingLimit(options.most_alike)
     for replicas in check.partitions():
         for finding in chain(limit.first(copy_findings(replicas)), limit.rest()):
@@ -181,7 +181,7 @@ def _epochs(span: Span, copy: Copy, best: Copy) -> str:
 
 
 def _epoch_at(copy: Copy, offset: int) -> int | None:
-    """The leader epoch of an offset of a copy that was loaded."""
+    """Return the leader epoch of an offset of a copy that was loaded."""
     epochs = [entry.epoch for entry in copy.log.epochs if entry.start_offset <= offset] if copy.log else []
     return epochs[-1] if epochs else None
 
@@ -194,19 +194,19 @@ def _heals(best: Copy) -> tuple[Remedy, ...]:
 
 
 def heals_of(replicas: PartitionReplicas) -> dict[str, str]:
-    """The copies that can be given back what they lack, and the copy to take it from, by their paths."""
+    """Return the copies that can be given back what they lack, and the copy to take it from, by their paths."""
     sight = sight_of(replicas)
     source = replicas.copies[reference_of(sight)].path
     return {replicas.copies[number].path: source for number in sight.to_heal}
 
 
 def heal_action(path: str, source: str) -> Action:
-    """The way out that takes what a copy lacks from another one."""
+    """Return the way out that takes what a copy lacks from another one."""
     return Action("Restores what this copy lacks.", ("kdump", "repair", path, "--from", source))
 
 
 def copies_diagnosis(replicas: PartitionReplicas) -> Diagnosis | None:
-    """What needs somebody: copies that differ, or a leader that may come and has not what others have.
+    """Return what needs somebody: copies that differ, or a leader that may come and has not what others have.
 
     Without the cluster's metadata a copy that is only behind needs nobody, for it may be out of sync.
     """
@@ -235,7 +235,7 @@ def _stake(findings: tuple[Finding, ...], losing: list[Choice]) -> Stake:
 
 
 def _path_of(replicas: PartitionReplicas, choice: Choice) -> str:
-    """The copy of a choice; of a broker without one the first copy there is."""
+    """Return the copy of a choice; of a broker without one the first copy there is."""
     return replicas.copies[choice.leader.number or 0].path
 
 

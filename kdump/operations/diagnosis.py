@@ -101,7 +101,7 @@ _MENDS = {WRITE, TRIM, CREATE, DELETE, RENAME}
 def diagnoses_of(
     path: str, loaded: Loaded | None, findings: Sequence[Finding], locate: Locate, decide: Decide
 ) -> Iterator[Diagnosis]:
-    """What needs somebody in a partition, or in a log directory as such (`loaded` is None then)."""
+    """Yield what needs somebody in a partition, or in a log directory as such (`loaded` is None then)."""
     mended = _mended_by_start(loaded)
     weighty = [each for each in findings if _needs_somebody(each) and each.path not in mended]
     families: dict[str, list[Finding]] = {}
@@ -126,12 +126,14 @@ def diagnoses_of(
 
 
 def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
-    """A failure of a log directory as such, with the findings about the same file."""
+    """Return a failure of a log directory as such, with the findings about the same file."""
     return _of_failure(path, failure, findings)
 
 
 def merged(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Diagnoses by what is at stake; equal ones of several partitions as one, which keeps the first one's details."""
+    """Return diagnoses by what is at stake; equal ones of several partitions as one, which keeps the first one's
+    details.
+    """
     by_key: dict[tuple[object, ...], Diagnosis] = {}
     for each in sorted(diagnoses, key=lambda each: (each.stake, _order(each.paths[0]))):
         first = by_key.get(each.key)
@@ -166,12 +168,14 @@ def _stake(kind: FindingKind, effect: BrokerEffect | None = None) -> Stake:
 
 
 def _needs_somebody(finding: Finding) -> bool:
-    """Whether there is something to do about a finding, at least to look at it."""
+    """Return whether there is something to do about a finding, at least to look at it."""
     return finding.severity == Severity.ERROR or (finding.severity == Severity.WARNING and bool(finding.remedies))
 
 
 def _mended_by_start(loaded: Loaded | None) -> set[str]:
-    """What the broker puts right by itself when it starts: files beside the logs, and logs that end in zeros only."""
+    """Return what the broker puts right by itself when it starts: files beside the logs, and logs that end in zeros
+    only.
+    """
     if loaded is None or not loaded.outcome.ok:
         return set()
     return {os.path.join(loaded.path, step.file) for step in loaded.outcome.steps if _puts_right(step)}
@@ -189,7 +193,7 @@ _WITHOUT_START = {ways.FETCH: ways.REPLICA, ways.LEAVE_CHECKPOINT: ways.MOVE_CHE
 
 
 def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
-    """A start that fails: no way out may wait for what the broker does once it has started."""
+    """Return a start that fails: no way out may wait for what the broker does once it has started."""
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
@@ -203,7 +207,7 @@ def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Dia
 
 
 def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family: str) -> Diagnosis | None:
-    """What has nothing to do with batches of the log: indexes, transactions, directories, timestamps."""
+    """Return what has nothing to do with batches of the log: indexes, transactions, directories, timestamps."""
     expiring = loaded.expiring if loaded else ()
     hiding = loaded if loaded and loaded.outcome.hides and family == _INDEX else None
     if not findings and (expiring or hiding):
@@ -241,7 +245,7 @@ def _hidden_words(outcome: LoadOutcome) -> str:
 def _of_log(
     path: str, loaded: Loaded | None, findings: list[Finding], locate: Locate, decide: Decide
 ) -> Diagnosis | None:
-    """What is wrong with the batches of a log, or with how many of them there are."""
+    """Return what is wrong with the batches of a log, or with how many of them there are."""
     code = findings[0].code if findings else "KD-LOG-TORN"
     known = EXPLANATIONS[code]
     offsets = _offsets_at_stake(loaded)
@@ -274,7 +278,7 @@ _CUTS = {TRUNCATE, EMPTY, DROP}
 
 
 def _offsets_at_stake(loaded: Loaded | None) -> tuple[int, int] | None:
-    """The offsets that the start would take away, or that are gone already; None without any."""
+    """Return the offsets that the start would take away, or that are gone already; None without any."""
     if loaded is None or not loaded.outcome.ok:
         return None
     loss, end = loaded.outcome.loss, loaded.outcome.log_end_offset
@@ -292,7 +296,7 @@ def _damaged_offsets(decision: Decision) -> tuple[int, int] | None:
 
 
 def _cut_words(loaded: Loaded | None) -> str:
-    """What the start does to the log; nothing where it leaves it alone."""
+    """Return what the start does to the log; nothing where it leaves it alone."""
     if loaded is None or not loaded.outcome.ok:
         return ""
     outcome = loaded.outcome

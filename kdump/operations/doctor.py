@@ -157,7 +157,7 @@ class Doctor:
                 here.size += size
 
     def _verified(self, began: float) -> list[Finding]:
-        """What a verification finds in the time there is; what was written last comes first."""
+        """Return what a verification finds in the time there is; what was written last comes first."""
         checkup, health = self._checkup, self.health
         deadline = None if checkup.max_duration is None else began + checkup.max_duration
         options = Options(
@@ -178,7 +178,7 @@ class Doctor:
         return findings
 
     def _compared_copies(self, began: float) -> Iterator[Diagnosis]:
-        """What the copies of several brokers show, in the time there is; `_heals` comes of it too."""
+        """Yield what the copies of several brokers show, in the time there is; `_heals` comes of it too."""
         most = self._checkup.max_duration
         check = CopyCheck(self._paths, self._now() or _clock(), None if most is None else began + most)
         self.health.copies = check.seen
@@ -190,7 +190,7 @@ class Doctor:
         self.health.is_complete = self.health.is_complete and not check.seen.left
 
     def _with_copies(self, diagnosis: Diagnosis) -> Diagnosis:
-        """A diagnosis of a damaged copy, with the other copy at hand as the first way out."""
+        """Return a diagnosis of a damaged copy, with the other copy at hand as the first way out."""
         path = diagnosis.paths[0]
         if not diagnosis.needs_replicas or path not in self._heals:
             return diagnosis
@@ -214,7 +214,7 @@ class Doctor:
             yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
 
     def _place_of(self, failure: Failure) -> str:
-        """The log directory whose file keeps the broker from starting, else what the failure names."""
+        """Return the log directory whose file keeps the broker from starting, else what the failure names."""
         holders = (each.path for each in self.health.directories if failure in each.state.failures)
         return next(holders, failure.file)
 
@@ -222,7 +222,7 @@ class Doctor:
         return self._tried(path, lambda: replicas_of(PartitionLog(path), self._clusters))
 
     def _decide(self, path: str) -> Decision | None:
-        """What repair leaves to a person to decide; None where it has nothing to leave."""
+        """Return what repair leaves to a person to decide; None where it has nothing to leave."""
         loaded = self._loaded.get(path)
         if loaded is None or self._decisions >= MAX_DECISIONS:
             return None
@@ -237,14 +237,14 @@ class Doctor:
         return None
 
     def _now(self) -> int | None:
-        """The time at which ages are computed (ms); None: that of the clock."""
+        """Return the time at which ages are computed (ms); None: that of the clock."""
         if self._checkup.now is not None:
             return self._checkup.now
         has_broker = any(each.has_broker for each in self.health.directories)
         return None if has_broker or not self._last_written else self._last_written
 
     def _size_and_time(self, path: str) -> tuple[int, int]:
-        """How large a partition's logs are together (bytes), and when the last one was written to (ms)."""
+        """Return how large a partition's logs are together (bytes), and when the last one was written to (ms)."""
 
         def statuses() -> list[FileStatus]:
             with held(path) as log:
@@ -282,5 +282,5 @@ def _is_log_directory(path: str) -> bool:
 
 
 def _is_about(failure: Failure, path: str, finding: Finding) -> bool:
-    """Whether a finding is about the file in which a start fails."""
+    """Return whether a finding is about the file in which a start fails."""
     return finding.path in (failure.file, os.path.join(path, failure.file)) or f"{finding.path}," in failure.text

@@ -43,7 +43,7 @@ class GroupsOf:
                 yield group
 
     def is_beyond(self, group: Group) -> bool:
-        """Whether a commit of a group lies beyond the end of its log."""
+        """Return whether a commit of a group lies beyond the end of its log."""
         for commit in group.commits:
             found = self.ranges.of(commit.topic, commit.partition, commit.offset)
             if found and found.place(commit) == BEYOND_END:
@@ -54,7 +54,9 @@ class GroupsOf:
         return farthest((replica for replica in self._found if replica.topic == topic), self._report)
 
     def _share_starts(self, topic_names: dict[bytes, str]) -> dict[str, list[tuple[str, ShareStart]]]:
-        """The share partitions at hand by their group, each with its topic's name, or its id where none is at hand."""
+        """Return the share partitions at hand by their group, each with its topic's name, or its id where none is at
+        hand.
+        """
         starts: dict[str, list[tuple[str, ShareStart]]] = {}
         for replica in self._of(names.SHARE_GROUP_STATE_TOPIC):
             for start in share_starts(replica, self._report):
@@ -65,7 +67,7 @@ class GroupsOf:
         return starts
 
     def _topic_names(self) -> dict[bytes, str]:
-        """Topics by id, as their partitions and the cluster's metadata have them."""
+        """Return topics by id, as their partitions and the cluster's metadata have them."""
         known: dict[bytes, str] = {}
         for replica in self._found:
             # a name for an id is a kindness, no more: what is wrong here is not what was asked for

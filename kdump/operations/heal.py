@@ -46,11 +46,13 @@ class Sources:
 
     @classmethod
     def at(cls, paths: Sequence[str]) -> Sources:
-        """The directories at these paths. Raises OSError, KdumpError."""
+        """Return the directories at these paths. Raises OSError, KdumpError."""
         return cls(tuple(map(open_directory, paths)))
 
     def of(self, log: PartitionLog) -> Iterator[PartitionLog]:
-        """The copies of a partition, in the order of the places. Raises RefusedError for another partition, OSError."""
+        """Yield the copies of a partition, in the order of the places. Raises RefusedError for another partition,
+        OSError.
+        """
         found = list(self._named(log))
         if not found and not any(isinstance(place, LogDirectory) for place in self.places):
             raise RefusedError(f"{self.places[0].path} is not a copy of {log.path}.")
@@ -58,7 +60,7 @@ class Sources:
         yield from found
 
     def missing_in(self, directory: LogDirectory, clusters: Clusters) -> list[str]:
-        """The partitions that the cluster has in a log directory, and only these places have. Raises OSError."""
+        """Return the partitions that the cluster has in a log directory, and only these places have. Raises OSError."""
         meta = directory.meta_properties()
         known, placing = set(directory.directories), clusters.of(directory).placing
         if meta is None or meta.directory_id is None or placing is None:
@@ -134,7 +136,7 @@ def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: C
 
 
 def _peer(log: PartitionLog, other: PartitionLog) -> Peer:
-    """A copy that may be taken from, as far as it may. Raises RefusedError, OSError."""
+    """Return a copy that may be taken from, as far as it may. Raises RefusedError, OSError."""
     if os.path.realpath(other.path) == os.path.realpath(log.path):
         raise RefusedError(f"{other.path} is the copy that is to be healed.")
     if other.name is not None and other.name.state:
@@ -165,7 +167,9 @@ def _check_may_have(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters
 
 
 def _newest_metadata(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> LogDirectory:
-    """The log directory around one of the copies, of the same cluster, that has the newest metadata. Raises OSError."""
+    """Return the log directory around one of the copies, of the same cluster, that has the newest metadata. Raises
+    OSError.
+    """
     here = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
     owner, found = _owner(log), here
     for peer in peers:
@@ -183,12 +187,13 @@ def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
     if healing.first_damaged is not None and healing.first_damaged < cleaned:
         raise RefusedError(
             f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and offset"
-            f" {healing.first_damaged} is damaged here. Move the directory away: the leader sends the partition again."
+            f" {healing.first_damaged} is damaged here. Move the directory away: then this command copies the other one"
+            " whole, or the leader sends the partition again."
         )
 
 
 def _owner(log: PartitionLog) -> BrokerIdentity | None:
-    """The broker that has a copy; None where nothing readable says so. Raises OSError."""
+    """Return the broker that has a copy; None where nothing readable says so. Raises OSError."""
     try:
         return identity_of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
     except CheckpointError:
@@ -199,7 +204,9 @@ def _owner(log: PartitionLog) -> BrokerIdentity | None:
 
 
 def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing: Healing) -> LoadOutcome:
-    """The copy with what it takes, as a broker loads it after an unclean shutdown: with indexes and a snapshot."""
+    """Return the copy with what it takes, as a broker loads it after an unclean shutdown: with indexes
+    and a snapshot.
+    """
     directory = VirtualDirectory(log)
     first = min(segment.base_offset for segment in healing.segments)
     for segment in healing.segments:
@@ -208,7 +215,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
             directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
     for base in healing.gone:
         for kind in (names.LOG, *names.INDEX_KINDS):
-            directory.delete(names.segment_file_name(base, f".{kind}"), "begins inside a batch that was restored")
+            directory.delete(names.segment_file_name(base, f".{kind}"), "has no valid batch")
     for name, says in log.files.items():
         if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
             directory.delete(name, "made before records were restored")
@@ -230,7 +237,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
 
 
 def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
-    """The copy's own valid batches of which nothing is left: there are to be none, by a reading of its own.
+    """Return the copy's own valid batches of which nothing is left: there are to be none, by a reading of its own.
 
     What is taken from another copy stands for one of the same size and CRC, which does not cover offset and epoch.
     Raises OSError.
@@ -279,7 +286,7 @@ def _is_log(name: str) -> bool:
 
 
 def _concerns(operation: Operation, changed: set[int | None]) -> bool:
-    """Whether an operation belongs to a heal: the rest is what a broker does at any start."""
+    """Return whether an operation belongs to a heal: the rest is what a broker does at any start."""
     says = parse_file_name(operation.name)
     if says.kind in (names.LOG, *names.INDEX_KINDS):
         return says.offset in changed
@@ -287,29 +294,41 @@ def _concerns(operation: Operation, changed: set[int | None]) -> bool:
 
 
 def _checkpoints(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> Iterator[Operation]:
-    """What the checkpoints are to say: nothing beyond the log, and a high watermark where there was none."""
-    yield from within_log(log.path, healing.end)
-    if _offset(log, names.REPLICATION_CHECKPOINT) < 0:
-        marks = [_offset(peer.log, names.REPLICATION_CHECKPOINT) for peer in peers]
-        mark = min(max(marks), healing.end)
-        if mark >= 0:
-            why = f"the high watermark of the other copy, {mark}"
-            yield Operation(CHECKPOINT, names.REPLICATION_CHECKPOINT, mark, old_size=-1, why=why)
+    """Yield what the checkpoints are to say: nothing beyond the log, and a high watermark of its history."""
+    mark = _high_watermark(log, peers, healing)
+    yield from (each for each in within_log(log.path, healing.end) if mark is None or each.name != mark.name)
+    if mark is not None:
+        yield mark
     start = max(_offset(peer.log, names.LOG_START_CHECKPOINT) for peer in peers)
     if not log.segments and start > healing.start:
         why = f"the log start offset of the other copy, {start}"
         yield Operation(CHECKPOINT, names.LOG_START_CHECKPOINT, start, old_size=-1, why=why)
 
 
+def _high_watermark(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> Operation | None:
+    """Return the change to the other copies' high watermark; None where the copy's own entry stays.
+
+    What a copy without any segment says was that of records that are gone, perhaps of another history.
+    """
+    taken = {os.path.realpath(each.path) for each in healing.taken}
+    used = [peer.log for peer in peers if log.segments or os.path.realpath(peer.log.path) in taken]
+    mark = min(max((_offset(each, names.REPLICATION_CHECKPOINT) for each in used), default=-1), healing.end)
+    own = _offset(log, names.REPLICATION_CHECKPOINT)
+    if own < 0 <= mark or (not log.segments and own > max(mark, 0)):
+        why = f"the high watermark of the other copy, {max(mark, 0)}"
+        return Operation(CHECKPOINT, names.REPLICATION_CHECKPOINT, max(mark, 0), old_size=own, why=why)
+    return None
+
+
 def _offset(log: PartitionLog, name: str) -> int:
-    """What the checkpoint around a copy has for it; -1 for nothing."""
+    """Return what the checkpoint around a copy has for it; -1 for nothing."""
     folder = os.path.dirname(os.path.abspath(log.path))
     says = log.name
     return -1 if says is None else offset_in(os.path.join(folder, name), says.topic, says.partition)
 
 
 def _reasons(healing: Healing) -> dict[str, str]:
-    """Why each .log changes."""
+    """Return why each .log changes."""
     found: dict[str, str] = {}
     bases = [segment.base_offset for segment in healing.segments]
     for number, segment in enumerate(healing.segments):
@@ -342,6 +361,11 @@ def _notes(healing: Healing) -> tuple[str, ...]:
             f"from offset {at.offset} on this copy has records of leader epoch {at.epoch}, the other of"
             f" {at.other_epoch}: left as they are; this broker cuts them when it follows"
         )
+    if healing.last_damaged is not None:
+        notes.append(
+            f"damaged batches up to offset {healing.last_damaged} are valid in none of these copies: the log ends"
+            " before them, and the leader sends what it has of them"
+        )
     return tuple(notes)
 
 
@@ -368,7 +392,7 @@ def _lacking(log: PartitionLog, healing: Healing) -> Iterator[str]:
 
 
 def check_sources(paths: Sequence[str]) -> Sources:
-    """The places to heal from. Raises KdumpError for a path that is none."""
+    """Return the places to heal from. Raises KdumpError for a path that is none."""
     try:
         return Sources.at(paths)
     except OSError as error:

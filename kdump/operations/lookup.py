@@ -86,11 +86,13 @@ class Lookups:
         )
 
     def by_offset(self, lookup: LogLookup, offset: int) -> Located:
-        """Where a fetch from an absolute offset starts. Raises OSError, KdumpError."""
+        """Return where a fetch from an absolute offset starts. Raises OSError, KdumpError."""
         return self._located(lookup, lookup.find_from(offset), is_beyond=offset > lookup.log_end_offset())
 
     def by_timestamp(self, lookup: LogLookup, timestamp: int) -> Located:
-        """The first record at or after a time (ms), or the answer to a special one. Raises OSError, KdumpError."""
+        """Return the first record at or after a time (ms), or the answer to a special one. Raises
+        OSError, KdumpError.
+        """
         return self._located(lookup, lookup.find_timestamp(timestamp))
 
     def _located(
@@ -118,7 +120,7 @@ class Lookups:
         return self._clusters.of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
 
     def _checkpoint(self, name: str, log: PartitionLog) -> int | None:
-        """A partition's line in a checkpoint beside it; each checkpoint is read once. Raises OSError."""
+        """Return a partition's line in a checkpoint beside it; each checkpoint is read once. Raises OSError."""
         if log.name is None:
             return None
         path = os.path.join(os.path.dirname(os.path.abspath(log.path)), name)

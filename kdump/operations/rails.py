@@ -61,7 +61,7 @@ class Guard:
     _is_checked: bool = False
 
     def files(self, path: str, *, number: int = 1) -> ChangeFiles:
-        """The files of the change of a partition; one with another `number` for each change by this run."""
+        """Return the files of the change of a partition; one with another `number` for each change by this run."""
         return new_change(path, self.rails.backup_dir, self.id if number == 1 else f"{self.id}-{number}")
 
     def check_still(self, path: str) -> None:
@@ -180,6 +180,6 @@ def check_unlocked(log_directory: str) -> None:
 
 
 def _logs(partitions: Iterable[str]) -> Iterator[str]:
-    """The .log files of partition directories; one that is not there has none. Raises OSError."""
+    """Yield the .log files of partition directories; one that is not there has none. Raises OSError."""
     for path in partitions:
         yield from (segment.log_path for segment in PartitionLog(path, may_be_absent=True).segments)

@@ -101,7 +101,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
     settings = wanted.circumstances.settings(cluster.configs, cluster.broker_id)
 
     def startup(log: PartitionLog) -> Startup:
-        return wanted.circumstances.startup(log, state, settings)
+        return wanted.circumstances.startup(log, state, settings, cluster.kafka)
 
     def one(path: str) -> Repaired:
         try:
@@ -128,7 +128,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
 
 
 def _named(done: Repaired, target: Target) -> Repaired:
-    """What was done, with paths as they were given."""
+    """Return what was done, with paths as they were given."""
     task = done.task
     if task is not None and task.problems:
         task = task._replace(problems=tuple(map(target.spoken, task.problems)))
@@ -194,7 +194,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
 
 
 def _is_readable(path: str, errors: dict[str, Exception]) -> bool:
-    """Whether a partition directory can be listed, if it is there; if not, `errors` says why."""
+    """Return whether a partition directory can be listed, if it is there; if not, `errors` says why."""
     try:
         PartitionLog(path, may_be_absent=True)
     except OSError as error:

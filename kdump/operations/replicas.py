@@ -105,7 +105,7 @@ class Replicas:
         is_shared: bool = False,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> Iterator[PartitionReplicas]:
-        """Each partition of the topics and with the numbers that are chosen, by topic and number.
+        """Yield each partition of the topics and with the numbers that are chosen, by topic and number.
 
         With `is_shared` only those of which several brokers have a copy, or were in sync with one. Those that come when
         it no longer `goes_on` are only counted, in `left`.
@@ -126,7 +126,7 @@ class Replicas:
                 yield result
 
     def _is_shared(self, joined: Joined) -> bool:
-        """Whether there is a copy of another broker, or ought to be one."""
+        """Return whether there is a copy of another broker, or ought to be one."""
         owners = {copy.owner for copy in joined.copies}
         if len(owners) > 1 or (None in owners and len(joined.copies) > 1):
             return joined.key.topic_id is not None or None not in owners
@@ -258,7 +258,7 @@ class Replicas:
             joined.key,
             tuple(copies),
             compared.pairs,
-            choices(replicas, compared, state),
+            choices(replicas, compared, state, has_gaps=compacts),
             state,
             cluster.source if cluster else None,
             absent,
@@ -329,7 +329,7 @@ def _compare_keys(logs: list[PartitionLog], compared: Compared) -> dict[tuple[in
 
 
 def _state_of(cluster: _Cluster | None, key: PartitionKey) -> PartitionState | None:
-    """What the metadata says of a partition; None where it knows none of that topic id."""
+    """Return what the metadata says of a partition; None where it knows none of that topic id."""
     if cluster is None:
         return None
     image = cluster.state.image
@@ -340,7 +340,7 @@ def _state_of(cluster: _Cluster | None, key: PartitionKey) -> PartitionState | N
 
 
 def _loaded_log(log: PartitionLog, outcome: LoadOutcome, mark: int | None) -> LoadedLog | None:
-    """What truncation needs of a log that was loaded; None where that fails."""
+    """Return what truncation needs of a log that was loaded; None where that fails."""
     if not outcome.ok:
         return None
     files = outcome.files or {}

@@ -136,7 +136,7 @@ class _Place:
         self.notes = [*unusable(self._checkpoints), *known.notes]
 
     def examine(self, log: PartitionLog) -> PartitionRetention:
-        """What retention does to a partition. Raises OSError, KdumpError."""
+        """Return what retention does to a partition. Raises OSError, KdumpError."""
         request = self._request
         check_has_kafka_files(log)
         if log.name and log.name.topic == names.CLUSTER_METADATA_TOPIC:

@@ -54,7 +54,7 @@ class StartupOptions:
     """What is said of the start; None where the directory itself is to be asked.
 
     `now` is the broker's clock (ms), `properties` those of a server or a topic that win over the cluster's.
-    `release` is the one that is to start.
+    `release` is the one that is to start; None: the one that wrote the directory.
     """
 
     clean: bool | None = None
@@ -71,13 +71,17 @@ class StartupOptions:
         return int(text) if text.isascii() and text.isdigit() else None
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
-        """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
+        """Return the settings of a broker's topics; `configs` are those in the cluster's metadata."""
         return Settings(configs, broker_id, (PropertyFile("", None, self.properties),))
 
-    def startup(self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None) -> Startup:
-        """The circumstances in which this log is loaded; `state` is that of its log directory. Raises ConfigError.
+    def startup(
+        self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None, wrote: KafkaRelease = NEWEST
+    ) -> Startup:
+        """Return the circumstances in which this log is loaded; `state` is that of its log directory. Raises
+        ConfigError.
 
-        Without `settings` the properties count alone.
+        Without `settings` the properties count alone. The release that `wrote` the directory starts unless another one
+        is to.
         """
         settings = settings or self.settings({}, None)
         clean, recovery_point, log_start = state.shutdown_of(log)
@@ -86,7 +90,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release or NEWEST),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release or wrote),
         )
 
 
@@ -154,7 +158,7 @@ class BrokerStart:
     _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
 
     def directory(self, directory: LogDirectory) -> Iterator[DirectoryState | Loaded]:
-        """What is found of the directory, then each partition of it, by topic and number."""
+        """Yield what is found of the directory, then each partition of it, by topic and number."""
         state = directory_state(directory)
         for problem in state.problems:
             self.report(problem)
@@ -180,7 +184,7 @@ class BrokerStart:
             self.by_order.append(directory.path)
 
     def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
-        """What a broker of the release that is to start cannot read in the metadata log of a directory."""
+        """Yield what a broker of the release that is to start cannot read in the metadata log of a directory."""
         release, level = self.circumstances.release, cluster.metadata_version
         if release is None or names.CLUSTER_METADATA_DIR not in directory.directories:
             return
@@ -192,7 +196,7 @@ class BrokerStart:
             yield small_segments(release, small)
 
     def partition(self, path: str) -> Iterator[Loaded]:
-        """A partition that is asked for by itself; what is around it counts, if it can be read."""
+        """Yield a partition that is asked for by itself; what is around it counts, if it can be read."""
         folder = os.path.dirname(os.path.abspath(path))
         directory = self._attempt(folder, lambda: LogDirectory(folder))
         if directory is None:
@@ -207,13 +211,13 @@ class BrokerStart:
             yield found
 
     def end(self) -> list[Failure]:
-        """Failures that show only when all partitions are known; all are in `stops` as well."""
+        """Return failures that show only when all partitions are known; all are in `stops` as well."""
         failures = duplicate_failures(self._seen)
         self.stops += failures
         return failures
 
     def _compared(self, directory: LogDirectory, state: DirectoryState) -> DirectoryState:
-        """The state, with what keeps the broker from starting where the directory does not go with those before.
+        """Return the state, with what keeps the broker from starting where the directory does not go with those before.
 
         There is a warning where it is of another broker than the first one.
         """
@@ -250,7 +254,7 @@ class BrokerStart:
     def _load(
         self, path: str, state: DirectoryState, cluster: ClusterMetadata, *, is_named: bool = False
     ) -> Loaded | None:
-        """A partition as it is now; None where a running broker has deleted it meanwhile."""
+        """Return a partition as it is now; None where a running broker has deleted it meanwhile."""
         with held(path) as log:
             if log is None:
                 return None
@@ -260,7 +264,7 @@ class BrokerStart:
 
     def _load_log(self, log: PartitionLog, state: DirectoryState, cluster: ClusterMetadata, is_named: bool) -> Loaded:
         settings = self.circumstances.settings(cluster.configs, cluster.broker_id)
-        startup = self.circumstances.startup(log, state, settings)
+        startup = self.circumstances.startup(log, state, settings, cluster.kafka)
         outcome = load_log(log, startup)
         kind = log.name.state if log.name else LIVE
         stray = _stray(log, cluster) if outcome.ok else None
@@ -271,7 +275,7 @@ class BrokerStart:
         return Loaded(log.path, startup, outcome, kind, fate_of(log), mark, is_named, stray, expiring)
 
     def _cluster(self, directory: LogDirectory) -> tuple[ClusterMetadata, list[str]]:
-        """The cluster's metadata, and a warning where what is in the directory cannot be used."""
+        """Return the cluster's metadata, and a warning where what is in the directory cannot be used."""
         cluster = self.clusters.of(directory)
         for problem in cluster.troubles:
             if problem.is_unreadable:
@@ -286,7 +290,7 @@ class BrokerStart:
         return cluster, [f"topic settings and partitions set aside are not known: {text}{then}"]
 
     def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:
-        """What `read` gives; None, and a report, where something cannot be read."""
+        """Return what `read` gives; None, and a report, where something cannot be read."""
         try:
             return read()
         except OSError as error:
@@ -298,7 +302,9 @@ class BrokerStart:
 
 
 def _stray(log: PartitionLog, cluster: ClusterMetadata) -> str | None:
-    """Why the broker sets a partition aside, by the cluster's metadata; None where it does not, or nobody knows."""
+    """Return why the broker sets a partition aside, by the cluster's metadata; None where it does not,
+    or nobody knows.
+    """
     if cluster.placing is None:
         return None
     placement = cluster.placing(log.name, log.metadata.topic_id if log.metadata else None)
@@ -306,7 +312,7 @@ def _stray(log: PartitionLog, cluster: ClusterMetadata) -> str | None:
 
 
 def _ends_offline(path: str, loaded: dict[str, Loaded], has_fault: bool) -> list[Failure]:
-    """What ends the process because the directory is known to be faulty while it is loaded still.
+    """Return what ends the process because the directory is known to be faulty while it is loaded still.
 
     A broker loads in the order in which the system lists the directory.
     """
@@ -320,11 +326,11 @@ def _ends_offline(path: str, loaded: dict[str, Loaded], has_fault: bool) -> list
 
 
 def _finds_fault(loaded: Loaded) -> bool:
-    """Whether the broker notes the whole directory as faulty when it loads this partition."""
+    """Return whether the broker notes the whole directory as faulty when it loads this partition."""
     failure = loaded.outcome.failure
     return failure is not None and failure.file in _HANDLED
 
 
 def _dies_of_fault(loaded: Loaded) -> bool:
-    """Whether the process ends at this partition where the directory has been noted as faulty before."""
+    """Return whether the process ends at this partition where the directory has been noted as faulty before."""
     return loaded.outcome.ok and (loaded.outcome.fails_offline or loaded.stray is not None)

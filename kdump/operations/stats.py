@@ -72,7 +72,7 @@ class StatsOf:
 
 
 def by_topic(partitions: Iterable[PartitionStats]) -> list[TopicStats]:
-    """The partitions by topic and number."""
+    """Return the partitions by topic and number."""
     groups: dict[str, list[PartitionStats]] = {}
     for each in sorted(partitions, key=lambda each: (each.topic, each.partition, each.path)):
         groups.setdefault(each.topic, []).append(each)

@@ -56,7 +56,7 @@ class PartitionGroups:
 
 
 def _is_served(name: str) -> bool:
-    """Whether a broker's retention and cleaner come to a partition: KRaft trims its own log by snapshots."""
+    """Return whether a broker's retention and cleaner come to a partition: KRaft trims its own log by snapshots."""
     return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
 
 
@@ -74,13 +74,13 @@ class Target:
     shown: str | None = None
 
     def name(self, path: str) -> str:
-        """A path in the log directory as it is spoken of."""
+        """Return a path in the log directory as it is spoken of."""
         if self.shown is not None:
             return os.path.join(self.shown, os.path.relpath(path, self.log_directory))
         return self.names.get(path, path)
 
     def spoken(self, text: str) -> str:
-        """A text about what is in the log directory, with the paths as they were given."""
+        """Return a text about what is in the log directory, with the paths as they were given."""
         for real, name in self.names.items():
             if real in text:
                 return text.replace(real, name)
@@ -101,18 +101,18 @@ class Targets:
         self._by_directory: dict[str, Target] = {}
 
     def add_directory(self, directory: LogDirectory) -> None:
-        """All partitions of a log directory."""
+        """Add all partitions of a log directory."""
         target = self._of(os.path.realpath(directory.path))
         for name in directory.partition_names:
             target.add(os.path.join(target.log_directory, name), os.path.join(directory.path, name))
 
     def add_partition(self, path: str, bases: Bases = None) -> None:
-        """A partition directory, or the segments with these base offsets."""
+        """Add a partition directory, or the segments with these base offsets."""
         real = os.path.realpath(path)
         self._of(os.path.dirname(real)).add(real, path, bases)
 
     def all(self) -> list[Target]:
-        """The targets, in the order in which they were first named."""
+        """Return the targets, in the order in which they were first named."""
         return list(self._by_directory.values())
 
     def _of(self, root: str) -> Target:

@@ -57,7 +57,7 @@ class TransactionsOf:
             yield PartitionTransactions(found, tuple(self._open(found, txn) for txn in found.open))
 
     def is_stuck(self, found: TransactionalId) -> bool:
-        """Whether a transactional id waits for markers that are not written."""
+        """Return whether a transactional id waits for markers that are not written."""
         return found.is_stuck(self._now, self._max_timeout_ms)
 
     def _open(self, found: PartitionTxns, txn: OpenTxn) -> OpenTransaction:
@@ -70,5 +70,5 @@ class TransactionsOf:
 
 
 def has_transactions(replica: Replica) -> bool:
-    """Whether producers write to a partition's topic."""
+    """Return whether producers write to a partition's topic."""
     return replica.topic not in (names.TRANSACTION_STATE_TOPIC, names.CLUSTER_METADATA_TOPIC)

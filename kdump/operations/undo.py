@@ -36,7 +36,7 @@ class Listing(NamedTuple):
 
 
 def list_changes(path: str, backup_dir: str | None = None) -> Listing:
-    """The changes below a log directory, or of a partition directory, which may be gone.
+    """Return the changes below a log directory, or of a partition directory, which may be gone.
 
     Raises OSError, and HoldsLogDirectoriesError for a directory around log directories.
     """
@@ -60,7 +60,9 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
 
 
 def _judged(change: Change, errors: list[KdumpError | OSError]) -> Judged:
-    """The verdict on a change; one on a partition that cannot be read adds an error, and no other has to wait."""
+    """Return the verdict on a change; one on a partition that cannot be read adds an error, and no
+    other has to wait.
+    """
     try:
         return judge(change)
     except OSError as error:
@@ -137,7 +139,9 @@ def close_change(change: Change, rails: Rails) -> None:
 
 
 def prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterator[Change | OldBackup]:
-    """The changes that were begun before a time (ms) and are not interrupted; of those with an id, if one is named."""
+    """Yield the changes that were begun before a time (ms) and are not interrupted; of those with an id, if one is
+    named.
+    """
     for change, _ in found.changes:
         if change.state != ChangeState.INTERRUPTED and change.begun <= before_ms and id_ in (None, change.id):
             yield change

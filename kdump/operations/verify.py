@@ -44,7 +44,7 @@ class Verifying(Protocol):
     on_partition: Callable[[str], object] | None
 
     def run(self, paths: list[str]) -> Iterator[Finding]:
-        """The findings."""
+        """Return the findings."""
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ class VerifyRun(Iterator[Finding]):
         self._end()
 
     def _all(self) -> Generator[Finding]:
-        """What is found in logs, and between the copies of several brokers; those logs are read again for it."""
+        """Yield what is found in logs, and between the copies of several brokers; those logs are read again for it."""
         options = self._options
         if self._paths:
             yield from self._verification.run(self._paths)
@@ -179,7 +179,7 @@ class VerifyRun(Iterator[Finding]):
             self.keep()
 
     def _as_given(self, partition: str) -> str:
-        """The path of a partition directory below one of the paths, however that was given."""
+        """Return the path of a partition directory below one of the paths, however that was given."""
         for path, full in zip(self._paths, self._absolute, strict=True):
             if partition == full:
                 return path

@@ -167,7 +167,7 @@ _MEANINGS: dict[str, _Describe] = {
 def _records(
     log: LogFile, position: int, size: int, values: dict[str, int]
 ) -> tuple[tuple[RecordField, ...], str | None]:
-    """The records as far as they can be decoded, and why not further."""
+    """Return the records as far as they can be decoded, and why not further."""
     block = log.batch_at(position, size)
     if block.length != 1:
         return (), "the header of the batch cannot be read"
@@ -198,7 +198,9 @@ def _slice(source: bytes | bytearray | memoryview, start: int, length: int) -> b
 
 
 def _starts(block: BatchBlock, size: int) -> list[tuple[int, int]]:
-    """Where each record of an uncompressed v2 batch starts, from the start of the batch, and its size in bytes."""
+    """Return where each record of an uncompressed v2 batch starts, from the start of the batch, and its
+    size in bytes.
+    """
     data = bytes(block.data[:size])
     found = []
     at = HEADER_SIZE
@@ -212,7 +214,7 @@ def _starts(block: BatchBlock, size: int) -> list[tuple[int, int]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint at a position, and where it ends; -1 where there is none (ByteUtils.readVarint)."""
+    """Return a zigzag varint at a position, and where it ends; -1 where there is none (ByteUtils.readVarint)."""
     value = shift = 0
     while at < len(data) and shift < 35:
         byte = data[at]

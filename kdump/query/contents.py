@@ -26,7 +26,7 @@ _CONTENT_COLUMNS = (
 
 
 def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> Iterator[tuple[Segment, Run]]:
-    """The good batches of segments, in order; `whole` as for LogFile.blocks."""
+    """Yield the good batches of segments, in order; `whole` as for LogFile.blocks."""
     for segment in segments:
         try:
             with segment.open_log() as log:
@@ -50,7 +50,7 @@ class Content(NamedTuple):
 
 
 def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]:
-    """The records of a run's batches; where those of a batch break off the next one follows."""
+    """Yield the records of a run's batches; where those of a batch break off the next one follows."""
     data = bytes(run.block.data)
     for rows in decode_rows(*run):
         if isinstance(rows, BadBatch):
@@ -81,7 +81,7 @@ def marker_in(block: BatchBlock, row: int) -> Marker | None:
 
 
 def share_of_batch(block: BatchBlock, row: int) -> int:
-    """The bytes that one record of a batch stands for: an equal part of the batch's, header included.
+    """Return the bytes that one record of a batch stands for: an equal part of the batch's, header included.
 
     Of a v0/v1 wrapper, which does not say how many messages it holds, the whole is one's share.
     """

@@ -59,7 +59,7 @@ class Follower:
         self._stamp = (-1, -1)  # size and time of change of the file when it was last looked at
 
     def poll(self) -> Iterator[tuple[Segment, int, Event]]:
-        """What has come, with the segment that it is in and its size in bytes.
+        """Yield what has come, with the segment that it is in and its size in bytes.
 
         Raises OSError, also when what is followed is there no more; not when a segment is not, which may be deleted.
         """
@@ -84,7 +84,7 @@ class Follower:
                 return
 
     def _segments(self) -> list[Segment]:
-        """The segments that are still to be read, the one that was read last included."""
+        """Return the segments that are still to be read, the one that was read last included."""
         if self._single:
             return [Segment(self.path)]
         partition = PartitionLog(self.path)
@@ -118,7 +118,7 @@ class Follower:
 
 
 def _is_settled(stamp: tuple[int, int]) -> bool:
-    """Whether a change after this one would show: the clock of a file system may stand still for a while."""
+    """Return whether a change after this one would show: the clock of a file system may stand still for a while."""
     return time.time_ns() - stamp[1] > SETTLED_NS
 
 

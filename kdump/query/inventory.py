@@ -152,7 +152,7 @@ class Faults:
         self.errors: list[OSError] = []
 
     def tried(self, read: Callable[[], Result]) -> Result | None:
-        """What `read` gives; None where it fails."""
+        """Return what `read` gives; None where it fails."""
         try:
             return read()
         except KdumpError as error:
@@ -163,7 +163,7 @@ class Faults:
 
 
 def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> LogDirectoryInfo:
-    """The facts about a log directory."""
+    """Return the facts about a log directory."""
     faults, bad = Faults(), checkpoints.errors.values()
     meta = faults.tried(directory.meta_properties)
     shutdown = faults.tried(directory.clean_shutdown_file)
@@ -204,7 +204,7 @@ def partition_info(
     count: bool = False,
     placing: Placing | None = None,
 ) -> PartitionInfo:
-    """The facts about a partition directory. With `count` all batches are read."""
+    """Return the facts about a partition directory. With `count` all batches are read."""
     checkpoints = checkpoints or PartitionCheckpoints()
     faults = Faults()
     metadata = faults.tried(lambda: log.metadata)
@@ -249,12 +249,12 @@ def partition_info(
 
 
 def owner_of(directory: LogDirectory) -> BrokerIdentity | None:
-    """The broker that a log directory belongs to; None where it cannot be known."""
+    """Return the broker that a log directory belongs to; None where it cannot be known."""
     return Faults().tried(lambda: identity_of(directory))
 
 
 def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]) -> list[Duplicate]:
-    """Partitions that are in several directories of one broker."""
+    """Return partitions that are in several directories of one broker."""
     places = PartitionPlaces()
     for broker, info in partitions:
         if info.name is not None:
@@ -263,7 +263,7 @@ def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]
 
 
 def _log_end(segments: tuple[SegmentInfo, ...], start: int) -> int | None:
-    """The log end offset: never below the log start offset, at which a log without records begins."""
+    """Return the log end offset: never below the log start offset, at which a log without records begins."""
     end = segments[-1].end_offset if segments else start
     return None if end is None else max(start, end)
 

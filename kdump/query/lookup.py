@@ -115,7 +115,9 @@ class LogLookup:
         return sum(segment.log_bytes_read for segment in self._segments)
 
     def find_offset(self, offset: int) -> OffsetPosition:
-        """Where a read of absolute `offset` starts in the segment that is responsible. Raises OSError, KdumpError."""
+        """Return where a read of absolute `offset` starts in the segment that is responsible. Raises OSError,
+        KdumpError.
+        """
         at = self._floor(offset)
         if at < 0:
             self._trace(f"no segment has a base offset at or below {offset}")
@@ -123,11 +125,13 @@ class LogLookup:
         return self._find_in(self._segments[at], offset)
 
     def has_offset(self, offset: int) -> bool:
-        """Whether absolute `offset` is in the log, from its start offset to its end. Raises OSError, KdumpError."""
+        """Return whether absolute `offset` is in the log, from its start offset to its end. Raises
+        OSError, KdumpError.
+        """
         return self.log_start_offset <= offset < self.readable_end()
 
     def find_from(self, offset: int) -> OffsetPosition:
-        """The first batch that reaches absolute `offset`, in later segments too, as a fetch goes on looking.
+        """Return the first batch that reaches absolute `offset`, in later segments too, as a fetch goes on looking.
 
         None is found for an offset that is not in the log. Raises OSError, KdumpError.
         """
@@ -169,7 +173,7 @@ class LogLookup:
         )
 
     def _scan(self, segment: OpenSegment, start: int, offset: int) -> tuple[int, Entry] | None:
-        """The batch from byte `start` on that a read of `offset` gets, with its position (FileRecords).
+        """Return the batch from byte `start` on that a read of `offset` gets, with its position (FileRecords).
 
         Up to Kafka 4.0 that is the first one that ends at the offset or above; later the one before the first that
         begins above it, if it reaches the offset. Batches in order make no difference.
@@ -200,7 +204,7 @@ class LogLookup:
         return by_base
 
     def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record at or after `timestamp` (ms), or the answer to one of the special ones below 0.
+        """Return the first record at or after `timestamp` (ms), or the answer to one of the special ones below 0.
 
         None where the broker knows none. Raises OSError, KdumpError.
         """
@@ -237,7 +241,7 @@ class LogLookup:
         return None
 
     def _find_largest(self) -> TimestampOffset | None:
-        """The first record that has the log's largest timestamp.
+        """Return the first record that has the log's largest timestamp.
 
         As with a broker it may be one below the log start offset, whose segment is still there. A log that ends below
         its log start offset is emptied by the start (LogLoader.recoverLog).
@@ -256,7 +260,7 @@ class LogLookup:
     def _records(
         self, segment: OpenSegment, start: int, wanted: Callable[[BatchBlock], bool]
     ) -> Iterator[tuple[Record, int | None]]:
-        """The records, with their leader epochs, of the batches from byte `start` on that are wanted."""
+        """Yield the records, with their leader epochs, of the batches from byte `start` on that are wanted."""
         for position, entry in segment.entries(start):
             block = segment.log.batch_at(position, entry.size)
             if block.length == 0 or not wanted(block):
@@ -269,16 +273,16 @@ class LogLookup:
                 yield record, epoch
 
     def log_end_offset(self) -> int:
-        """The offset that the next record would get. Raises OSError, KdumpError."""
+        """Return the offset that the next record would get. Raises OSError, KdumpError."""
         return max(self.log_start_offset, self._segments[-1].next_offset) if self._segments else self.log_start_offset
 
     def readable_end(self) -> int:
-        """The first offset that the client does not get. Raises OSError, KdumpError."""
+        """Return the first offset that the client does not get. Raises OSError, KdumpError."""
         end = self.log_end_offset()
         return end if self._last_stable_offset is None else min(end, self._last_stable_offset)
 
     def aborted_transactions(self, fetch_offset: int, upper_bound: int) -> Iterator[AbortedTxn]:
-        """What a read_committed fetch of [fetch_offset, upper_bound) (absolute) is told to leave out."""
+        """Yield what a read_committed fetch of [fetch_offset, upper_bound) (absolute) is told to leave out."""
         for segment in self._segments[max(0, self._floor(fetch_offset)) :]:
             if not segment.segment.has(names.TXN_INDEX):
                 continue
@@ -293,15 +297,17 @@ class LogLookup:
         return bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
 
     def _epochs(self, end: int | None) -> list[EpochEntry]:
-        """The leader epochs as a broker has them after loading: from the log start offset to the log's end `end`."""
+        """Return the leader epochs as a broker has them after loading: from the log start offset to the log's end
+        `end`.
+        """
         return loaded_epochs(self.log.leader_epochs, self._first_offset(), end)
 
     def _first_offset(self) -> int:
-        """The log start offset, in remote storage or here."""
+        """Return the log start offset, in remote storage or here."""
         remote = self.remote_start_offset
         return self.log_start_offset if remote is None else remote
 
 
 def _has_largest(block: BatchBlock, timestamp: int) -> bool:
-    """Whether a one-batch block has this max timestamp; v0 has none."""
+    """Return whether a one-batch block has this max timestamp; v0 has none."""
     return block.magic[0] > 0 and block.max_timestamp[0] == timestamp

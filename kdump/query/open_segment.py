@@ -20,7 +20,7 @@ Trace = Callable[[str], object]
 
 
 def no_trace(_: str) -> None:
-    """Nobody wants to know the steps."""
+    """Do nothing: nobody wants to know the steps."""
 
 
 class OpenSegment:
@@ -76,7 +76,9 @@ class OpenSegment:
         return self._times
 
     def index_entry(self, offset: int, trace: Trace) -> OffsetIndexEntry:
-        """The entry of the offset index from which a broker looks for `offset`. Raises OSError, CorruptIndexError."""
+        """Return the entry of the offset index from which a broker looks for `offset`. Raises OSError,
+        CorruptIndexError.
+        """
         if self.index is None:
             return OffsetIndexEntry(self.base_offset, 0)
         entry = self.index.lookup(offset, _about("offset index", trace))
@@ -85,13 +87,15 @@ class OpenSegment:
         return entry
 
     def time_entry(self, timestamp: int, trace: Trace) -> TimeIndexEntry:
-        """The entry of the time index from which a broker looks for a time (ms). Raises OSError, CorruptIndexError."""
+        """Return the entry of the time index from which a broker looks for a time (ms). Raises OSError,
+        CorruptIndexError.
+        """
         if self.times is None:
             return TimeIndexEntry(-1, self.base_offset)
         return self.times.lookup(timestamp, _about("time index", trace))
 
     def last_time_entry(self) -> TimeIndexEntry:
-        """What a broker that just opened the segment takes for its largest timestamp and that one's offset."""
+        """Return what a broker that just opened the segment takes for its largest timestamp and that one's offset."""
         if self._largest is None:
             times = self.times
             last = TimeIndexEntry(-1, self.base_offset)
@@ -101,7 +105,9 @@ class OpenSegment:
         return self._largest
 
     def _with_tail(self, last: TimeIndexEntry) -> TimeIndexEntry:
-        """The last entry after recovery: the newest maximum is in the broker's memory until it rolls or closes."""
+        """Return the last entry after recovery: the newest maximum is in the broker's memory until it
+        rolls or closes.
+        """
         for block in self.log.blocks(self.segment.position_of(self.log, last.offset), whole=False):
             times = block.max_timestamp[: block.length]
             if times and (highest := max(times)) > last.timestamp:
@@ -109,7 +115,7 @@ class OpenSegment:
         return last
 
     def largest_timestamp(self, trace: Trace) -> int:
-        """In ms, by the time index, else the time of the .log file."""
+        """Return it in ms, by the time index, else the time of the .log file."""
         timestamp = self.last_time_entry().timestamp
         source = "by its batches" if self._recovers else "of its time index's last entry"
         if timestamp < 0:
@@ -119,7 +125,7 @@ class OpenSegment:
         return timestamp
 
     def entries(self, position: int) -> Iterator[tuple[int, Entry]]:
-        """The entries from byte `position` on, each with its position. Raises CorruptRecordError."""
+        """Yield the entries from byte `position` on, each with its position. Raises CorruptRecordError."""
         log = self.log
         if position > log.size:
             raise CorruptRecordError(
@@ -138,7 +144,7 @@ class OpenSegment:
             position += entry.size
 
     def is_valid(self, position: int, entry: Entry) -> bool:
-        """Whether the whole entry at byte `position` passes its CRC."""
+        """Return whether the whole entry at byte `position` passes its CRC."""
         block = next(self.log.blocks(position, position + entry.size, whole=False))
         return block.length == 1 and bool(block.valid[0])
 
@@ -155,5 +161,5 @@ def _drop_beyond(index: OffsetIndex | TimeIndex, is_beyond: Callable[[Any], bool
 
 
 def _about(index: str, trace: Trace) -> Trace | None:
-    """`trace` for the search of an index; None where nobody listens, which makes it faster."""
+    """Return `trace` for the search of an index; None where nobody listens, which makes it faster."""
     return None if trace is no_trace else lambda step: trace(f"{index}: {step}")

@@ -33,7 +33,7 @@ class Visible(Protocol):
     stop_offset: int
 
     def has(self, block: BatchBlock, row: int) -> bool:
-        """Whether the batch is one of them. Raises OSError."""
+        """Return whether the batch is one of them. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Selection:
         return self.bounds_offsets or bounds_times or bool(self.producer_ids) or self.visible is not None
 
     def segments(self, partition: PartitionLog, *, use_indexes: bool = True) -> Iterator[Segment]:
-        """The segments of `partition` that may hold what is wanted; no .log is opened to find out.
+        """Yield the segments of `partition` that may hold what is wanted; no .log is opened to find out.
 
         The largest timestamp of a segment is that of its time index, which is complete in all but the last one.
         """
@@ -87,7 +87,7 @@ class Selection:
             yield segment
 
     def _is_older(self, segment: Segment, next_base_offset: int) -> bool:
-        """Whether all of a segment is from before `since`."""
+        """Return whether all of a segment is from before `since`."""
         largest = None
         if self.since is not None:
             with suppress(OSError):
@@ -95,7 +95,7 @@ class Selection:
         return largest is not None and self.since is not None and largest < self.since
 
     def start(self, segment: Segment, log: LogFile) -> int:
-        """The byte position in `log` from which on everything is that is wanted, as the index files tell it.
+        """Return the byte position in `log` from which on everything is that is wanted, as the index files tell it.
 
         0 where they cannot be read: they are a shortcut and nothing more.
         """
@@ -108,7 +108,9 @@ class Selection:
         return position
 
     def runs(self, block: BatchBlock, first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """The rows from `first` to `stop` - 1 that may hold what is wanted, by their headers, as (first, stop)."""
+        """Yield the rows from `first` to `stop` - 1 that may hold what is wanted, by their headers, as
+        (first, stop).
+        """
         if not self.compares_headers:
             yield first, stop
             return
@@ -137,7 +139,7 @@ class Selection:
         return self.visible is None or self.visible.has(block, row)
 
     def is_behind(self, block: BatchBlock, row: int) -> bool:
-        """Whether nothing from row `row` of a log on can be wanted, if offsets and append times only grow."""
+        """Return whether nothing from row `row` of a log on can be wanted, if offsets and append times only grow."""
         if self.until is not None and self._appended_late(block, row, self.until):
             return True
         if self.visible is not None and block.last_offset[row] >= self.visible.stop_offset:
@@ -151,7 +153,7 @@ class Selection:
 
     @staticmethod
     def _appended_late(block: BatchBlock, row: int, until: int) -> bool:
-        """Whether all records of a row have an append time, and one that is not before `until`."""
+        """Return whether all records of a row have an append time, and one that is not before `until`."""
         return (
             block.magic[row] > 0
             and bool(block.attributes[row] & LOG_APPEND_TIME)
@@ -159,7 +161,7 @@ class Selection:
         )
 
     def pick(self, records: RecordBlock, sources: Callable[[int], Source]) -> Picks:
-        """The records of a block that are wanted, by number; `sources` gives the source of a row."""
+        """Return the records of a block that are wanted, by number; `sources` gives the source of a row."""
         picks: Picks = range(records.length)
         if self.bounds_offsets:
             picks = _within(records.offset, picks, self.start_offset, self.stop_offset)
@@ -189,7 +191,7 @@ EVERYTHING = Selection()
 
 
 def _within(column: array[int], picks: Picks, start: int | None, stop: int | None) -> Picks:
-    """Those of `picks` whose value in a column is in [start, stop)."""
+    """Return those of `picks` whose value in a column is in [start, stop)."""
     if stop is None:
         return picks if start is None else [at for at in picks if column[at] >= start]
     if start is None:

@@ -42,7 +42,7 @@ class Cutter:
         self._files.close()
 
     def cut(self, wanted: int, low: int, high: int) -> int | None:
-        """The first byte of a batch, near byte `wanted` and between `low` and `high`; None where there is none.
+        """Return the first byte of a batch, near byte `wanted` and between `low` and `high`; None where there is none.
 
         None too where the files cannot be read: reading them will say why.
         """
@@ -84,7 +84,7 @@ class Cutter:
         return None
 
     def _is_batch(self, log: LogFile, position: int, offset: int) -> bool:
-        """Whether a sound batch starts at byte `position` that an index entry for `offset` can mean."""
+        """Return whether a sound batch starts at byte `position` that an index entry for `offset` can mean."""
         entry = log.entry_at(position, log.size)
         if entry.status != BLOCK_FULL or entry.size > NEAR:
             return False
@@ -94,7 +94,7 @@ class Cutter:
         return batch.length == 1 and batch.valid[0] == 1
 
     def _walked(self, log: LogFile) -> Iterator[int]:
-        """Where batches start, one in every stretch of some size, up to the first damage."""
+        """Yield where batches start, one in every stretch of some size, up to the first damage."""
         following, step = self._start, min(_STEP, (self._stop - self._start) // _STEPS)
         for block in log.blocks(self._start, self._stop, whole=False):
             for row in range(block.length):
@@ -106,7 +106,7 @@ class Cutter:
 
 
 def parts(path: str, size: int, most: int) -> Iterator[tuple[int, int]]:
-    """The first `size` bytes of a log as parts (start, stop) of about `most` bytes, each beginning with a batch.
+    """Yield the first `size` bytes of a log as parts (start, stop) of about `most` bytes, each beginning with a batch.
 
     They depend on nothing but the files, and are one where the log is not much larger or cannot be cut.
     """

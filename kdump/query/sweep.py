@@ -35,7 +35,9 @@ class Selected(NamedTuple):
     source: Source
 
     def spans(self) -> Iterator[tuple[int, ...]]:
-        """Of each record: offset, timestamp, sequence, key and value (position, length), headers (position, count)."""
+        """Return of each record: offset, timestamp, sequence, key and value (position, length), headers (position,
+        count).
+        """
         records, picks = self.records, self.picks
         columns = (
             records.offset,
@@ -76,7 +78,7 @@ class Sweep:
         includes_damaged: bool = False,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        """A pass over `log` from byte `position` (a batch's first) on.
+        """Begin a pass over `log` at byte `position` (a batch's first).
 
         With `batches_only` records are decoded only to find out whether a batch is wanted. Of a log that is `growing`,
         what cannot be trusted at its very end is not called damage but left for a later pass. With
@@ -97,7 +99,7 @@ class Sweep:
         self._records = RecordBlock() if self._decodes else _NO_RECORDS
 
     def __iter__(self) -> Iterator[Selected | Damage]:
-        """What is wanted, and the damage between. The blocks are reused from one to the next. Raises OSError."""
+        """Yield what is wanted, and the damage between. The blocks are reused from one to the next. Raises OSError."""
         for part in scan(self._log, self._segment.base_offset, self.position, whole=self._decodes):
             if isinstance(part, Damage):
                 if self._growing and part.resumed >= self._log.size:
@@ -118,7 +120,7 @@ class Sweep:
                 return
 
     def _damaged(self, damage: Damage) -> Iterator[Selected | Damage]:
-        """What can be read of the batches between the damage and its end."""
+        """Yield what can be read of the batches between the damage and its end."""
         for block in damaged_batches(self._log, damage, self._segment.base_offset, self._limit):
             for start, end in self._selection.runs(block, 0, 1):
                 yield from self._contents(block, start, end) if self._decodes else _heads(block, start, end)
@@ -142,7 +144,7 @@ class Sweep:
             yield from _heads(block, shown, stop)
 
     def _wanted(self, decoded: DecodedRows) -> Iterator[tuple[int, Picks, Source]]:
-        """The wanted ones among decoded records, row by row, with the row's source."""
+        """Yield the wanted ones among decoded records, row by row, with the row's source."""
         picks = self._selection.pick(decoded.records, decoded.source_of)
         rows = decoded.records.row
         start, end = 0, len(picks)

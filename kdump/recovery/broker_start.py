@@ -80,7 +80,7 @@ class DirectoryState:
         return any(failure.file in _READ_FIRST for failure in self.failures)
 
     def shutdown_of(self, log: PartitionLog) -> tuple[bool, int, int]:
-        """Whether a log counts as closed in order, its recovery point and its log start offset.
+        """Return whether a log counts as closed in order, its recovery point and its log start offset.
 
         The cluster metadata log is loaded by the controller, which trusts neither marker nor checkpoints.
         """
@@ -90,12 +90,12 @@ class DirectoryState:
         return self.clean, said.recovery_point or 0, said.log_start or 0
 
     def high_watermark_of(self, log: PartitionLog) -> int | None:
-        """The last high watermark that was written down for a log; None without one."""
+        """Return the last high watermark that was written down for a log; None without one."""
         return self.checkpoints.of(log.name).high_watermark
 
 
 def fate_of(log: PartitionLog) -> str | None:
-    """What becomes of a log besides being loaded, by the name of its directory; None for a live one."""
+    """Return what becomes of a log besides being loaded, by the name of its directory; None for a live one."""
     return _FATES.get(log.name.state) if log.name else None
 
 
@@ -117,7 +117,7 @@ def directory_state(directory: LogDirectory) -> DirectoryState:
 
 
 def already_offline(path: str, partition: str) -> Failure:
-    """What ends the process where a broker loads a log in a directory that it has found a fault in before.
+    """Return what ends the process where a broker loads a log in a directory that it has found a fault in before.
 
     The KafkaStorageException has no IOException as its cause then, and LogManager.loadLogs lets it pass.
     """
@@ -125,7 +125,7 @@ def already_offline(path: str, partition: str) -> Failure:
 
 
 def metadata_directory_failed(path: str, failure: Failure) -> Failure:
-    """What ends the process where the directory that a failure takes offline has the cluster's metadata log.
+    """Return what ends the process where the directory that a failure takes offline has the cluster's metadata log.
 
     ReplicaManager.handleLogDirFailure, and KafkaRaftServer.initializeLogDirs where meta.properties cannot be read.
     """
@@ -134,7 +134,9 @@ def metadata_directory_failed(path: str, failure: Failure) -> Failure:
 
 
 def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | None:
-    """What ends the process of a broker of this release where the cluster's metadata.version is not one of its own."""
+    """Return what ends the process of a broker of this release where the cluster's metadata.version is not one of its
+    own.
+    """
     oldest = metadata_version_level(_OLDEST_FROM_4_0) if release.has(NEEDS_METADATA_3_3) else 1
     known = range(oldest, newest_metadata_version(release) + 1)
     if level in known:
@@ -148,12 +150,12 @@ def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | Non
 
 
 def not_together(text: str) -> Failure:
-    """What ends the process of a broker whose log directories do not go together, in its words."""
+    """Return what ends the process of a broker whose log directories do not go together, in its words."""
     return Failure(RUNTIME, text, names.META_PROPERTIES, offline=False)
 
 
 def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
-    """What ends the process of a broker of this release where the segment.bytes of topics is below its least."""
+    """Return what ends the process of a broker of this release where the segment.bytes of topics is below its least."""
     more = f" and {len(topics) - _SHOWN_TOPICS} more" if len(topics) > _SHOWN_TOPICS else ""
     text = (
         f"segment.bytes of {', '.join(topics[:_SHOWN_TOPICS])}{more} is below {MIN_SEGMENT_BYTES}, the least that Kafka"
@@ -163,7 +165,9 @@ def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:
-    """What a broker says of partitions that it has in two directories; given are broker, path and parsed name."""
+    """Return what a broker says of partitions that it has in two directories; given are broker, path
+    and parsed name.
+    """
     seen = PartitionPlaces()
     failures = []
     for broker, path, name in places:
@@ -197,7 +201,7 @@ class _Look:
         self.problems: list[Problem] = []
 
     def checkpoints(self) -> Checkpoints:
-        """The checkpoints; without lines where they cannot be read.
+        """Return the checkpoints; without lines where they cannot be read.
 
         Kafka's CheckpointFileWithFailureHandler takes an IOException for the disk's, other exceptions only the caller
         sees, who goes on without the checkpoint.
@@ -213,7 +217,7 @@ class _Look:
         return found
 
     def broker(self) -> Broker:
-        """The cluster id and node id of meta.properties; None without."""
+        """Return the cluster id and node id of meta.properties; None without."""
         name = names.META_PROPERTIES
         if name in self.directory.directories:
             self.failures.append(Failure(IO_EXCEPTION, "Is a directory", name, offline=True))

@@ -52,7 +52,7 @@ class IndexRebuild:
         self._highest_offset = -1 << 63
 
     def state(self) -> IndexState:
-        """How far the indexes are now."""
+        """Return how far the indexes are now."""
         return IndexState(
             len(self.offsets),
             len(self.times),
@@ -94,7 +94,7 @@ class IndexRebuild:
             self.offset_of_max = block.last_offset[block.max_timestamp.index(latest, first, stop)]
 
     def _points(self, block: BatchBlock, stop: int) -> Sequence[int]:
-        """The rows that get an entry in the offset index."""
+        """Return the rows that get an entry in the offset index."""
         positions, interval = block.position, self.interval
         points = []
         row = bisect_right(positions, self._last_entry_at + interval, 0, stop)
@@ -106,7 +106,7 @@ class IndexRebuild:
         return points
 
     def _increases(self, block: BatchBlock, stop: int) -> bool:
-        """Whether the last offsets of the rows go on from those before and increase, as they should."""
+        """Return whether the last offsets of the rows go on from those before and increase, as they should."""
         last_offsets = block.last_offset[:stop]
         if not last_offsets or last_offsets[0] <= self._highest_offset:
             return False

@@ -46,7 +46,9 @@ _Result = TypeVar("_Result")
 
 
 def load_log(log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None) -> LoadOutcome:
-    """What a broker that starts under these circumstances does with the log, or with `directory`. Raises OSError."""
+    """Return what a broker that starts under these circumstances does with the log, or with `directory`. Raises
+    OSError.
+    """
     loader = _Loader(log, startup, directory or VirtualDirectory(log))
     try:
         return loader.load()
@@ -116,7 +118,7 @@ class _Loader:
             raise _unread(error, name) from None
 
     def _splitting(self, load: Callable[[], _Result]) -> _Result:
-        """What `load` gives; called again after every segment that had to be split."""
+        """Return what `load` gives; called again after every segment that had to be split."""
         while True:
             try:
                 return load()
@@ -313,5 +315,5 @@ class _Loader:
 
 
 def _unread(error: CheckpointError, name: str) -> LoadError:
-    """What comes of a file that cannot be parsed: only an IOException becomes the fault of a disk."""
+    """Return what comes of a file that cannot be parsed: only an IOException becomes the fault of a disk."""
     return LoadError(STORAGE, str(error), name) if error.is_io else LoadError(error.exception, error.kafka_text, name)

@@ -11,7 +11,8 @@ from kdump.storage.scan import scan
 
 
 def count_loss(log: LogFile, base_offset: int, position: int) -> tuple[Loss, str | None]:
-    """What the bytes from `position` to the end of `log` hold, and the damage right at `position` if there is some.
+    """Return what the bytes from `position` to the end of `log` hold, and the damage right at `position` if there is
+    some.
 
     `base_offset` is the segment's: it bounds what is believed behind damage. Raises OSError.
     """
@@ -33,7 +34,7 @@ def count_loss(log: LogFile, base_offset: int, position: int) -> tuple[Loss, str
 
 
 def _base_offset(block: BatchBlock, row: int) -> int:
-    """The first offset of a batch; of a v0/v1 wrapper its last one, for only its content tells more."""
+    """Return the first offset of a batch; of a v0/v1 wrapper its last one, for only its content tells more."""
     return block.last_offset[row] if block.count[row] < 0 else block.base_offset[row]
 
 
@@ -45,7 +46,7 @@ def _records(log: LogFile, block: BatchBlock, first: int, stop: int) -> int:
 
 
 def _wrapped(log: LogFile, block: BatchBlock, row: int) -> int:
-    """How many records a v0/v1 wrapper holds (or a v2 batch whose count is negative: none)."""
+    """Return how many records a v0/v1 wrapper holds (or a v2 batch whose count is negative: none)."""
     block, row = log.held(block, row)
     if block.magic[row] >= 2:
         return 0

@@ -32,7 +32,7 @@ _EXCEPTIONS = (
 
 
 def find(log: LogView, offset: int, position: int, search: OffsetSearch) -> int | None:
-    """Where, from byte `position` on, the batch starts that has `offset`, or else the first one behind it.
+    """Find where, from byte `position` on, the batch starts that has `offset`, or else the first one behind it.
 
     None where there is none. Raises LoadError where Kafka's reader fails.
     """
@@ -59,7 +59,7 @@ def _find_by_first(log: LogView, offset: int, position: int) -> int | None:
 
 
 def _reaching(log: LogView, block: BatchBlock, offset: int) -> Iterator[tuple[int, int]]:
-    """The rows whose first offsets are not below `offset`, with these."""
+    """Yield the rows whose first offsets are not below `offset`, with these."""
     bases = block.base_offset[: block.length]
     has_wrappers = block.length > 0 and min(block.magic[: block.length]) < 2
     if not has_wrappers and (not bases or max(bases) < offset):

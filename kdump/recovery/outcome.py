@@ -160,7 +160,7 @@ class LoadOutcome:
 
 
 def total_loss(losses: Iterable[Loss]) -> Loss:
-    """The sum of several losses."""
+    """Return the sum of several losses."""
     total = Loss()
     for loss in losses:
         total = Loss(

@@ -56,7 +56,7 @@ class ProducerBatches:
             row = end
 
     def _complete(self, txn: CompletedTxn) -> None:
-        """A transaction ends."""
+        """End a transaction."""
         raise NotImplementedError
 
     def _data(self, block: BatchBlock, first: int, stop: int, transactional: bool) -> None:

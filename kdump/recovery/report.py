@@ -13,7 +13,7 @@ from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.recipe import Joined, NewContent, SourceBytes
 
-_ENTRY_SIZES = {
+_ENTRY_SIZES: dict[str, tuple[int, str]] = {
     names.OFFSET_INDEX: (OFFSET_ENTRY_SIZE, "entries"),
     names.TIME_INDEX: (TIME_ENTRY_SIZE, "entries"),
     names.TXN_INDEX: (ABORTED_TXN_SIZE, "aborted transactions"),

@@ -137,7 +137,7 @@ class SegmentRecovery:
                 del error, invalid  # else they and their traceback would keep each other, and the block, alive
 
     def _first_overflow(self, block: BatchBlock, stop: int) -> int:
-        """The first row whose last offset is too far from the base offset; `stop` without any."""
+        """Return the first row whose last offset is too far from the base offset; `stop` without any."""
         base = self.segment.base_offset
         last_offsets = block.last_offset[:stop]
         if not last_offsets:
@@ -148,7 +148,7 @@ class SegmentRecovery:
         return next((row for row, offset in enumerate(last_offsets) if not fits(offset, base)), stop)
 
     def _end_map(self, block: BatchBlock, stop: int) -> None:
-        """The producer state reaches behind the last v2 batch before row `stop`."""
+        """Move the end of the producer state behind the last v2 batch before row `stop`."""
         for row in range(stop - 1, -1, -1):
             if block.magic[row] >= 2:
                 self.states.map_end_offset = wrap64(block.last_offset[row] + 1)
@@ -206,7 +206,7 @@ class SegmentRecovery:
 
 
 def _first_invalid(block: BatchBlock) -> int:
-    """The first row whose size or CRC does not hold; the block's length where all do."""
+    """Return the first row whose size or CRC does not hold; the block's length where all do."""
     try:
         return block.valid.index(0, 0, block.length)
     except ValueError:

@@ -29,12 +29,12 @@ _CHUNK = 4096 * ABORTED_TXN_SIZE
 
 
 def fits(offset: int, base_offset: int) -> bool:
-    """Whether an offset can be told relative to a base offset, in 31 bits (with Java's arithmetic)."""
+    """Return whether an offset can be told relative to a base offset, in 31 bits (with Java's arithmetic)."""
     return 0 <= wrap64(offset - base_offset) <= MAX_RELATIVE_OFFSET
 
 
 def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
-    """The name of the file of a kind (names.LOG, …) for this base offset."""
+    """Return the name of the file of a kind (names.LOG, …) for this base offset."""
     return names.segment_file_name(base_offset, f".{kind}{suffix}")
 
 
@@ -79,7 +79,7 @@ class LoadedSegment:
             )
 
     def file(self, kind: str) -> str:
-        """The name of the segment's file of a kind."""
+        """Return the name of the segment's file of a kind."""
         return file_name(self.base_offset, kind, self.suffix)
 
     @property
@@ -88,7 +88,7 @@ class LoadedSegment:
         return self.directory.size(self.file(names.LOG))
 
     def open_log(self) -> LogView:
-        """The .log, open for reading. Raises OSError."""
+        """Return the .log, open for reading. Raises OSError."""
         return LogView(self.directory, self.file(names.LOG))
 
     def open_offset_index(self) -> int:
@@ -130,7 +130,7 @@ class LoadedSegment:
             self.directory.cut(self.file(names.TIME_INDEX), self.time_entries * TIME_ENTRY_SIZE)
 
     def check_txn_index(self) -> None:
-        """Kafka's sanity check of the .txnindex. Raises CorruptIndexError or UnknownTxnVersionError."""
+        """Make Kafka's sanity check of the .txnindex. Raises CorruptIndexError or UnknownTxnVersionError."""
         name = self.file(names.TXN_INDEX)
         for position in range(0, self.directory.size(name), _CHUNK):
             # all at once: Python 3.11 crashes when it collects an unfinished iter_unpack() of a memoryview as garbage
@@ -138,12 +138,12 @@ class LoadedSegment:
             check_txn_index(txns, self.base_offset, self.directory.full(name))
 
     def last_indexed_offset(self) -> int:
-        """The offset of the last entry of the .index; the base offset without any. Raises LoadError."""
+        """Return the offset of the last entry of the .index; the base offset without any. Raises LoadError."""
         entries = self.open_offset_index()
         return self._offset_entry(entries - 1).offset if entries else self.base_offset
 
     def find(self, log: LogView, offset: int) -> int | None:
-        """Where the batch starts that has `offset`, or else the first one behind it, as the broker finds it.
+        """Return where the batch starts that has `offset`, or else the first one behind it, as the broker finds it.
 
         None where there is none. Raises LoadError.
         """
@@ -153,7 +153,7 @@ class LoadedSegment:
         return find(log, offset, max(0, position), self.search)
 
     def next_offset(self) -> int:
-        """The offset after the segment's last one, found from the last index entry on. Raises LoadError."""
+        """Return the offset after the segment's last one, found from the last index entry on. Raises LoadError."""
         with self.open_log() as log:
             position = self.find(log, self.last_indexed_offset())
             end = None if position is None else log.end_offset(position)
@@ -198,25 +198,25 @@ class Segments:
         self._by_base.clear()
 
     def bases(self) -> list[int]:
-        """The base offsets in order."""
+        """Return the base offsets in order."""
         return sorted(self._by_base)
 
     def all(self) -> list[LoadedSegment]:
-        """The segments in order."""
+        """Return the segments in order."""
         return [self._by_base[base] for base in self.bases()]
 
     def last(self) -> LoadedSegment:
-        """The active segment; there must be one."""
+        """Return the active segment; there must be one."""
         return self._by_base[max(self._by_base)]
 
     def floor(self, offset: int) -> LoadedSegment | None:
-        """The segment with the greatest base offset that is not above `offset`."""
+        """Return the segment with the greatest base offset that is not above `offset`."""
         bases = self.bases()
         at = bisect_right(bases, offset)
         return self._by_base[bases[at - 1]] if at else None
 
     def between(self, start: int, stop: int | None = None) -> list[LoadedSegment]:
-        """The segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
+        """Return the segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
         bases = self.bases()
         first = max(0, bisect_right(bases, start) - 1)
         end = len(bases) if stop is None else bisect_left(bases, stop)

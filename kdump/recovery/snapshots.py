@@ -33,11 +33,11 @@ class SnapshotFiles:
             self.by_offset[says.offset] = name
 
     def latest(self) -> int | None:
-        """The highest offset of a snapshot; None without any."""
+        """Return the highest offset of a snapshot; None without any."""
         return max(self.by_offset, default=None)
 
     def read(self, offset: int) -> bytes:
-        """The content of a snapshot."""
+        """Return the content of a snapshot."""
         return self.directory.read(self.by_offset[offset])
 
     def write(self, offset: int, data: bytes) -> None:

@@ -73,7 +73,7 @@ class _Builder:
             self._chunk_max = (block.max_timestamp[row], self._last_offset)
 
     def finish(self) -> Part:
-        """The new segment, closed."""
+        """Return the new segment, closed."""
         self._append()
         self._times.maybe_append(*self._max, last=True)
         return Part(
@@ -157,7 +157,7 @@ def _parts(log: LogView, old: LoadedSegment, config: LoadingSettings) -> list[Pa
 
 
 def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
-    """The base offset of a batch; that of a v0/v1 wrapper is its first message's."""
+    """Return the base offset of a batch; that of a v0/v1 wrapper is its first message's."""
     if block.magic[row] >= 2 or block.count[row] >= 0:
         return block.base_offset[row]
     try:

@@ -43,7 +43,9 @@ def clear_leftovers(directory: VirtualDirectory, config: LoadingSettings, steps:
 
 
 def _range(directory: VirtualDirectory, logs: Iterable[str], config: LoadingSettings) -> Span | None:
-    """The offsets that the .log.swap files stand for: from the lowest base offset up to the highest next offset."""
+    """Return the offsets that the .log.swap files stand for: from the lowest base offset up to the
+    highest next offset.
+    """
     size, search = config.segment_index_bytes, config.offset_search
     segments = [LoadedSegment(directory, _offset(name), size, _SWAP, search=search) for name in logs]
     if not segments:

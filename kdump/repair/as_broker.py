@@ -13,7 +13,7 @@ from kdump.storage.planned import VirtualDirectory
 def plan_recovery(
     log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None
 ) -> tuple[LoadOutcome, Plan | None]:
-    """What a broker would do with the log, and the plan that does it; none where loading fails.
+    """Return what a broker would do with the log, and the plan that does it; none where loading fails.
 
     `directory` is the log's as it shall be found, if not as it is. Raises OSError.
     """
@@ -24,7 +24,7 @@ def plan_recovery(
 
 
 def reasons(outcome: LoadOutcome) -> dict[str, str]:
-    """Why each file changes; that a segment is checked is no reason to."""
+    """Return why each file changes; that a segment is checked is no reason to."""
     found: dict[str, str] = {}
     for step in outcome.steps:
         if step.action != RECOVER:

@@ -68,7 +68,7 @@ class Decision:
     replicas: Replicas | None = None
 
     def offers(self) -> Iterator[Offer]:
-        """The ways out, those that lose nothing first."""
+        """Yield the ways out, those that lose nothing first."""
         if self.replicas is None or self.replicas.others_in_sync:
             yield Offer(Way.REPLICA, 0)
         if any(each.flipped for each in self.damaged):

@@ -27,7 +27,7 @@ class BatchIdentity(NamedTuple):
 
     @classmethod
     def of(cls, block: BatchBlock, row: int) -> BatchIdentity:
-        """That of a batch by its header."""
+        """Return that of a batch by its header."""
         return cls(block.last_offset[row], block.size[row], block.crc[row])
 
 
@@ -47,7 +47,7 @@ class MisplacedBatch(NamedTuple):
 def misplaced_batches(
     directory: VirtualDirectory, name: str, start: int, stop: int, first_offset: int | None = None
 ) -> Iterator[MisplacedBatch]:
-    """The batch of a .log from byte `start` up to byte `stop`; `first_offset` if it is known. Raises OSError."""
+    """Yield the batch of a .log from byte `start` up to byte `stop`; `first_offset` if it is known. Raises OSError."""
     with LogView(directory, name) as view:
         for block in view.blocks(start, stop):
             for row in range(block.length):
@@ -55,7 +55,8 @@ def misplaced_batches(
 
 
 def not_taken(segment: Segment, taken: Sequence[tuple[int, int]]) -> Iterator[MisplacedBatch]:
-    """The batches of a segment whose frames and CRCs hold, behind damage too, that are in no range of bytes `taken`.
+    """Yield the batches of a segment whose frames and CRCs hold, behind damage too, that are in no range of bytes
+    `taken`.
 
     The ranges, start and stop, are in order. Raises OSError.
     """
@@ -80,7 +81,7 @@ def _misplaced(block: BatchBlock, row: int, first_offset: int | None = None) -> 
 def without_copy(
     directory: VirtualDirectory, batches: Iterable[MisplacedBatch], kept: Iterable[tuple[int, int, str]]
 ) -> Loss:
-    """What is lost with those of the batches of which no copy is kept. Raises OSError.
+    """Return what is lost with those of the batches of which no copy is kept. Raises OSError.
 
     `kept` are the offsets, first and last (absolute), that each .log of the directory keeps.
     """

@@ -39,7 +39,7 @@ class _Layout(NamedTuple):
     polynomial: int
 
     def crc(self, data: bytes) -> int:
-        """The CRC of the covered bytes."""
+        """Return the CRC of the covered bytes."""
         compute = crc32c if self.polynomial == _CASTAGNOLI else crc32
         return compute(data[self.covered_from :])
 
@@ -92,7 +92,7 @@ def find_flipped_bit(
 
 
 def _sizes(frame: bytes, gap: int, left: int) -> Iterator[int]:
-    """The sizes that the batch may have: as it says, or up to where the next valid batch starts."""
+    """Yield the sizes that the batch may have: as it says, or up to where the next valid batch starts."""
     stored = LOG_OVERHEAD + int.from_bytes(frame[_LENGTH_AT : _LENGTH_AT + _LENGTH_SIZE], "big", signed=True)
     for size in {stored, gap}:
         if FRAME_SIZE < size <= min(left, MAX_BATCH_BYTES):
@@ -100,7 +100,7 @@ def _sizes(frame: bytes, gap: int, left: int) -> Iterator[int]:
 
 
 def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
-    """The bits (byte, bit) of which one, flipped, makes the frame and the CRC of a batch of this size right."""
+    """Yield the bits (byte, bit) of which one, flipped, makes the frame and the CRC of a batch of this size right."""
     length = int.from_bytes(data[_LENGTH_AT : _LENGTH_AT + _LENGTH_SIZE], "big")
     wrong = length ^ (len(data) - LOG_OVERHEAD)
     if wrong:
@@ -124,7 +124,7 @@ def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _bit_of(word: int, at: int) -> tuple[int, int]:
-    """The byte and the bit in it of the only bit set in a big-endian 32-bit number that starts at byte `at`."""
+    """Return the byte and the bit in it of the only bit set in a big-endian 32-bit number that starts at byte `at`."""
     number = word.bit_length() - 1
     return at + 3 - number // 8, number % 8
 
@@ -139,7 +139,7 @@ def _has_valid_crc(data: bytes) -> bool:
 
 
 def _place_of(difference: int, size: int, polynomial: int) -> tuple[int, int] | None:
-    """The byte of `size` covered ones, and the bit in it, that leave this difference in the CRC at the end."""
+    """Return the byte of `size` covered ones, and the bit in it, that leave this difference in the CRC at the end."""
     table, backwards, bits = _tables(polynomial)
     for at in range(size - 1, -1, -1):
         if difference in bits:
@@ -151,7 +151,9 @@ def _place_of(difference: int, size: int, polynomial: int) -> tuple[int, int] | 
 
 @cache
 def _tables(polynomial: int) -> tuple[list[int], list[int], dict[int, int]]:
-    """The table of a reflected CRC, its entries by their highest byte, and what each bit of the last byte leaves."""
+    """Return the table of a reflected CRC, its entries by their highest byte, and what each bit of the last byte
+    leaves.
+    """
     table = []
     for value in range(256):
         for _ in range(8):
@@ -166,7 +168,7 @@ def _tables(polynomial: int) -> tuple[list[int], list[int], dict[int, int]]:
 def _valid_batch(
     directory: VirtualDirectory, name: str, base_offset: int, next_base: int | None, data: bytes
 ) -> Stretch | None:
-    """What `data` holds if it is one batch that belongs into the segment and decodes to its end."""
+    """Return what `data` holds if it is one batch that belongs into the segment and decodes to its end."""
     alone = directory.copy()
     alone.write(name, data)
     try:

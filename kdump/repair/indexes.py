@@ -38,7 +38,8 @@ def examine_indexes(
     wants_all: bool = False,
     found: Survey | None = None,
 ) -> Task:
-    """What it takes to build the unsound indexes anew; of the segments with these base offsets only, unless None.
+    """Return what it takes to build the unsound indexes anew; of the segments with these base offsets only, unless
+    None.
 
     `kinds` are some of INDEX_KINDS. `wants_all`: sound ones, too, as Kafka's recovery of the whole log builds them. Of
     what is there only the .log files count. Where one of them is damaged, its indexes are a problem, and the other
@@ -69,7 +70,7 @@ def examine_indexes(
 def _wanted(
     log: PartitionLog, unsound: frozenset[str] | None, kinds: frozenset[str], bases: frozenset[int] | None
 ) -> Iterator[str]:
-    """The names of the index files of these kinds that are unsound (None: of all), or missing."""
+    """Yield the names of the index files of these kinds that are unsound (None: of all), or missing."""
     suffixes = _files_of(kinds)
     for segment in log.segments:
         for suffix in suffixes if _is_one(segment.base_offset, bases) else ():
@@ -84,7 +85,7 @@ def _files_of(kinds: Iterable[str]) -> list[str]:
 
 
 def _logs(log: PartitionLog) -> Iterator[tuple[int, str]]:
-    """The base offset of each segment, and the name of its .log."""
+    """Yield the base offset of each segment, and the name of its .log."""
     for segment in log.segments:
         yield segment.base_offset, names.segment_file_name(segment.base_offset, f".{names.LOG}")
 
@@ -94,7 +95,7 @@ def _is_one(base: int | None, bases: frozenset[int] | None) -> bool:
 
 
 def _cut_by_recovery(found: Survey) -> dict[str, str]:
-    """The .log files, by name, that recovery would cut, with their first damage."""
+    """Return the .log files, by name, that recovery would cut, with their first damage."""
     damaged: dict[str, str] = {}
     for each in found.damage:
         if each.code in _ENDS_RECOVERY and each.severity != INFO:
@@ -104,7 +105,9 @@ def _cut_by_recovery(found: Survey) -> dict[str, str]:
 
 
 def _recovered(log: PartitionLog, startup: Startup, damaged: dict[str, str]) -> tuple[LoadOutcome, Plan | None]:
-    """Kafka's recovery of the logs that are not damaged; others that it changes or fails over are added to those."""
+    """Return Kafka's recovery of the logs that are not damaged; others that it changes or fails over are added to
+    those.
+    """
     checks = replace(startup, clean=False, recovery_point=0)
     while True:
         outcome, plan = plan_recovery(log, checks, _only_logs(log, damaged))
@@ -115,7 +118,7 @@ def _recovered(log: PartitionLog, startup: Startup, damaged: dict[str, str]) -> 
 
 
 def _stumbled(outcome: LoadOutcome, plan: Plan | None, damaged: Collection[str]) -> tuple[str, str]:
-    """The next .log that recovery changes or fails over, and why; "" where there is none."""
+    """Return the next .log that recovery changes or fails over, and why; "" where there is none."""
     failure = outcome.failure
     if failure is not None:
         is_log = parse_file_name(failure.file).kind == names.LOG and failure.file not in damaged
@@ -127,7 +130,7 @@ def _stumbled(outcome: LoadOutcome, plan: Plan | None, damaged: Collection[str])
 
 
 def _left(log: PartitionLog, damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The index files that cannot be built, and why; a transaction may have begun in a damaged .log before."""
+    """Yield the index files that cannot be built, and why; a transaction may have begun in a damaged .log before."""
     before = ""
     for base, name in _logs(log):
         for kind in names.INDEX_KINDS:
@@ -140,7 +143,9 @@ def _left(log: PartitionLog, damaged: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def _only_logs(log: PartitionLog, damaged: Iterable[str]) -> VirtualDirectory:
-    """The partition with empty indexes, and without its damaged logs and what recovery would take from elsewhere."""
+    """Return the partition with empty indexes, and without its damaged logs and what recovery would take from
+    elsewhere.
+    """
     directory = VirtualDirectory(log)
     without = {parse_file_name(name).offset for name in damaged}
     for name, says in log.files.items():

@@ -57,7 +57,7 @@ class _Batch(NamedTuple):
 
 
 def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[WrongEpoch]:
-    """The batches of these .log files, in order, whose leader epoch cannot be right. Raises OSError."""
+    """Return the batches of these .log files, in order, whose leader epoch cannot be right. Raises OSError."""
     names = list(logs)
     runs: list[tuple[int, int]] = []
     for run in _runs(directory, names):
@@ -103,7 +103,7 @@ class EpochRun(NamedTuple):
 
 
 def runs_of(block: BatchBlock) -> Iterator[EpochRun]:
-    """The runs of batches of one leader epoch, be it one that cannot be; those without an epoch are left out."""
+    """Yield the runs of batches of one leader epoch, be it one that cannot be; those without an epoch are left out."""
     epochs, first = block.leader_epoch[: block.length], 0
     while first < block.length:
         epoch, stop = epochs[first], block.length
@@ -122,7 +122,7 @@ def _runs(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[EpochRun
 
 
 def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batch]:
-    """The batches that have a leader epoch."""
+    """Yield the batches that have a leader epoch."""
     for name in logs:
         with LogView(directory, name) as view:
             for block in view.blocks():
@@ -132,7 +132,9 @@ def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batc
 
 
 def _believed(runs: list[tuple[int, int]]) -> set[int]:
-    """The numbers of the runs of (epoch, batches) that make the weightiest chain of epochs that do not decrease."""
+    """Return the numbers of the runs of (epoch, batches) that make the weightiest chain of epochs that
+    do not decrease.
+    """
     weights: list[int] = []
     before: list[int] = []
     for number, (epoch, batches) in enumerate(runs):
@@ -158,7 +160,9 @@ def _believed(runs: list[tuple[int, int]]) -> set[int]:
 
 
 def _right_epochs(epochs: list[int], believed: set[int]) -> list[int]:
-    """The epoch of each run, or that of the nearest believed one: before it, or else behind it; none if none is."""
+    """Return the epoch of each run, or that of the nearest believed one: before it, or else behind it;
+    none if none is.
+    """
     right = []
     latest = epochs[min(believed)] if believed else NO_EPOCH
     for number, epoch in enumerate(epochs):

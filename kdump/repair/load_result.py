@@ -25,14 +25,14 @@ _MAX_STARTS = 3
 
 
 def after(log: PartitionLog, outcome: LoadOutcome) -> VirtualDirectory:
-    """The files that an outcome leaves."""
+    """Return the files that an outcome leaves."""
     directory = VirtualDirectory(log)
     directory.files = dict(outcome.files or {})
     return directory
 
 
 def at_rest(log: PartitionLog, startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> LoadOutcome:
-    """An outcome after which another start changes nothing more; `before` is the directory that was loaded.
+    """Return an outcome after which another start changes nothing more; `before` is the directory that was loaded.
 
     It is loaded again where one start is not enough. Where all records are below the log start, it takes two to drop
     the leader epochs, and epochs above the log end are dropped before others are learnt from the batches. A producer
@@ -63,7 +63,7 @@ def _is_at_rest(startup: Startup, before: VirtualDirectory, outcome: LoadOutcome
 
 
 def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogView]]:
-    """The .log files that an outcome leaves, in order, each with its base offset. Raises OSError."""
+    """Yield the .log files that an outcome leaves, in order, each with its base offset. Raises OSError."""
     directory = after(log, outcome)
     for name in directory.names():
         says = parse_file_name(name)
@@ -73,19 +73,21 @@ def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogVie
 
 
 def log_sizes(outcome: LoadOutcome) -> Iterator[tuple[str, int]]:
-    """The sizes of the .log files that an outcome leaves, in bytes."""
+    """Yield the sizes of the .log files that an outcome leaves, in bytes."""
     for name, recipe in (outcome.files or {}).items():
         if parse_file_name(name).kind == names.LOG:
             yield name, recipe.size
 
 
 def holding(log: PartitionLog, outcome: LoadOutcome) -> Loss:
-    """What the .log files that an outcome leaves hold."""
+    """Return what the .log files that an outcome leaves hold."""
     return total_loss(count_loss(view, base, 0)[0] for base, view in views(log, outcome))
 
 
 def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, int, int]]:
-    """Leader epoch, first and last offset of every run of batches of one leader epoch; those without one left out."""
+    """Yield leader epoch, first and last offset of every run of batches of one leader epoch; those without one left
+    out.
+    """
     run: tuple[int, int, int] | None = None
     for _, view in views(log, outcome):
         for block in view.blocks():
@@ -106,7 +108,7 @@ def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, i
 def contradictions(
     entries: Sequence[EpochEntry], runs: Iterator[tuple[int, int, int]], log_start_offset: int
 ) -> Iterator[str]:
-    """Where leader-epoch-checkpoint says another epoch than the batches that the log has for its readers."""
+    """Yield where leader-epoch-checkpoint says another epoch than the batches that the log has for its readers."""
     for epoch, first, last in runs:
         for offset in (first, last):
             told = max((entry.epoch for entry in entries if entry.start_offset <= offset), default=-1)
@@ -115,7 +117,7 @@ def contradictions(
 
 
 def open_txns(log: PartitionLog, outcome: LoadOutcome) -> Iterator[ProducerEntry]:
-    """The producers with an open transaction in the last snapshot that an outcome leaves."""
+    """Yield the producers with an open transaction in the last snapshot that an outcome leaves."""
     directory = after(log, outcome)
     snapshots = [name for name in directory.names() if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT]
     if not snapshots:
@@ -126,6 +128,6 @@ def open_txns(log: PartitionLog, outcome: LoadOutcome) -> Iterator[ProducerEntry
 
 
 def without_markers(kept: Loss, markers: Sequence[NewMarker]) -> Loss:
-    """What is kept without the markers that are new."""
+    """Return what is kept without the markers that are new."""
     new_bytes, number = sum(len(each.encoded()) for each in markers), len(markers)
     return kept._replace(bytes=kept.bytes - new_bytes, batches=kept.batches - number, records=kept.records - number)

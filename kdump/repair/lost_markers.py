@@ -11,6 +11,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
@@ -34,10 +35,17 @@ from kdump.storage.planned import VirtualDirectory, content_of
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
 
-OPEN = "open"
-ABORTED = "abort"
-CHOICES = (OPEN, ABORTED)
-"""What becomes of a transaction that may have lost its marker: it stays open, or it is aborted."""
+
+class LostMarkers(StrEnum):
+    """What becomes of a transaction that may have lost its marker."""
+
+    OPEN = "open"
+    """It stays open."""
+    ABORTED = "abort"
+    """It is aborted."""
+
+
+OPEN, ABORTED = LostMarkers
 
 _MAX_TXNS = 1 << 20
 
@@ -74,7 +82,7 @@ class NewMarker(NamedTuple):
         )
 
     def encoded(self) -> bytes:
-        """The control batch."""
+        """Return the control batch."""
         producer = self.producer
         key, value = encode_marker(ABORT, max(0, producer.coordinator_epoch))
         header = NewBatch(
@@ -87,7 +95,7 @@ class NewMarker(NamedTuple):
 
 
 def proven_markers(gaps: Sequence[Gap], aborted: Iterable[AbortedTxn]) -> list[NewMarker]:
-    """The markers that stood in gaps, by what transaction indexes tell of aborted transactions."""
+    """Return the markers that stood in gaps, by what transaction indexes tell of aborted transactions."""
     found: dict[tuple[int, int], NewMarker] = {}
     ends = [gap.last for gap in gaps]
     for txn in aborted:
@@ -102,7 +110,8 @@ def proven_markers(gaps: Sequence[Gap], aborted: Iterable[AbortedTxn]) -> list[N
 
 
 def aborting_markers(gaps: Sequence[Gap], still_open: Iterable[ProducerEntry]) -> list[NewMarker]:
-    """Markers that abort the transactions that are open at the end, each in the last gap that may have had its marker.
+    """Return markers that abort the transactions that are open at the end, each in the last gap that may have had its
+    marker.
 
     A transaction that begins behind all gaps with a free offset has lost none, and stays open.
     """
@@ -129,7 +138,8 @@ def put(directory: VirtualDirectory, markers: Iterable[NewMarker]) -> None:
 
 
 def find_gaps(directory: VirtualDirectory, removed: Iterable[int]) -> tuple[list[Gap], list[ProducerEntry]]:
-    """Where bytes are left out of a directory's logs, and the producers with a transaction that is open at the end.
+    """Return where bytes are left out of a directory's logs, and the producers with a transaction that is open at the
+    end.
 
     The logs must be such that a broker loads them. `removed` are the base offsets of segments of which nothing is
     kept. Raises OSError.
@@ -149,11 +159,11 @@ class _Walk:
         self._leader_epoch = -1
 
     def open_txns(self) -> list[ProducerEntry]:
-        """The producers with a transaction that is open now."""
+        """Return the producers with a transaction that is open now."""
         return [self._states.producers[each].entry(each) for each in self._states.open_txns.values()]
 
     def gaps(self, removed: Sequence[int]) -> Iterator[Gap]:
-        """The gaps with a free offset, in order."""
+        """Yield the gaps with a free offset, in order."""
         bases = sorted(_bases(self._directory))
         for base, following in zip(bases, (*bases[1:], LONG_MAX), strict=True):
             name = names.segment_file_name(base, f".{names.LOG}")
@@ -188,7 +198,7 @@ def _bases(directory: VirtualDirectory) -> Iterator[int]:
 
 
 def _seams(directory: VirtualDirectory, name: str) -> set[int]:
-    """The positions in a .log on paper where bytes of the real file are left out."""
+    """Return the positions in a .log on paper where bytes of the real file are left out."""
     seams = set()
     at = end = new = 0
     source = name if name in directory.source else ""
@@ -206,13 +216,15 @@ def _seams(directory: VirtualDirectory, name: str) -> set[int]:
 
 
 def _has_data(directory: VirtualDirectory, source: str, start: int) -> bool:
-    """Whether there is anything but zeros in a real file from byte `start` on."""
+    """Return whether there is anything but zeros in a real file from byte `start` on."""
     rest = SourceBytes(source, start, directory.source[source] - start)
     return any(piece.count(0) < len(piece) for piece in content_of(directory.path, rest))
 
 
 def aborted_txns(log: PartitionLog) -> Iterator[AbortedTxn]:
-    """What the transaction indexes of a log, as they are on disk, tell of aborted transactions. Raises OSError."""
+    """Yield what the transaction indexes of a log, as they are on disk, tell of aborted transactions.
+    Raises OSError.
+    """
     for name, says in log.files.items():
         if says.kind == names.TXN_INDEX and says.state == names.LIVE:
             with ReadOnlyFile(os.path.join(log.path, name)) as file:

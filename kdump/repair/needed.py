@@ -40,7 +40,7 @@ def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan
 
 
 def _changed_segments(operation: Operation) -> list[int]:
-    """The base offsets of the segments whose .log an operation changes."""
+    """Return the base offsets of the segments whose .log an operation changes."""
     return [
         says.offset
         for says in map(parse_file_name, (operation.name, operation.source))
@@ -68,7 +68,7 @@ def _has_unsound(found: Survey, kind: str) -> bool:
 
 
 def _is_routine(operation: Operation, log: PartitionLog, found: Survey) -> bool:
-    """Whether a broker does this at a start after an unclean shutdown, and nothing sound is written over."""
+    """Return whether a broker does this at a start after an unclean shutdown, and nothing sound is written over."""
     says = parse_file_name(operation.name)
     if says.kind == names.LEADER_EPOCH_CHECKPOINT:
         return False
@@ -80,7 +80,7 @@ def _is_routine(operation: Operation, log: PartitionLog, found: Survey) -> bool:
 
 
 def _drops_entries(operation: Operation, log: PartitionLog) -> bool:
-    """Whether a file loses more than the zeros that a broker preallocated."""
+    """Return whether a file loses more than the zeros that a broker preallocated."""
     if operation.action == TRUNCATE:
         with ReadOnlyFile(os.path.join(log.path, operation.name)) as file:
             return not only_zeros(file, operation.size, operation.old_size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.checkpoint_lines import within_log
@@ -13,7 +14,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
-from kdump.repair.lost_markers import OPEN
+from kdump.repair.lost_markers import OPEN, LostMarkers
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
     from kdump.repair.decision import Damaged, Decision
     from kdump.repair.salvage_partition import Rescue
 
-SAFE = "safe"
-TRUNCATE_LOG = "truncate"
-SALVAGE = "salvage"
-FIX_BIT = "fix-bit"
+
+class Strategy(StrEnum):
+    """How a repair deals with damage (kdump.repair.strategies)."""
+
+    SAFE = "safe"
+    TRUNCATE_LOG = "truncate"
+    SALVAGE = "salvage"
+    FIX_BIT = "fix-bit"
+
+
+SAFE, TRUNCATE_LOG, SALVAGE, FIX_BIT = Strategy
 STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
 OLD_NAMES = {"kafka": TRUNCATE_LOG}
 """Names of strategies that are still taken, with a warning."""
@@ -38,14 +46,14 @@ INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
 class Request:
     """What is asked for.
 
-    `strategy` is one of STRATEGIES, or FIX_BIT. `kinds` are those of ALL_KINDS that may be changed; None: everything.
-    `limit` bounds what one batch may decompress to, in bytes. `lost_markers` is one of lost_markers.CHOICES.
+    `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
+    to, in bytes.
     """
 
-    strategy: str = SAFE
+    strategy: Strategy = SAFE
     kinds: frozenset[str] | None = None
     limit: int = DEFAULT_LIMIT
-    lost_markers: str = OPEN
+    lost_markers: LostMarkers = OPEN
 
 
 class Task(NamedTuple):
@@ -77,7 +85,9 @@ class Task(NamedTuple):
 
 
 def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """What a repair would do with a partition. Raises OSError, RefusedError for a directory without Kafka files."""
+    """Return what a repair would do with a partition. Raises OSError, RefusedError for a directory
+    without Kafka files.
+    """
     from kdump.repair.strategies import PLANNERS
 
     check_has_kafka_files(log)
@@ -92,7 +102,7 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
 
 
 def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:
-    """What it takes to trim a partition; the segments with these base offsets only, unless None.
+    """Return what it takes to trim a partition; the segments with these base offsets only, unless None.
 
     Raises OSError, RefusedError for a directory without Kafka files.
     """
@@ -104,7 +114,7 @@ def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:
 
 
 def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
-    """The part of a task that changes files of these kinds; none where the rest of it must not be left out."""
+    """Return the part of a task that changes files of these kinds; none where the rest of it must not be left out."""
     if task.plan is None:
         return task
     if not log.segments:  # a broker gives such a log its first segment
@@ -123,7 +133,7 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
 
 
 def _index_left(plan: Plan, part: Plan) -> str:
-    """The first index of a changed log that a plan changes and the narrower plan does not."""
+    """Return the first index of a changed log that a plan changes and the narrower plan does not."""
     chosen = {operation.name for operation in part.operations}
     logs = {says.offset for says in map(parse_file_name, chosen) if says.kind == names.LOG and says.state == names.LIVE}
     for operation in plan.operations:
@@ -134,19 +144,23 @@ def _index_left(plan: Plan, part: Plan) -> str:
 
 
 def first_damage(outcome: LoadOutcome | None) -> tuple[str, str] | None:
-    """Which .log is cut first, where and why; later segments, of which the plan tells earlier, go because of it."""
+    """Return which .log is cut first, where and why; later segments, of which the plan tells earlier,
+    go because of it.
+    """
     steps = outcome.steps if outcome else ()
     cut = next((step for step in steps if step.action in (TRUNCATE, LEAVE_OUT) and step.position is not None), None)
     return (cut.file, f"byte {cut.position}: {cut.why}") if cut else None
 
 
 def not_rebuilt(path: str, damage: str) -> str:
-    """Why indexes are left: `damage` names the .log of the partition directory `path`, and what is wrong with it."""
+    """Return why indexes are left: `damage` names the .log of the partition directory `path`, and what is wrong with
+    it.
+    """
     return f"{os.path.join(path, damage)}: not rebuilt: the log is damaged. First: kdump repair"
 
 
 def changed_log(plan: Plan) -> str:
-    """The first live .log that a plan changes."""
+    """Return the first live .log that a plan changes."""
     for operation in plan.operations:
         says = parse_file_name(operation.name)
         if says.kind == names.LOG and says.state == names.LIVE:

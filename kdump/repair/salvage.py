@@ -95,13 +95,13 @@ class _Orderly(NamedTuple):
         return self.last_offset[-1]
 
     def together(self) -> Stretch:
-        """All of them as one stretch."""
+        """Return all of them as one stretch."""
         if len(self.position) == 1:
             return next(self.apart())
         return Stretch(self.start, self.stop, self.first_offset, self.end, len(self.position), False)
 
     def apart(self) -> Iterator[Stretch]:
-        """Each of them as a stretch of its own."""
+        """Yield each of them as a stretch of its own."""
         for start, size, first, last, records in zip(*self, strict=True):
             yield Stretch(start, start + size, first, last, 1, records in (-1, last - first + 1))
 
@@ -126,7 +126,7 @@ def sort_out(
     limit: int = DEFAULT_LIMIT,
     suspects: AbstractSet[int] | None = None,
 ) -> Iterator[Stretch | LeftOut]:
-    """What to keep of a .log, in the order of the offsets, and what to leave out.
+    """Yield what to keep of a .log, in the order of the offsets, and what to leave out.
 
     `base_offset` is the segment's, `next_base` that of the next segment. `faults` are what else is wrong with batches:
     byte positions inside them, ascending, and why. `limit` bounds what one batch may decompress to, in bytes; of one
@@ -155,7 +155,7 @@ def _without(
 
 
 def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | _Orderly | LeftOut]:
-    """The good batches, those that are not orderly each as a stretch of its own, and what is not good."""
+    """Yield the good batches, those that are not orderly each as a stretch of its own, and what is not good."""
     for part in scan(log, base_offset):
         if isinstance(part, Damage):
             yield LeftOut(part.position, part.resumed, part.text)
@@ -177,7 +177,7 @@ def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | 
 
 
 def _are_whole(block: BatchBlock, payloads: Payloads) -> bool:
-    """Whether the records of all rows whose payloads are given can be read."""
+    """Return whether the records of all rows whose payloads are given can be read."""
     rows = range(payloads.first, payloads.stop)
     return payloads.error is None and not any(map(kernels.check, repeat(block), rows, payloads.payloads))
 
@@ -185,7 +185,7 @@ def _are_whole(block: BatchBlock, payloads: Payloads) -> bool:
 def _known(
     log: LogView, base_offset: int, limit: int, suspects: AbstractSet[int]
 ) -> Iterator[Stretch | _Orderly | LeftOut]:
-    """As `_readable`, of a log that was walked: only the batches that are in doubt are read again."""
+    """Yield as `_readable`, of a log that was walked: only the batches that are in doubt are read again."""
     for part in scan(log, base_offset, whole=False):
         if isinstance(part, Damage):
             yield LeftOut(part.position, part.resumed, part.text)
@@ -206,7 +206,7 @@ def _known(
 
 
 def _needs_look(block: BatchBlock, row: int, suspects: AbstractSet[int]) -> bool:
-    """Whether the header of a batch is not enough to judge it by."""
+    """Return whether the header of a batch is not enough to judge it by."""
     return block.magic[row] != 2 or bool(block.attributes[row] & CONTROL) or block.position[row] in suspects
 
 
@@ -224,7 +224,7 @@ def _read_again(log: LogView, block: BatchBlock, row: int, limit: int) -> Stretc
 
 
 def _orderly(block: BatchBlock, first: int, stop: int) -> _Orderly | None:
-    """The rows from `first` up to `stop`; None where the header of one of them needs a closer look."""
+    """Return the rows from `first` up to `stop`; None where the header of one of them needs a closer look."""
     if not is_uniform(block.magic[first:stop], 2):
         return None
     if block.controls and any(attributes & CONTROL for attributes in block.attributes[first:stop]):
@@ -240,7 +240,7 @@ def _orderly(block: BatchBlock, first: int, stop: int) -> _Orderly | None:
 def _judged(
     log: LogView, block: BatchBlock, row: int, payload: bytes | None, failure: KdumpError | None, limit: int
 ) -> Stretch | LeftOut:
-    """A batch, of which `failure` says why its payload cannot be had, by itself."""
+    """Return a batch, of which `failure` says why its payload cannot be had, by itself."""
     start = block.position[row]
     stop = start + block.size[row]
     if isinstance(failure, CodecLimitError):  # its CRC holds, and that has to do
@@ -276,7 +276,7 @@ def _increasing(
 
 
 def _is_possible(part: Stretch, lowest: int, highest: int) -> bool:
-    """Whether a batch may be in this segment at all."""
+    """Return whether a batch may be in this segment at all."""
     first, last = part.first_offset, part.last_offset
     return lowest <= first <= last <= min(highest, first + MAX_RELATIVE_OFFSET)
 
@@ -304,7 +304,7 @@ class _Choice:
         return settled
 
     def _is_orderly(self, *, last: bool) -> bool:
-        """Whether the offsets of all that is held increase, so that there is nothing to choose."""
+        """Return whether the offsets of all that is held increase, so that there is nothing to choose."""
         end = self._end
         for part in self._held:
             if isinstance(part, LeftOut):
@@ -357,12 +357,13 @@ class _Choice:
         return settled
 
     def _is_believed(self, chain: Sequence[Stretch]) -> bool:
-        """Whether the last batch of a chain is near enough, or goes on where the one before it ends."""
+        """Return whether the last batch of a chain is near enough, or goes on where the one before it ends."""
         end = chain[-2].last_offset if len(chain) > 1 else self._end
         return chain[-1].last_offset <= self._far or chain[-1].first_offset == end + 1
 
     def _fillers(self, batches: Mapping[int, Stretch], chain: Sequence[int], stop: int | None) -> dict[int, list[int]]:
-        """Batches out of place that fill holes in the offsets of the chain exactly, by the part that follows a hole.
+        """Return batches out of place that fill holes in the offsets of the chain exactly, by the part that follows a
+        hole.
 
         `stop` is the number of what follows the last part; None where there is more to come.
         """
@@ -383,17 +384,17 @@ class _Choice:
 
 
 def _number(part: Stretch | _Orderly | LeftOut) -> int:
-    """How many parts it is, every batch one."""
+    """Return how many parts it is, every batch one."""
     return len(part.position) if isinstance(part, _Orderly) else 1
 
 
 def _end(part: Stretch | _Orderly) -> int:
-    """The last offset of a part."""
+    """Return the last offset of a part."""
     return part.end if isinstance(part, _Orderly) else part.last_offset
 
 
 def _best_chain(batches: Mapping[int, Stretch], end: int) -> list[int]:
-    """The keys of the batches that make the weightiest chain of increasing offsets behind offset `end`."""
+    """Return the keys of the batches that make the weightiest chain of increasing offsets behind offset `end`."""
     lasts, scores, tips = [end], [0], [-1]  # of the chains so far: each is worth more than all that end before it
     ending_at = {end: (0, -1)}  # the best chain by its very last offset
     before = {}
@@ -428,7 +429,7 @@ def _misplaced(part: Stretch) -> LeftOut:
 
 
 def _joined(parts: Iterator[Stretch | LeftOut]) -> Iterator[Stretch | LeftOut]:
-    """Neighbouring stretches as one."""
+    """Yield neighbouring stretches as one."""
     held: Stretch | None = None
     for part in parts:
         if held and isinstance(part, Stretch) and held.stop == part.start and not (held.is_moved or part.is_moved):

@@ -64,6 +64,7 @@ from kdump.repair.load_result import (
 from kdump.repair.lost_markers import (
     ABORTED,
     OPEN,
+    LostMarkers,
     NewMarker,
     aborted_txns,
     aborting_markers,
@@ -119,7 +120,7 @@ class Rescue(NamedTuple):
 
 
 def rescue(
-    log: PartitionLog, startup: Startup, found: Survey, limit: int = DEFAULT_LIMIT, lost_markers: str = OPEN
+    log: PartitionLog, startup: Startup, found: Survey, limit: int = DEFAULT_LIMIT, lost_markers: LostMarkers = OPEN
 ) -> Rescue:
     """Salvage a partition, of which verification has `found` what is damaged, on paper.
 
@@ -151,7 +152,9 @@ def rescue(
 class _Attempt:
     """The files with everything taken out of them that was found to be in the way so far."""
 
-    def __init__(self, log: PartitionLog, startup: Startup, found: Survey, limit: int, lost_markers: str) -> None:
+    def __init__(
+        self, log: PartitionLog, startup: Startup, found: Survey, limit: int, lost_markers: LostMarkers
+    ) -> None:
         self.log = log
         self.startup = startup
         self.files = SalvagedFiles(log, found, limit)
@@ -302,7 +305,9 @@ _MADE_AGAIN = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
 
 def _siblings_metadata(log: PartitionLog) -> Iterator[tuple[str, bytes]]:
-    """The sound partition.metadata files of the topic's other partitions: the directory's name and the content."""
+    """Yield the sound partition.metadata files of the topic's other partitions: the directory's name
+    and the content.
+    """
     if log.name is None:
         return
     log_directory = os.path.dirname(os.path.abspath(log.path))

@@ -95,7 +95,7 @@ class SalvagedFiles:
         self.steps += (Step(CHANGE, each.name, str(each), position=each.position) for each in wrong)
 
     def _is_as_walked(self, name: str) -> bool:
-        """Whether a .log is the very file that verification has walked."""
+        """Return whether a .log is the very file that verification has walked."""
         return self.directory.files[name] == SourceBytes(name, 0, self.directory.source.get(name, -1))
 
     def _remove_overtaken(self, last_offsets: Mapping[int, int]) -> None:
@@ -113,7 +113,7 @@ class SalvagedFiles:
             self.directory.delete(file_name(base, kind), why)
 
     def logs(self) -> Iterator[tuple[int, str]]:
-        """The .log files of segments as they are now, with their base offsets."""
+        """Yield the .log files of segments as they are now, with their base offsets."""
         for name in self.directory.names():
             says = parse_file_name(name)
             if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
@@ -152,7 +152,7 @@ class SalvagedFiles:
                 self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why))
 
     def dropped(self) -> Loss:
-        """The valid batches that fit nowhere, but those that are there twice. Raises OSError."""
+        """Return the valid batches that fit nowhere, but those that are there twice. Raises OSError."""
         return without_copy(self.directory, self._misplaced, self._kept_ranges)
 
     def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
@@ -188,5 +188,5 @@ class SalvagedFiles:
 
 
 def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:
-    """The stretches of real files that a recipe takes."""
+    """Return the stretches of real files that a recipe takes."""
     return tuple(part for part in parts_of(recipe) if isinstance(part, SourceBytes))

@@ -38,7 +38,7 @@ MAX_SEARCHED = 100
 
 
 def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """The plan that drops no valid batch, or the decision that it takes. Raises OSError."""
+    """Return the plan that drops no valid batch, or the decision that it takes. Raises OSError."""
     found = survey(log, startup, deep=False, limit=request.limit)
     is_deleted = log.name is not None and log.name.state == names.DELETE
     if not found or is_deleted:
@@ -59,7 +59,7 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
 
 
 def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """The plan that does what a broker's recovery does; where the log is damaged, whatever the shutdown was.
+    """Return the plan that does what a broker's recovery does; where the log is damaged, whatever the shutdown was.
 
     Raises OSError.
     """
@@ -82,7 +82,7 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
 
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """The plan that keeps every valid batch. Raises OSError."""
+    """Return the plan that keeps every valid batch. Raises OSError."""
     found = survey(log, startup, deep=True, limit=request.limit)
     outcome = None if found else load_log(log, startup)
     if outcome is not None and _is_sound(found, outcome):
@@ -97,7 +97,7 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
 
 
 def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """The plan that flips the bits back that explain the damage, and changes nothing else. Raises OSError."""
+    """Return the plan that flips the bits back that explain the damage, and changes nothing else. Raises OSError."""
     found = survey(log, startup, deep=False, limit=request.limit)
     nothing = Plan(log.path, (), {})
     if not found.damage:
@@ -122,12 +122,14 @@ def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
 
 
 def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:
-    """Whether neither verification nor a broker's loading finds anything wrong."""
+    """Return whether neither verification nor a broker's loading finds anything wrong."""
     return not found and outcome.ok and not outcome.loss.has_data
 
 
 def _planned(log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome) -> Task:
-    """The plan that leads to an outcome, as far as it is needed; asked for kinds of files get all that loading does."""
+    """Return the plan that leads to an outcome, as far as it is needed; asked for kinds of files get all that loading
+    does.
+    """
     assert outcome.files is not None
     was_closed = _was_closed(log, startup)
     if _is_at_rest(log, startup, request, found, outcome):
@@ -141,13 +143,15 @@ def _planned(log: PartitionLog, startup: Startup, request: Request, found: Surve
 def _is_at_rest(
     log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome
 ) -> bool:
-    """Whether nothing is wrong, and nothing routine to do, as with thousands of partitions of a broker that stopped."""
+    """Return whether nothing is wrong, and nothing routine to do, as with most partitions of a broker that stopped."""
     is_quiet = _was_closed(log, startup) and request.kinds is None and names.PARTITION_METADATA in log.files
     return is_quiet and _is_sound(found, outcome)
 
 
 def _was_closed(log: PartitionLog, startup: Startup) -> bool:
-    """Whether the broker stopped in order; the cluster metadata's log is recovered at every start all the same."""
+    """Return whether the broker stopped in order; the cluster metadata's log is recovered at every
+    start all the same.
+    """
     is_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
     return startup.clean or (is_metadata and log.closed_cleanly)
 
@@ -157,12 +161,12 @@ def _extent(outcome: LoadOutcome) -> tuple[int, int]:
 
 
 def _valid(outcome: LoadOutcome) -> Loss:
-    """The valid batches among what is lost."""
+    """Return the valid batches among what is lost."""
     return total_loss(step.loss for step in outcome.steps if step.loss and step.loss.batches)
 
 
 def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
-    """Whether nothing is given up but the incomplete end of the last segment."""
+    """Return whether nothing is given up but the incomplete end of the last segment."""
     if not saved.given_up:
         return True
     last = log.segments[-1].log_path if log.segments else None
@@ -171,7 +175,7 @@ def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
 
 
 def _undecided(log: PartitionLog, saved: Rescue) -> Task:
-    """The task of a partition that is left alone until somebody decides."""
+    """Return the task of a partition that is left alone until somebody decides."""
     cuts = (cut for cut in saved.cuts if _is_log(cut.file))
     ranges: Sequence[GivenUp] = saved.given_up or tuple(
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
@@ -186,7 +190,7 @@ def _is_log(name: str) -> bool:
 
 
 def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
-    """The damaged ranges, each with the flipped bit that explains it."""
+    """Return the damaged ranges, each with the flipped bit that explains it."""
     directory = VirtualDirectory(log)
     bases = [segment.base_offset for segment in log.segments]
     found = []
@@ -203,7 +207,7 @@ def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
 
 
 def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey) -> Plan:
-    """The plan, with the unsound indexes built again that a broker leaves as they are, or makes empty."""
+    """Return the plan, with the unsound indexes built again that a broker leaves as they are, or makes empty."""
     bases = {segment.base_offset for segment in log.segments}
     says = {name: parse_file_name(name) for name in found.unsound}
     left = {name for name, each in says.items() if each.kind in names.INDEX_KINDS and each.offset in bases}

@@ -82,7 +82,7 @@ class Survey:
     noted: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to repair."""
+        """Return whether there is anything to repair."""
         return bool(self.damage or self.unsound or self.leftovers)
 
     @property
@@ -91,14 +91,16 @@ class Survey:
         return frozenset(os.path.basename(finding.path) for finding in self.damage)
 
     def is_zeros(self, name: str, position: int) -> bool:
-        """Whether the .log `name` holds nothing but zeros from byte `position` on."""
+        """Return whether the .log `name` holds nothing but zeros from byte `position` on."""
         return any(
             finding.code in _ZEROS and finding.position == position and os.path.basename(finding.path) == name
             for finding in self.damage
         )
 
     def faults(self, name: str) -> list[tuple[int, str]]:
-        """Where batches of the .log `name` cannot be read although their CRC matches (bytes), and why, in order."""
+        """Return where batches of the .log `name` cannot be read although their CRC matches (bytes),
+        and why, in order.
+        """
         return sorted(
             (finding.position, finding.message)
             for finding in self.damage
@@ -106,7 +108,7 @@ class Survey:
         )
 
     def suspects(self, name: str) -> frozenset[int]:
-        """Where the batches of the .log `name` begin (bytes) whose records are in doubt, as far as it was looked."""
+        """Return where the batches of the .log `name` begin (bytes) whose records are in doubt, as far as known."""
         codes = UNREADABLE | {"KD-BATCH-CODEC"}
         return frozenset(
             finding.position
@@ -116,7 +118,7 @@ class Survey:
 
 
 def beside(mended: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
-    """The indexes of which there is a note, in the segments that have an index among those that are mended.
+    """Yield the indexes of which there is a note, in the segments that have an index among those that are mended.
 
     A note may count on the broker, which rebuilds all indexes of a segment where one is missing; then none is.
     """
@@ -155,7 +157,7 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
 
 
 def _should_be_readable(path: str) -> bool:
-    """Whether a path is a file or directory, and not a link or anything else that no broker has made."""
+    """Return whether a path is a file or directory, and not a link or anything else that no broker has made."""
     return (os.path.isfile(path) or os.path.isdir(path)) and not os.path.islink(path)
 
 
@@ -177,7 +179,7 @@ def _findings(log: PartitionLog, startup: Startup, *, deep: bool, limit: int) ->
 
 
 def _columns(sheet: Sheet) -> dict[str, array[int]]:
-    """The columns of a sheet as a walk has filled them: a deep look knows more of v0 and v1 wrappers."""
+    """Return the columns of a sheet as a walk has filled them: a deep look knows more of v0 and v1 wrappers."""
     columns = {name: getattr(sheet, name) for name in COLUMNS}
     if min(sheet.magic) < 2:
         bases = zip(sheet.base_offset, sheet.count, sheet.magic, strict=True)

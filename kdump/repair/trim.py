@@ -35,7 +35,8 @@ MAX_INDEX_BYTES = 1 << 31
 
 
 def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Plan, list[str]]:
-    """The plan that trims the segments with these base offsets (None: all), and what has to be left alone, in words.
+    """Return the plan that trims the segments with these base offsets (None: all), and what has to be left alone, in
+    words.
 
     Raises OSError.
     """
@@ -108,7 +109,7 @@ def _valid_log(segment: Segment) -> _ValidLog:
 
 
 def _valid_indexes(log: PartitionLog, base_offset: int, held: _ValidLog) -> Iterator[tuple[str, Recipe, str]]:
-    """The indexes of a segment, what each is once it is trimmed, and what is wrong with what follows."""
+    """Yield the indexes of a segment, what each is once it is trimmed, and what is wrong with what follows."""
     for kind, valid in _VALID:
         name = names.segment_file_name(base_offset, f".{kind}")
         if log.files.get(name) == FileName(base_offset, kind, names.LIVE):
@@ -123,7 +124,7 @@ def _valid_indexes(log: PartitionLog, base_offset: int, held: _ValidLog) -> Iter
 
 
 def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
-    """The bytes of the entries that increase and do not leave the .log.
+    """Return the bytes of the entries that increase and do not leave the .log.
 
     No entry leads to byte 0, where every search begins (LogSegment.append and recover index a batch only after
     index.interval.bytes of others), so zeros are never one.
@@ -137,7 +138,7 @@ def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
 
 
 def _time_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
-    """The bytes of the entries whose timestamps increase and whose offsets do not decrease, nor leave the .log.
+    """Return the bytes of the entries whose timestamps increase and whose offsets do not decrease, nor leave the .log.
 
     Zeros are an entry (timestamp 0, the base offset) only where the first batch has that timestamp.
     """
@@ -151,7 +152,8 @@ def _time_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
 
 
 def _missing_last_entry(data: bytes, base_offset: int, held: _ValidLog) -> bytes:
-    """The entry with which a time index has to end (TimeIndex.maybeAppend when a segment is closed), if it does not.
+    """Return the entry with which a time index has to end (TimeIndex.maybeAppend when a segment is closed), if it does
+    not.
 
     Retention goes by it: an index that was cut to its valid entries and ends too early has segments deleted too early.
     """
@@ -165,7 +167,7 @@ def _missing_last_entry(data: bytes, base_offset: int, held: _ValidLog) -> bytes
 
 
 def _txns(data: bytes, base_offset: int, held: _ValidLog) -> int:
-    """The bytes of the complete entries up to the first whose marker is not in the .log, or that are none."""
+    """Return the bytes of the complete entries up to the first whose marker is not in the .log, or that are none."""
     whole = len(data) // ABORTED_TXN_SIZE * ABORTED_TXN_SIZE
     before = base_offset - 1
     for number, entry in enumerate(decode_aborted_txns(data[:whole])):

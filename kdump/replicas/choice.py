@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kdump.replicas.compare import Compared, OffsetRange
-from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, lost_range
+from kdump.replicas.compare import Compared, OffsetRange, Relation
+from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, Span, lost_range
 from kdump.replicas.rows import first_batch_from
 from kdump.replicas.truncation import LoadedLog, Truncation, follow
 from kdump.storage.partition import PartitionLog
@@ -57,28 +58,45 @@ class Choice:
     blocked_at: int | None = None
 
 
-def choices(replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> tuple[Choice, ...]:
-    """Say of each replica that can be loaded what its leading does to the others. Raises OSError."""
-    return tuple(_choice(leader, replicas, compared, state) for leader in replicas if leader.log is not None)
+def choices(
+    replicas: Sequence[Replica], compared: Compared, state: PartitionState | None, *, has_gaps: bool = False
+) -> tuple[Choice, ...]:
+    """Say of each replica that can be loaded what its leading does to the others. Raises OSError.
+
+    `has_gaps`: a copy may lack offsets by right (the topic is compacted).
+    """
+    return tuple(
+        _choice(leader, replicas, compared, state, has_gaps=has_gaps) for leader in replicas if leader.log is not None
+    )
 
 
-def _choice(leader: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Choice:
+def _choice(
+    leader: Replica,
+    replicas: Sequence[Replica],
+    compared: Compared,
+    state: PartitionState | None,
+    *,
+    has_gaps: bool,
+) -> Choice:
     followers: list[Followed] = []
     lost: list[LostRange] = []
     others = [each for each in replicas if each is not leader and each.log is not None and each.directory is not None]
-    counted: list[tuple[int, int]] = []  # copies whose loss is counted, and from which offset on
+    counted: list[tuple[int, Sequence[Span]]] = []  # copies whose loss is counted, and where it is
     for replica in sorted(others, key=_longest_first):
         followed, truncation = _follows(leader, replica)
         followers.append(followed)
-        start = _lost_from(leader, replica, truncation, compared)
-        if start is None or replica.log is None or replica.directory is None or replica.number is None:
+        if replica.log is None or replica.directory is None or replica.number is None:
             continue
-        known = [Shared(since, compared.pair(replica.number, number).only_first) for number, since in counted]
-        counted.append((replica.number, start))
+        cut = _lost_from(leader, replica, truncation, compared)
+        gaps = () if has_gaps else _gaps(leader, replica, cut, compared)
+        tail = () if cut is None else (Span(cut, replica.log.log_end),)
+        known = [Shared(spans, compared.pair(replica.number, number).only_first) for number, spans in counted]
+        counted.append((replica.number, (*gaps, *tail)))
         bounds = _bounds(replica, replicas, compared, state)
-        found = lost_range(replica.directory, replica.number, (start, replica.log.log_end), bounds, known)
-        if found is not None:
-            lost.append(found)
+        for spans, is_cut in ((gaps, False), (tail, True)):
+            found = lost_range(replica.directory, replica.number, spans, bounds, known)
+            if found is not None:
+                lost.append(replace(found, is_cut=is_cut))
     followers.sort(key=lambda each: (each.replica.broker is None, each.replica.broker or 0, each.replica.number or 0))
     standing = state.standing(leader.broker) if state is not None and leader.broker is not None else None
     return Choice(leader, standing, tuple(followers), Loss(tuple(lost)), _blocked_at(leader))
@@ -98,7 +116,7 @@ def _follows(leader: Replica, follower: Replica) -> tuple[Followed, Truncation]:
 
 
 def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compared: Compared) -> int | None:
-    """The first offset of what the follower loses and the leader has not; None where it loses nothing."""
+    """Return the first offset of what the follower loses and the leader has not; None where it loses nothing."""
     assert leader.log is not None
     assert follower.log is not None
     if truncation.offset is None:
@@ -109,12 +127,38 @@ def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compa
     return max(truncation.offset, min(pair.same_up_to, leader.log.log_end), follower.log.log_start)
 
 
+def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compared) -> tuple[Span, ...]:
+    """Return what the follower keeps below its cut and the leader has not: the leader's log has a hole there.
+
+    Or it has another history there, and the follower does not know: it has lost its leader epochs.
+    """
+    assert leader.log is not None
+    assert follower.log is not None
+    if leader.number is None or follower.number is None:
+        return ()
+    pair = compared.pair(leader.number, follower.number)
+    start = max(leader.log.log_start, follower.log.log_start)
+    stop = min(leader.log.log_end, follower.log.log_end if cut is None else cut)
+    is_parted = pair.relation is Relation.EPOCH and cut is not None
+    found = []
+    for lacking in pair.only_second:
+        at = bisect_right(pair.only_first, lacking.last, key=lambda each: each.first)
+        other = pair.only_first[at - 1] if at and pair.only_first[at - 1].last >= lacking.first else None
+        counts = other is None or (is_parted and not other.is_damaged)
+        span = Span(max(lacking.first, start), min(lacking.last + 1, stop))
+        if counts and not lacking.is_damaged and span.start < span.stop:
+            found.append(span)
+    return tuple(found)
+
+
 def _longest_first(replica: Replica) -> tuple[int, int]:
     return -(replica.log.log_end if replica.log else 0), replica.number or 0
 
 
 def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:
-    """How far the records of a copy were committed, by the checkpoints and the ISR of all that share its history."""
+    """Return how far the records of a copy were committed, by the checkpoints and the ISR of all that share its
+    history.
+    """
     committed = 0
     for each in replicas:
         if each.log is not None and each.log.high_watermark is not None:
@@ -122,11 +166,12 @@ def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, s
     if state is None:
         return Bounds(committed)
     in_sync = [each for each in replicas if each.broker in state.isr and each.number is not None]
-    return Bounds(committed, min((_shared(replica, each, compared) for each in in_sync), default=None))
+    possible = min((_shared(replica, each, compared) for each in in_sync), default=None)
+    return Bounds(committed, possible, state.unclean_epoch)
 
 
 def _shared(replica: Replica, other: Replica, compared: Compared) -> int:
-    """Up to which offset another replica has the same records."""
+    """Return up to which offset another replica has the same records."""
     if replica is other:
         return replica.log.log_end if replica.log else 0
     if other.log is None or other.number is None or replica.number is None:

@@ -85,7 +85,7 @@ def compare_keys(first: Latest | None, second: Latest | None, end: int) -> KeyCo
 
 
 def _is_removed_tombstone(one: tuple[int, bytes | None] | None, other: tuple[int, bytes | None] | None) -> bool:
-    """Whether the key was deleted, and one side has already removed the tombstone too."""
+    """Return whether the key was deleted, and one side has already removed the tombstone too."""
     left = one if other is None else other
     return (one is None or other is None) and left is not None and left[1] is None
 

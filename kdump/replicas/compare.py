@@ -50,7 +50,7 @@ class OffsetRange(NamedTuple):
     is_damaged: bool = False
 
     def extended(self, other: OffsetRange) -> OffsetRange:
-        """The range together with a later one."""
+        """Return the range together with a later one."""
         return self._replace(
             last=max(self.last, other.last),
             batches=self.batches + other.batches,
@@ -89,7 +89,7 @@ class Comparison:
     only_second: tuple[OffsetRange, ...] = ()
 
     def swapped(self) -> Comparison:
-        """The same, the other copy first."""
+        """Return the same, the other copy first."""
         turned = {Relation.BEHIND: Relation.AHEAD, Relation.AHEAD: Relation.BEHIND}
         relation = turned.get(self.relation, self.relation)
         return Comparison(
@@ -151,7 +151,7 @@ class Compared:
     pairs: tuple[Comparison, ...]
 
     def pair(self, first: int, second: int) -> Comparison:
-        """Two copies compared, in this order."""
+        """Compare two copies, in this order."""
         for pair in self.pairs:
             if (pair.first, pair.second) == (first, second):
                 return pair
@@ -209,7 +209,7 @@ class _Stream:
         return True
 
     def take(self, horizon: int) -> _View:
-        """The rows at hand up to those that end at offset `horizon`."""
+        """Return the rows at hand up to those that end at offset `horizon`."""
         rows = self.rows
         if rows is None:
             return _View(None, 0, 0)
@@ -337,14 +337,14 @@ class _Pair:
 
 
 def _from(view: _View, start: int) -> int:
-    """The first row of a window that ends at offset `start` or later."""
+    """Return the first row of a window that ends at offset `start` or later."""
     if view.rows is None or view.at == view.stop or view.rows.last_offset[view.at] >= start:
         return view.at
     return bisect_left(view.rows.last_offset, start, view.at, view.stop)
 
 
 def _equal(a: BatchRows, i: int, b: BatchRows, j: int, size: int) -> int:
-    """How many of `size` rows from `i` and `j` on are equal, before the first that are not."""
+    """Return how many of `size` rows from `i` and `j` on are equal, before the first that are not."""
     same = size
     for name in COMPARED:
         first, second = getattr(a, name)[i : i + same], getattr(b, name)[j : j + same]
@@ -358,7 +358,7 @@ def _equal(a: BatchRows, i: int, b: BatchRows, j: int, size: int) -> int:
 
 
 def _same_bytes(a: BatchRows, i: int, b: BatchRows, j: int) -> bool:
-    """Whether two damaged batches of the same header are the same: their CRCs say nothing of their bytes."""
+    """Return whether two damaged batches of the same header are the same: their CRCs say nothing of their bytes."""
     with ReadOnlyFile(a.path) as first, ReadOnlyFile(b.path) as second:
         size = a.size[i]
         for at in range(0, size, 1 << 20):

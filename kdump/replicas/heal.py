@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, RefusedError
 from kdump.formats.checkpoints import EpochEntry
 from kdump.replicas.healed_segments import FoundBatch, HealedSegments, NewSegment, Taken
@@ -47,7 +48,8 @@ class Healing:
     `lacking` are offsets (inclusive) that no copy has. `end` is the log end offset afterwards. `epochs` are the leader
     epochs that the batches show. `diverged` says where the copy leaves the others' history, None where it does not, and
     `first_damaged` where its first damaged batch was. `gone` are the base offsets of segments that go: nothing in them
-    is valid, and a batch that is taken reaches over them.
+    is valid, and a batch that is taken reaches over them, or they begin above the end. `last_damaged` is the last
+    offset of the damaged batches after the end, which no copy has; None without any.
     """
 
     segments: tuple[NewSegment, ...]
@@ -59,6 +61,7 @@ class Healing:
     diverged: Divergence | None = None
     first_damaged: int | None = None
     gone: tuple[int, ...] = ()
+    last_damaged: int | None = None
 
 
 def heal(
@@ -82,6 +85,7 @@ class _Cursor:
         self.path = log.path
         self.newest_term = _newest_term(log)
         self.first_damaged: int | None = None
+        self.last_damaged = -1
         self._batches = self._valid(log, start, stop)
         self.head = next(self._batches, None)
 
@@ -90,11 +94,13 @@ class _Cursor:
             for row in range(rows.length):
                 if stop is not None and rows.last_offset[row] >= stop:
                     return
-                if rows.last_offset[row] < start:
-                    continue
+                if rows.last_offset[row] < start or 0 <= rows.base_offset[row] < start:
+                    continue  # also a batch across `start`, of which a cleaner may have left a part
                 if rows.valid[row]:
                     yield _batch(rows, row)
-                elif self.first_damaged is None:
+                    continue
+                self.last_damaged = rows.last_offset[row]
+                if self.first_damaged is None:
                     self.first_damaged = rows.base_offset[row]
 
     def step(self) -> None:
@@ -106,7 +112,7 @@ class _Cursor:
 
 
 def _is_older(one: _Cursor, other: _Cursor) -> bool:
-    """Whether a copy that parts from another one here has the older history.
+    """Return whether a copy that parts from another one here has the older history.
 
     The copy of the later leader is right, wherever they part: in between an older leader may have had a higher epoch.
     """
@@ -117,7 +123,7 @@ def _is_older(one: _Cursor, other: _Cursor) -> bool:
 
 
 def _newest_term(log: PartitionLog) -> int:
-    """The last leader epoch that a copy knows of; -1 for none."""
+    """Return the last leader epoch that a copy knows of; -1 for none."""
     try:
         return max((entry.epoch for entry in log.leader_epochs), default=-1)
     except (CheckpointError, OSError):
@@ -142,6 +148,7 @@ class _Merge:
     def __init__(
         self, log: PartitionLog, peers: Sequence[Peer], terms: Sequence[EpochEntry], *, has_gaps: bool
     ) -> None:
+        self._log = log
         self._terms = terms
         self._own = _Cursor(log)
         self._peers = [_Cursor(peer.log, peer.start, peer.stop) for peer in peers]
@@ -181,20 +188,29 @@ class _Merge:
 
     def result(self) -> Healing:
         start = self._start or 0
+        end = self._end(start)
+        self._segments.drop_after(end)
         return Healing(
             self._segments.changed(),
             tuple(self._taken),
             tuple(self._lacking[:MAX_LISTED]),
             start,
-            self._expected if self._expected is not None else start,
+            end,
             tuple(self._epochs),
             self._diverged,
             self._own.first_damaged,
             self._segments.gone,
+            self._own.last_damaged if self._own.last_damaged >= end else None,
         )
 
+    def _end(self, start: int) -> int:
+        """Return where the log ends: after its last batch, or with an empty segment that cleaned ones come before."""
+        end = start if self._expected is None else self._expected
+        is_empty = self._has_gaps and bool(self._bases) and not status_of(self._log.segments[-1].log_path).size
+        return max(end, self._bases[-1]) if is_empty else end
+
     def _next(self) -> tuple[FoundBatch | None, _Cursor]:
-        """The next batch of the log, and whose it is; the cursors that have it as well go on."""
+        """Return the next batch of the log, and whose it is; the cursors that have it as well go on."""
         for cursor in (self._own, *self._peers):
             while cursor.head is not None and self._expected is not None and cursor.head.last < self._expected:
                 cursor.step()

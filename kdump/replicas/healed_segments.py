@@ -71,8 +71,15 @@ class HealedSegments:
 
     @property
     def gone(self) -> tuple[int, ...]:
-        """The base offsets of segments that have nothing valid, and begin inside a batch that was taken."""
+        """The base offsets of segments that go, as Healing has them."""
         return tuple(self._gone)
+
+    def drop_after(self, end: int) -> None:
+        """Let the segments go that begin above the end of the log, now that all batches are there."""
+        while self._next_own < len(self._bases):
+            if self._bases[self._next_own] > end:
+                self._gone.append(self._bases[self._next_own])
+            self._next_own += 1
 
     def add(self, batch: FoundBatch, *, is_own: bool, own_follows: FoundBatch | None) -> None:
         """Put a batch at the end; `own_follows` is the next one that the copy itself has."""
@@ -95,12 +102,12 @@ class HealedSegments:
             self._next_own += 1
 
     def changed(self) -> tuple[NewSegment, ...]:
-        """The segments that are not as they are on the disk, now that all batches are there."""
+        """Return the segments that are not as they are on the disk, now that all batches are there."""
         self._close()
         return tuple(self._done)
 
     def _new_base(self, batch: FoundBatch, *, is_own: bool, own_follows: FoundBatch | None) -> int | None:
-        """The base offset of the segment that begins with a batch; None where it belongs to the present one."""
+        """Return the base offset of the segment that begins with a batch; None where it belongs to the present one."""
         own: int | None = None
         while self._next_own < len(self._bases) and self._bases[self._next_own] <= batch.base:
             own = self._bases[self._next_own]
@@ -119,7 +126,7 @@ class HealedSegments:
         return None
 
     def _has_rest(self) -> bool:
-        """Whether more than these batches is in the .log: half a batch must not stay at the end of a segment."""
+        """Return whether more than these batches is in the .log: half a batch must not stay at the end of a segment."""
         path = os.path.join(self._log.path, segment_file_name(self._base or 0, ".log"))
         return self._size != status_of(path).size
 
@@ -130,6 +137,6 @@ class HealedSegments:
 
 
 def segment_base(batch: FoundBatch) -> int:
-    """The base offset of the segment that a batch is in, unless it is above the batch."""
+    """Return the base offset of the segment that a batch is in, unless it is above the batch."""
     base = parse_file_name(os.path.basename(batch.path)).offset
     return min(batch.base, batch.base if base is None or batch.position else base)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kdump.formats.batch import CONTROL
 from kdump.replicas.compare import MAX_RANGES, OffsetRange
-from kdump.replicas.rows import walk
+from kdump.replicas.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
 
 MAX_PRODUCERS = 10_000
 """Producer ids that are told apart; with more of them the number is a lower bound."""
+
+
+class Span(NamedTuple):
+    """Offsets (absolute) from `start` up to `stop`, exclusive."""
+
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +29,17 @@ class Bounds:
 
     Below `committed` they were for certain: a high watermark of the same history. Below `possible` every in-sync
     replica has them, so that they may have been acknowledged with acks=all; at or above it with acks=1 at most. None
-    where the ISR is not known.
+    where the ISR is not known. Of leader epochs before `unclean_epoch` nothing tells who was in sync then: an unclean
+    election came after them, so their records may have been acknowledged by all.
     """
 
     committed: int
     possible: int | None = None
+    unclean_epoch: int = -1
+
+    def may_be_acknowledged(self, offset: int, epoch: int) -> bool:
+        """Return whether a record may have been acknowledged with acks=all, by its offset and leader epoch."""
+        return epoch < self.unclean_epoch or (self.possible is not None and offset < self.possible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,8 @@ class LostRange:
 
     `committed` counts the records that were committed for certain, `possible` those that may have been acknowledged
     with acks=all besides. `copy` is the copy's number. `spans` are the ranges of offsets (inclusive) that are counted
-    here, without those that another copy loses as well. Records of compressed v0/v1 wrappers count as one each.
+    here, without those that another copy loses as well. What the copy does not cut (`is_cut` false) it keeps, while the
+    leader has nothing at these offsets. Records of compressed v0/v1 wrappers count as one each.
     """
 
     copy: int
@@ -51,6 +65,7 @@ class LostRange:
     epochs: tuple[int, ...] = ()
     producers: int = 0
     spans: tuple[tuple[int, int], ...] = ()
+    is_cut: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,59 +96,87 @@ class Loss:
 
 
 class Shared(NamedTuple):
-    """What another copy loses as well and is counted there: from offset `since` on all but the batches in `own`."""
+    """What another copy loses as well and is counted there: the spans of offsets, but for the batches in `own`."""
 
-    since: int
+    spans: Sequence[Span]
     own: Sequence[OffsetRange]
 
     def has(self, offset: int) -> bool:
-        """Whether the batch at an offset is in the other copy's loss."""
-        if offset < self.since:
+        """Return whether the batch at an offset is in the other copy's loss."""
+        at = bisect_right(self.spans, offset, key=lambda each: each.start)
+        if at == 0 or self.spans[at - 1].stop <= offset:
             return False
         at = bisect_right(self.own, offset, key=lambda each: each.first)
         return at == 0 or self.own[at - 1].last < offset
 
 
 def lost_range(
-    log: PartitionLog, copy: int, span: tuple[int, int], bounds: Bounds, known: Sequence[Shared] = ()
+    log: PartitionLog, copy: int, spans: Sequence[Span], bounds: Bounds, known: Sequence[Shared] = ()
 ) -> LostRange | None:
-    """Return what goes with a copy's valid batches in a span of offsets (the end exclusive); None if nothing does.
+    """Return what goes with a copy's valid batches in some spans of offsets; None if nothing does.
 
     `known` are the losses of other copies that are counted already. Raises OSError.
     """
-    start, end = span
-    found = LostRange(copy, start, start - 1)
-    epochs: set[int] = set()
-    producers: set[int] = set()
-    spans: list[tuple[int, int]] = []
-    for rows in walk(log, start):
+    counted = _Counted(copy, bounds, known)
+    for span in spans:
+        for rows in walk(log, span.start):
+            if not counted.add(rows, span):
+                break
+    return counted.result()
+
+
+class _Counted:
+    def __init__(self, copy: int, bounds: Bounds, known: Sequence[Shared]) -> None:
+        self._bounds = bounds
+        self._known = known
+        self._found = LostRange(copy, 0, -1)
+        self._epochs: set[int] = set()
+        self._producers: set[int] = set()
+        self._spans: list[tuple[int, int]] = []
+        self._committed = self._possible = 0
+
+    def add(self, rows: BatchRows, span: Span) -> bool:
+        """Count the batches of a span; whether more of them may come."""
         for row in range(rows.length):
             last = rows.last_offset[row]
             first = rows.base_offset[row] if rows.base_offset[row] >= 0 else last
-            if last < start:
-                continue
-            if first >= end:
-                return _closed(found, epochs, producers, spans)
-            if not rows.valid[row] or any(each.has(first) for each in known):
-                continue
-            is_control = rows.attributes[row] & CONTROL
-            records = 0 if is_control else max(1, rows.count[row])
-            if spans and (spans[-1][1] + 1 == first or len(spans) >= MAX_RANGES):
-                spans[-1] = spans[-1][0], last
-            else:
-                spans.append((first, last))
-            epochs.add(rows.leader_epoch[row])
-            if rows.producer_id[row] >= 0 and len(producers) < MAX_PRODUCERS:
-                producers.add(rows.producer_id[row])
-            found = _added(found, first, last, records, rows.size[row], rows.max_timestamp[row], bounds)
-    return _closed(found, epochs, producers, spans)
+            if first >= span.stop:
+                return False
+            if last >= span.start and rows.valid[row] and not any(each.has(first) for each in self._known):
+                self._batch(rows, row, first)
+        return True
+
+    def _batch(self, rows: BatchRows, row: int, first: int) -> None:
+        last = rows.last_offset[row]
+        records = 0 if rows.attributes[row] & CONTROL else max(1, rows.count[row])
+        spans = self._spans
+        if spans and (spans[-1][1] + 1 == first or len(spans) >= MAX_RANGES):
+            spans[-1] = spans[-1][0], last
+        else:
+            spans.append((first, last))
+        self._epochs.add(rows.leader_epoch[row])
+        if rows.producer_id[row] >= 0 and len(self._producers) < MAX_PRODUCERS:
+            self._producers.add(rows.producer_id[row])
+        if first < self._bounds.committed:
+            self._committed += records
+        elif self._bounds.may_be_acknowledged(first, rows.leader_epoch[row]):
+            self._possible += records
+        self._found = _added(self._found, first, last, records, rows.size[row], rows.max_timestamp[row])
+
+    def result(self) -> LostRange | None:
+        if self._found.batches == 0:
+            return None
+        return replace(
+            self._found,
+            committed=self._committed,
+            possible=self._possible,
+            epochs=tuple(sorted(self._epochs)),
+            producers=len(self._producers),
+            spans=tuple(self._spans),
+        )
 
 
-def _added(
-    found: LostRange, first: int, last: int, records: int, size: int, timestamp: int, bounds: Bounds
-) -> LostRange:
-    is_committed = first < bounds.committed
-    is_possible = not is_committed and bounds.possible is not None and first < bounds.possible
+def _added(found: LostRange, first: int, last: int, records: int, size: int, timestamp: int) -> LostRange:
     times = [
         each for each in (found.first_timestamp, found.last_timestamp, timestamp) if each is not None and each >= 0
     ]
@@ -144,16 +187,6 @@ def _added(
         batches=found.batches + 1,
         records=found.records + records,
         size=found.size + size,
-        committed=found.committed + (records if is_committed else 0),
-        possible=found.possible + (records if is_possible else 0),
         first_timestamp=min(times, default=None),
         last_timestamp=max(times, default=None),
     )
-
-
-def _closed(
-    found: LostRange, epochs: Iterable[int], producers: set[int], spans: list[tuple[int, int]]
-) -> LostRange | None:
-    if found.batches == 0:
-        return None
-    return replace(found, epochs=tuple(sorted(epochs)), producers=len(producers), spans=tuple(spans))

@@ -59,7 +59,7 @@ class BatchRows:
             setattr(self, name, getattr(block, name)[first:stop])
 
     def batch(self, row: int) -> Batch:
-        """One row."""
+        """Return one row."""
         return Batch(
             self.base_offset[row],
             self.last_offset[row],
@@ -119,7 +119,7 @@ def _rows_of(segment: Segment, file: LogFile, start: int) -> Iterator[BatchRows]
 
 
 def _is_plausible(rows: BatchRows, expected: int, highest: int) -> bool:
-    """Whether all CRCs match and the offsets, which no CRC covers, rise from `expected` on."""
+    """Return whether all CRCs match and the offsets, which no CRC covers, rise from `expected` on."""
     if 0 in rows.valid or rows.last_offset[0] < expected or rows.last_offset[rows.length - 1] > highest:
         return False
     offsets = rows.last_offset.tolist()
@@ -152,7 +152,9 @@ def _settle(rows: BatchRows, expected: int, segment_base: int, highest: int, roo
 
 
 def _trusted(rows: BatchRows, expected: int, segment_base: int, highest: int) -> list[int]:
-    """The rows of valid batches whose offsets rise; of two that contradict each other the one that follows directly."""
+    """Return the rows of valid batches whose offsets rise; of two that contradict each other the one that follows
+    directly.
+    """
     trusted: list[int] = []
 
     def end(number: int) -> int:
@@ -186,5 +188,5 @@ def _fit(rows: BatchRows, row: int, low: int, high: int, *, is_alone: bool, is_l
 
 
 def _first(rows: BatchRows, row: int) -> int:
-    """The first offset of a batch; of a v0/v1 wrapper the last, as its header has no other."""
+    """Return the first offset of a batch; of a v0/v1 wrapper the last, as its header has no other."""
     return rows.base_offset[row] if rows.base_offset[row] >= 0 else rows.last_offset[row]

@@ -62,7 +62,7 @@ def best_choice(choices: Sequence[Choice], state: PartitionState | None) -> Choi
 
 
 def _newest_epoch(choice: Choice) -> int:
-    """The leader epoch of the last records of the leader's log; -1 without any."""
+    """Return the leader epoch of the last records of the leader's log; -1 without any."""
     log = choice.leader.log
     epochs = [entry.epoch for entry in log.epochs if entry.start_offset < log.log_end] if log else []
     return max(epochs, default=-1)
@@ -112,7 +112,7 @@ def agreed(pairs: Sequence[Comparison], contents: Sequence[Contents]) -> tuple[t
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """Spans of one kind that follow each other as one."""
+    """Return spans of one kind that follow each other as one."""
     found: list[Span] = []
     for span in sorted(spans, key=lambda each: (each.kind, each.first)):
         last = found[-1] if found else None
@@ -156,7 +156,9 @@ def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState
 def _to_heal(
     best: Choice | None, choices: Sequence[Choice], compared: Compared, state: PartitionState | None
 ) -> tuple[int, ...]:
-    """The copies that are damaged, or that may lead and end before the best one: the same history up to there."""
+    """Return the copies that are damaged, or that may lead and end before the best one: the same
+    history up to there.
+    """
     if best is None or best.leader.number is None or best.blocked_at is not None:
         return ()
     found = []
@@ -172,11 +174,11 @@ def _to_heal(
 
 
 def _may_lead(choice: Choice, state: PartitionState | None) -> bool:
-    """Whether it can come about without an administrator, for all that is known."""
+    """Return whether it can come about without an administrator, for all that is known."""
     broker = choice.leader.broker
     return state is None or broker is None or state.may_lead(broker)
 
 
 def _harm(choice: Choice) -> tuple[int | None, list[tuple[int, tuple[tuple[int, int], ...]]]]:
-    """What a choice loses, of which copies, and where it blocks the partition."""
+    """Return what a choice loses, of which copies, and where it blocks the partition."""
     return choice.blocked_at, [(each.copy, each.spans) for each in choice.loss.ranges]

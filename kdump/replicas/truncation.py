@@ -70,14 +70,16 @@ class _Terms:
 
     @classmethod
     def of_leader(cls, leader: LoadedLog, follower: LoadedLog) -> _Terms:
-        """With the entry that the new leader writes before it answers: its epoch, which is new, from its log end on."""
+        """Return it with the entry that the new leader writes before it answers: its epoch, which is new, from its log
+        end on.
+        """
         cache = EpochCache(leader.epochs)
         newest = max((entry.epoch for entry in (*leader.epochs, *follower.epochs)), default=-1)
         cache.assign(newest + 1, leader.log_end, "")
         return cls(cache, leader.log_end)
 
     def end_of(self, epoch: int) -> _End | None:
-        """Where the largest epoch up to `epoch` ends; None where that is not known."""
+        """Return where the largest epoch up to `epoch` ends; None where that is not known."""
         entries = self.cache.entries
         if self.cache.latest_epoch == epoch:
             return _End(epoch, self.end)
@@ -117,7 +119,7 @@ class _Follower:
 
 
 def _fetch(leader: LoadedLog, terms: _Terms, follower: _Follower) -> bool:
-    """One fetch and what the follower makes of the answer; whether it has to ask again."""
+    """Return one fetch and what the follower makes of the answer; whether it has to ask again."""
     own = follower.terms
     last_epoch = own.cache.latest_epoch
     if last_epoch >= 0:
@@ -135,7 +137,7 @@ def _fetch(leader: LoadedLog, terms: _Terms, follower: _Follower) -> bool:
 
 
 def _diverging(own: _Terms, end: _End) -> int:
-    """The offset to cut at, by the epoch and the end that the leader names: getOffsetTruncationState."""
+    """Return the offset to cut at, by the epoch and the end that the leader names: getOffsetTruncationState."""
     mine = own.end_of(end.epoch)
     if mine is None:
         return min(end.offset, own.end)
@@ -145,7 +147,7 @@ def _diverging(own: _Terms, end: _End) -> int:
 
 
 def _out_of_range(leader: LoadedLog, follower: _Follower) -> bool:
-    """OFFSET_OUT_OF_RANGE: fetchOffsetAndTruncate; whether to ask again."""
+    """Deal with OFFSET_OUT_OF_RANGE as fetchOffsetAndTruncate does; return whether to ask again."""
     end = follower.terms.end
     if leader.log_end < end:
         follower.truncate(leader.log_end)

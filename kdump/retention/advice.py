@@ -22,7 +22,10 @@ class Advice(NamedTuple):
 
 
 def advice_on(found: PartitionRetention) -> Iterator[Advice]:
-    """What can be done about the segments that block others in this partition; nothing where none does."""
+    """Yield what can be done about the segments that block others in this partition; nothing where none does.
+
+    What deletes no record comes first.
+    """
     block = found.block
     if block is None:
         return
@@ -30,9 +33,9 @@ def advice_on(found: PartitionRetention) -> Iterator[Advice]:
         yield from _on_high_watermark(found, block)
         return
     yield from _on_time_index(block)
+    yield from _on_cause(found, block)
     yield from _on_records(found, block)
     yield from _on_size(found, block)
-    yield from _on_cause(found, block)
 
 
 def _on_high_watermark(found: PartitionRetention, _block: Block) -> Iterator[Advice]:
@@ -50,13 +53,13 @@ def _on_high_watermark(found: PartitionRetention, _block: Block) -> Iterator[Adv
 
 
 def _on_time_index(block: Block) -> Iterator[Advice]:
-    """Where the time that counts is not that of the records."""
+    """Yield where the time that counts is not that of the records."""
     state, holder = block.blocker, block.holder
     path = shlex.quote(state.segment.log_path)
     if state.source == TimestampSource.MTIME and holder is not None:
         yield Advice(
             f"The records have timestamps (up to {holder.timestamp}), but the segment's time index is empty or missing,"
-            " so the file's time counts. With the broker stopped, rebuild the index.",
+            " so the file's time counts. With the broker stopped, rebuild the index. Loses nothing.",
             (f"kdump rebuild-index {path} --apply",),
         )
     elif state.source == TimestampSource.MTIME:
@@ -67,13 +70,13 @@ def _on_time_index(block: Block) -> Iterator[Advice]:
     elif holder is None or holder.timestamp != state.largest_timestamp:
         yield Advice(
             f"No record has the timestamp {state.largest_timestamp} that the time index ends with. With the broker"
-            " stopped, rebuild the index.",
+            " stopped, rebuild the index. Loses nothing.",
             (f"kdump rebuild-index {path} --apply",),
         )
 
 
 def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
-    """Moving the log start offset, online or offline."""
+    """Advise to move the log start offset, online or offline."""
     if found.log.name is None:
         return
     offset = block.free_offset
@@ -82,8 +85,9 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     is_active = offset == found.end_offset
     waits = " The last segment goes once it has been rolled, by size or by segment.ms." if is_active else ""
     yield Advice(
-        f"Delete the records before offset {offset} on all replicas, whatever their timestamps. Segments that end"
-        f" before it go within log.retention.check.interval.ms ({found.config.check_interval_ms}) then.{waits}",
+        f"Delete the records before offset {offset} on all replicas, whatever their timestamps: they are gone for good."
+        f" Segments that end before it go within log.retention.check.interval.ms"
+        f" ({found.config.check_interval_ms}).{waits}",
         (
             f"echo {shlex.quote(request)} > delete.json",
             f"kafka-delete-records.sh --bootstrap-server {BROKER} --offset-json-file delete.json",
@@ -91,13 +95,13 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     )
     if not found.config.remote_storage:
         yield Advice(
-            "The same with the broker stopped, on this replica.",
+            "Delete them on this replica alone, with the broker stopped. kdump keeps the originals: kdump undo.",
             (f"kdump retain {shlex.quote(found.log.path)} --log-start-offset {offset} --apply",),
         )
 
 
 def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
-    """A size that happens to leave exactly what is young."""
+    """Yield a size that happens to leave exactly what is young."""
     staying = sum(state.size for state in found.staying if state.base_offset >= block.free_offset)
     if found.log.name is None or not staying or found.config.remote_storage:
         return
@@ -106,15 +110,14 @@ def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     limit = found.config.size_limit
     back = f"--add-config retention.bytes={limit}" if limit >= 0 else "--delete-config retention.bytes"
     yield Advice(
-        f"Or lower retention.bytes for a while: {staying} bytes are what follows offset {block.free_offset} in this"
-        " partition. It counts for every partition of the topic, so mind the largest one; set it back when the segments"
-        " are gone.",
+        f"Lower retention.bytes for a while: {staying} bytes are what follows offset {block.free_offset} in this"
+        " partition. It deletes in every larger partition of the topic too. Set it back when the segments are gone.",
         (f"{alter} --add-config retention.bytes={staying}", f"{alter} {back}"),
     )
 
 
 def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
-    """Not letting such timestamps in again."""
+    """Advise not to let such timestamps in again."""
     holder = block.holder
     if holder is None or holder.timestamp <= found.now:
         return
@@ -130,8 +133,9 @@ def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     prefix = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name"
     topic = shlex.quote(found.log.name.topic) if found.log.name else "TOPIC"
     yield Advice(
-        f"Mend the cause: {wants}. Brokers from 3.6 on can refuse timestamps of the future (from 4.0 on they refuse"
-        " more than an hour), or give records the time at which they arrive; what is in the log stays as it is.",
+        f"Repair the cause, which loses nothing: {wants}. Brokers from 3.6 on can refuse timestamps of the future (from"
+        " 4.0 on they refuse more than an hour), or give records the time at which they arrive; what is in the log"
+        " stays as it is.",
         (
             f"{prefix} {topic} --add-config {TIMESTAMP_AFTER_MAX_MS.name}=3600000",
             f"{prefix} {topic} --add-config {TIMESTAMP_TYPE.name}=LogAppendTime",

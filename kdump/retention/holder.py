@@ -40,7 +40,8 @@ class Holder:
 
 
 def find_holder(state: SegmentState, now: int, limit_ms: int) -> Holder | None:
-    """The batch that holds a segment at the time `now` (ms), `limit_ms` being retention.ms; None without timestamps.
+    """Return the batch that holds a segment at the time `now` (ms), `limit_ms` being retention.ms; None without
+    timestamps.
 
     It is the one with the largest timestamp that the batches have, whatever the time index says. Raises OSError.
     """

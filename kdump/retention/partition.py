@@ -14,7 +14,7 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.retention.holder import Holder, find_holder
-from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_last, is_old, next_to_go
+from kdump.retention.policy import Bounds, Next, Policy, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
 from kdump.settings.views import RetentionSettings
@@ -85,8 +85,8 @@ class PartitionRetention:
     is_watermark_known: bool
     end_offset: int
     segments: tuple[SegmentState, ...]
-    reasons: tuple[str, ...]
-    alone: dict[str, Share]
+    reasons: tuple[Policy, ...]
+    alone: dict[Policy, Share]
     next: Next | None
     block: Block | None
     future: tuple[SegmentState, ...]
@@ -140,7 +140,7 @@ class PartitionRetention:
         return sum(state.space for state in self.going)
 
     def checkpoint_changes(self) -> tuple[CheckpointChange, ...]:
-        """What changes in the log directory's checkpoints, as a broker writes them.
+        """Return what changes in the log directory's checkpoints, as a broker writes them.
 
         A log start offset is only told where it lies behind the first segment's base offset, and neither the recovery
         point nor the high watermark lies before it.
@@ -161,15 +161,15 @@ class PartitionRetention:
         )
         return tuple(CheckpointChange(*each) for each in wanted if each[1] != each[2])
 
-    def shares(self) -> dict[str, Share]:
-        """What each policy deletes, in the broker's order."""
+    def shares(self) -> dict[Policy, Share]:
+        """Return what each policy deletes, in the broker's order."""
         return {
             policy: _share(state for state, reason in zip(self.going, self.reasons, strict=True) if reason == policy)
-            for policy in POLICIES
+            for policy in Policy
         }
 
     def wrong_unit(self, state: SegmentState) -> str | None:
-        """The unit that a segment's largest timestamp seems to be in, where that is not ms."""
+        """Return the unit that a segment's largest timestamp seems to be in, where that is not ms."""
         return unit_of(state.largest_timestamp, self.now)
 
 
@@ -190,7 +190,7 @@ class Circumstances(NamedTuple):
 def examine(
     log: PartitionLog, circumstances: Circumstances, settings: RetentionSettings, *, tombstones: bool = True
 ) -> PartitionRetention:
-    """What a broker's retention does to a partition. With `tombstones` a compacted log is read as a whole.
+    """Return what a broker's retention does to a partition. With `tombstones` a compacted log is read as a whole.
 
     Raises OSError, and KdumpError where the log would start behind its end or behind the high watermark.
     """
@@ -214,7 +214,7 @@ def examine(
     bounds = Bounds(now, start, high_watermark)
     config = settings
     reasons = tuple(deletions(states, bounds, config))
-    alone = {policy: _share(states[: len(deletions(states, bounds, config, (policy,)))]) for policy in POLICIES}
+    alone = {policy: _share(states[: len(deletions(states, bounds, config, (policy,)))]) for policy in Policy}
     left = states[len(reasons) :]
     latest = now + config.timestamp_after_max_ms
     return PartitionRetention(
@@ -250,7 +250,7 @@ def _share(states: Sequence[SegmentState] | Iterator[SegmentState]) -> Share:
 
 
 def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutcome) -> Iterator[str]:
-    """What comes before retention when the broker starts; `start` is what it then makes of the log."""
+    """Yield what comes before retention when the broker starts; `start` is what it then makes of the log."""
     for name in (*log.in_state(names.SWAP), *log.in_state(names.CLEANED)):
         yield (
             f"{os.path.join(log.path, name)}: segments were being replaced: a broker that starts finishes or undoes"
@@ -269,7 +269,9 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutc
 
 
 def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> Block | None:
-    """What keeps old segments from going; None where none is kept, or the oldest that stays is where it should be."""
+    """Return what keeps old segments from going; None where none is kept, or the oldest that stays is where it should
+    be.
+    """
     if not left or is_empty_last(left[0]):
         return None
     blocker = left[0]
@@ -291,7 +293,9 @@ def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettin
 
 
 def _free_offset(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> int:
-    """Behind the last old segment that only segments with timestamps of the future separate from the blocker."""
+    """Return the offset behind the last old segment that only segments with timestamps of the future separate from the
+    blocker.
+    """
     free = left[0].end_offset
     for state in left[1:]:
         if bounds.high_watermark < state.end_offset or is_empty_last(state):

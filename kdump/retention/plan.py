@@ -31,7 +31,7 @@ _WHY = {
 
 
 def partition_plan(found: PartitionRetention) -> Plan:
-    """The plan that does to a partition directory what retention does.
+    """Return the plan that does to a partition directory what retention does.
 
     Raises OSError, and KdumpError where a new segment is needed and the log would not load without loss.
     """
@@ -75,7 +75,7 @@ def _offset(offset: int | None) -> int:
 
 
 def _new_segment(found: PartitionRetention) -> Mapping[str, Recipe]:
-    """The files of an empty segment at the log's end, with the state of the producers before it."""
+    """Return the files of an empty segment at the log's end, with the state of the producers before it."""
     end = found.end_offset
     files: dict[str, Recipe] = {
         segment_file_name(end, f".{kind}"): NewContent(b"", 0)
@@ -96,7 +96,9 @@ def _new_segment(found: PartitionRetention) -> Mapping[str, Recipe]:
 
 
 def _epochs(found: PartitionRetention) -> bytes | None:
-    """The content of the leader epochs' checkpoint, cut at the new log start offset; None where it stays as it is."""
+    """Return the content of the leader epochs' checkpoint, cut at the new log start offset; None where it stays as it
+    is.
+    """
     if names.LEADER_EPOCH_CHECKPOINT not in found.log.files or not (found.reasons or found.moves_start):
         return None
     path = os.path.join(found.log.path, names.LEADER_EPOCH_CHECKPOINT)
@@ -106,7 +108,7 @@ def _epochs(found: PartitionRetention) -> bytes | None:
 
 
 def _order(operation: Operation) -> tuple[int, int, int]:
-    """The new segment, the old ones from the oldest on, what else there is."""
+    """Return the new segment, the old ones from the oldest on, what else there is."""
     says = parse_file_name(operation.name)
     if says.kind not in names.SEGMENT_KINDS or says.offset is None:
         return 2, 0, 0

@@ -12,14 +12,23 @@ empty last segment stays; where all go, a new one is begun at the log end offset
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from kdump.retention.segments import SegmentState
 from kdump.settings.views import RetentionSettings
 
-LOG_START, SIZE, TIME = "logStart", "size", "time"
-POLICIES = (LOG_START, SIZE, TIME)
+
+class Policy(StrEnum):
+    """Why a broker deletes a segment, in the order in which it looks."""
+
+    LOG_START = "logStart"
+    SIZE = "size"
+    TIME = "time"
+
+
+LOG_START, SIZE, TIME = Policy
 
 
 class Bounds(NamedTuple):
@@ -44,10 +53,10 @@ class Next(NamedTuple):
 
 
 def deletions(
-    segments: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings, policies: Sequence[str] = POLICIES
-) -> list[str]:
-    """For each segment that goes, from the oldest on, the policy that deletes it. Of `policies` only."""
-    gone: list[str] = []
+    segments: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings, policies: Iterable[Policy] = Policy
+) -> list[Policy]:
+    """Return, for each segment that goes, from the oldest on, the policy that deletes it. Of `policies` only."""
+    gone: list[Policy] = []
     for policy in policies:
         if policy == LOG_START or config.deletes:
             left = segments[len(gone) :]
@@ -56,7 +65,7 @@ def deletions(
 
 
 def next_to_go(left: Sequence[SegmentState], config: RetentionSettings) -> Next | None:
-    """When the oldest of the segments that stay will go; None where it is an empty last one."""
+    """Return when the oldest of the segments that stay will go; None where it is an empty last one."""
     if not left or is_empty_last(left[0]):
         return None
     oldest = left[0]
@@ -69,19 +78,21 @@ def next_to_go(left: Sequence[SegmentState], config: RetentionSettings) -> Next 
 
 
 def is_old(segment: SegmentState, bounds: Bounds, config: RetentionSettings) -> bool:
-    """Whether a segment is old enough to go by time, whatever comes before it and wherever the high watermark is."""
+    """Return whether a segment is old enough to go by time, whatever comes before it and wherever the high watermark
+    is.
+    """
     if not config.deletes or config.time_limit_ms < 0 or is_empty_last(segment):
         return False
     return bounds.now - segment.largest_timestamp > config.time_limit_ms
 
 
 def is_empty_last(segment: SegmentState) -> bool:
-    """Whether it is the segment that is written to and has nothing in it, which always stays."""
+    """Return whether it is the segment that is written to and has nothing in it, which always stays."""
     return segment.is_last and segment.size == 0
 
 
 def _test(
-    policy: str, left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings
+    policy: Policy, left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings
 ) -> Callable[[SegmentState], bool]:
     if policy == LOG_START:
         return lambda segment: not segment.is_last and segment.end_offset <= bounds.log_start_offset
@@ -101,7 +112,7 @@ def _test(
 def _count(
     left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings, goes: Callable[[SegmentState], bool]
 ) -> int:
-    """How many of the oldest go, one after the other."""
+    """Return how many of the oldest go, one after the other."""
     for count, segment in enumerate(left):
         stays = is_empty_last(segment) or (config.remote_storage and segment.is_last)
         if stays or bounds.high_watermark < segment.end_offset or not goes(segment):

@@ -36,7 +36,7 @@ class Shutdown(NamedTuple):
     recovery_point: int = 0
 
     def recovers(self, segment: Segment, end_offset: int) -> bool:
-        """Whether a broker that starts reads the whole segment, whose offsets end before `end_offset`, anew."""
+        """Return whether a broker that starts reads the whole segment, whose offsets end before `end_offset`, anew."""
         if not segment.has(names.OFFSET_INDEX):
             return True
         return not self.clean and end_offset > self.recovery_point
@@ -63,7 +63,7 @@ class SegmentState(SegmentFacts):
 
 
 def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState, ...]:
-    """The segments of a log that a broker serves, by base offset. Raises OSError, KdumpError."""
+    """Return the segments of a log that a broker serves, by base offset. Raises OSError, KdumpError."""
     if not log.segments:
         return ()
     info = segment_info(log.segments[-1])
@@ -91,7 +91,7 @@ def _state(log: PartitionLog, facts: SegmentFacts, shutdown: Shutdown) -> Segmen
 
 
 def _files(log: PartitionLog, segment: Segment) -> tuple[FileSize, ...]:
-    """The files that are removed with the segment: its own, and the producer snapshot of its base offset."""
+    """Return the files that are removed with the segment: its own, and the producer snapshot of its base offset."""
     found = []
     for kind in names.SEGMENT_KINDS:
         name = segment_file_name(segment.base_offset, f".{kind}")

@@ -78,7 +78,7 @@ def _count(found: Tombstones, rows: DecodedRows, now: int) -> None:
 
 
 def _nulls(records: RecordBlock) -> Iterator[int]:
-    """For each record that has a key and no value, the row of its batch."""
+    """Return, for each record that has a key and no value, the row of its batch."""
     at = -1
     while True:
         try:

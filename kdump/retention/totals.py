@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kdump.retention.partition import PartitionRetention, Share
-from kdump.retention.policy import POLICIES
+from kdump.retention.policy import Policy
 
 
-def _nothing() -> dict[str, Share]:
-    return {policy: Share() for policy in POLICIES}
+def _nothing() -> dict[Policy, Share]:
+    return {policy: Share() for policy in Policy}
 
 
 @dataclass(slots=True)
@@ -27,12 +27,12 @@ class Totals:
     segments: int = 0
     space: int = 0
     held_space: int = 0
-    shares: dict[str, Share] = field(default_factory=_nothing)
-    alone: dict[str, Share] = field(default_factory=_nothing)
+    shares: dict[Policy, Share] = field(default_factory=_nothing)
+    alone: dict[Policy, Share] = field(default_factory=_nothing)
 
     @classmethod
     def of(cls, partitions: Iterable[PartitionRetention]) -> Totals:
-        """The sums over these partitions."""
+        """Return the sums over these partitions."""
         totals = cls()
         for found in partitions:
             totals._add(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.schemas.avro_depth import MAX_DEPTH, check_depth
 from kdump.schemas.avro_values import READERS, Form
@@ -20,6 +20,11 @@ from kdump.schemas.nesting import MAX_NESTING, check_nesting, nesting
 Json = Any
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED = ("record", "error", "enum", "fixed")
+_OF_NOTHING, _OF_NOTHING_EACH, _PER_BYTE = 1000, 16, 16
+"""Values that one value may hold beyond those that its bytes allow for: alone, and where there are many of it.
+
+Records of records can double with every definition, and take no bytes.
+"""
 _NO_NAMESPACE = "no_namespace_"
 """Stands for the null namespace, so that every name is a full one."""
 
@@ -28,7 +33,7 @@ class AvroSchema:
     """A schema with all that it refers to, ready to decode with. Raises SchemaError."""
 
     def __init__(self, text: str, references: Iterable[str] = (), form: Form = Form.SHOWN) -> None:
-        """`references` are the texts of the schemas that it leads to, each before what uses it."""
+        """Take `references`, the texts of the schemas that it leads to, each before what uses it."""
         definitions: dict[str, Json] = {}
         for each in references:
             _define(load(each), "", definitions)
@@ -39,36 +44,39 @@ class AvroSchema:
         if form is Form.NATIVE:
             _set_defaults(self._parsed, {})
         self._is_bytes = _type_of(self.json) == "bytes"
+        """All of a payload is the value then: Confluent's serializers write no length (NonRecordContainer and
+        AbstractKafkaAvroSerializer in Java, AvroSerializer in Python), and their deserializers expect none."""
 
     def decode(self, payload: bytes, reader: AvroSchema | None = None) -> Any:
-        """The value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
+        """Return the value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
         if self.rewriter.is_recursive and len(payload) > MAX_DEPTH:
             check_depth(self.json, payload)
+        if self._is_bytes:
+            payload = _length(len(payload)) + payload
         stream = BytesIO(payload)
         try:
             value = _fastavro().schemaless_reader(stream, self._parsed, reader._parsed if reader else None)
         except SchemaError:
             raise
         except Exception as error:  # fastavro raises whatever its parts do, of bytes that are not what they should be
-            if self._is_bytes:
-                return self._raw_bytes(payload)
             why = f"{type(error).__name__}: {error}" if str(error) else "it breaks off"
             if type(error).__name__ == "SchemaResolutionError":
                 raise SchemaError(f"it cannot be read by the schema of the column: {error}") from None
             raise SchemaError(f"not what its Avro schema says: {why}") from None
         left = len(payload) - stream.tell()
         if left:
-            if self._is_bytes:
-                return self._raw_bytes(payload)
             raise SchemaError(f"not what its Avro schema says: {left} bytes are left")
         if self._may_be_deep:
             check_nesting(value)
         return value
 
-    def _raw_bytes(self, payload: bytes) -> Any:
-        """A value of the schema "bytes" from a client that writes it without its length."""
-        reader = READERS.get(_logical_of(self.json))
-        return reader(payload, self.json) if reader else payload
+
+class _Sized(NamedTuple):
+    """A schema as fastavro gets it, with what a value of it takes at least: bytes, and values within each other."""
+
+    schema: Json
+    least: int
+    values: int = 1
 
 
 class Rewriter:
@@ -78,24 +86,22 @@ class Rewriter:
         self.is_recursive = False
         self._definitions = definitions
         self._form = form
-        self._sizes: dict[str, int] = {}  # least bytes of named types that are complete
+        self._sizes: dict[str, _Sized] = {}  # of named types that are complete
         self._open: set[str] = set()
         self._direct: frozenset[str] = frozenset()  # records that are around, with nothing between that could end them
 
     def rewrite(self, schema: Json) -> Json:
-        """The schema as fastavro gets it. Raises SchemaError."""
+        """Return the schema as fastavro gets it. Raises SchemaError."""
         try:
-            return self._any(schema, "")[0]
+            return self._any(schema, "").schema
         except RecursionError:
             raise SchemaError("a schema that is nested too deeply") from None
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise SchemaError(f"no Avro schema: {type(error).__name__}: {error}") from None
 
-    # each returns the schema and the least bytes that a value takes
-
-    def _any(self, schema: Json, namespace: str) -> tuple[Json, int]:
+    def _any(self, schema: Json, namespace: str) -> _Sized:
         if isinstance(schema, list):
-            return [self._inner(branch, namespace)[0] for branch in schema], 1
+            return _Sized([self._inner(branch, namespace).schema for branch in schema], 1)
         if isinstance(schema, str):
             return self._primitive({"type": schema}) if schema in PRIMITIVES else self._reference(schema, namespace)
         kind = schema["type"]
@@ -104,78 +110,77 @@ class Rewriter:
         if kind in PRIMITIVES:
             return self._primitive(schema)
         if kind == "array":
-            items, least = self._inner(schema["items"], namespace)
-            if not least:
+            items = self._inner(schema["items"], namespace)
+            if not items.least:
                 raise SchemaError("an array of items that take no bytes, whose number nothing bounds")
-            return {"type": "array", "items": items}, 1
+            return _Sized({"type": "array", "items": _bounded(items, _OF_NOTHING_EACH).schema}, 1)
         if kind == "map":
-            return {"type": "map", "values": self._inner(schema["values"], namespace)[0]}, 1
+            values = self._inner(schema["values"], namespace)
+            return _Sized({"type": "map", "values": _bounded(values, _OF_NOTHING_EACH).schema}, 1)
         if kind in _NAMED:
             return self._named(kind, schema, namespace)
         return self._reference(kind, namespace)
 
-    def _inner(self, schema: Json, namespace: str) -> tuple[Json, int]:
+    def _inner(self, schema: Json, namespace: str) -> _Sized:
         """Rewrite what there need not be any of."""
         around, self._direct = self._direct, frozenset()
         found = self._any(schema, namespace)
         self._direct = around
         return found
 
-    def _primitive(self, schema: Json) -> tuple[Json, int]:
+    def _primitive(self, schema: Json) -> _Sized:
         kind, logical = schema["type"], _logical_name(schema)
         least = {"null": 0, "float": 4, "double": 8}.get(kind, 1)
         name = f"{kind}-kdump-{self._form}-{logical}" if logical else ""
         if not logical or name not in READERS:
             name = f"{kind}-kdump-{self._form}-plain"
             if name not in READERS:
-                return kind, least
-        return {**_decimals(schema), "type": kind, "logicalType": name.removeprefix(f"{kind}-")}, least
+                return _Sized(kind, least)
+        return _Sized({**_decimals(schema), "type": kind, "logicalType": name.removeprefix(f"{kind}-")}, least)
 
-    def _reference(self, name: str, namespace: str) -> tuple[Json, int]:
+    def _reference(self, name: str, namespace: str) -> _Sized:
         for full in dict.fromkeys((full_name(name, namespace), full_name(name, ""))):
             if full in self._direct:
                 raise SchemaError(f"{full} holds itself, without end")
             if full in self._open:
                 self.is_recursive = True
-                return full, 1
+                return _Sized(full, 1)
             if full in self._sizes:
-                return full, self._sizes[full]
+                return self._sizes[full]
             if full in self._definitions:
                 definition, around = self._definitions[full]
                 return self._any(definition, around)
         raise SchemaError(f"the type {name!r:.60} is not defined")
 
-    def _named(self, kind: str, schema: Json, namespace: str) -> tuple[Json, int]:
+    def _named(self, kind: str, schema: Json, namespace: str) -> _Sized:
         full = full_name(schema["name"], schema.get("namespace", namespace))
         inner = full.rpartition(".")[0]
         if full in self._sizes:  # defined again, as happens where texts are put together
-            return full, self._sizes[full]
+            return self._sizes[full]
         made: Json = {"type": kind, "name": full}
         aliases = schema.get("aliases")
         if aliases:
             made["aliases"] = [full_name(alias, inner) for alias in aliases]
+        least, values = 1, 1
         if kind == "enum":
             made["symbols"] = schema["symbols"]
             if "default" in schema:
                 made["default"] = schema["default"]
-            self._sizes[full] = 1
         elif kind == "fixed":
             made |= {"size": schema["size"], **self._fixed_logical(schema)}
-            self._sizes[full] = int(schema["size"])
+            least = int(schema["size"])
         else:
             made["type"] = "record"
             self._open.add(full)
             around, self._direct = self._direct, self._direct | {full}
-            least = 0
-            made["fields"] = fields = []
-            for field in schema["fields"]:
-                shown, size = self._any(field["type"], inner)
-                least += size
-                fields.append(_field(field, shown))
+            fields = [(field, self._any(field["type"], inner)) for field in schema["fields"]]
             self._open.remove(full)
             self._direct = around
-            self._sizes[full] = least
-        return made, self._sizes[full]
+            made["fields"] = [_field(field, shown.schema) for field, shown in fields]
+            least = sum(shown.least for _, shown in fields)
+            values += sum(shown.values for _, shown in fields)
+        self._sizes[full] = _bounded(_Sized(full, least, values), _OF_NOTHING)
+        return _Sized(made, least, values)
 
     def _fixed_logical(self, schema: Json) -> Json:
         name = f"fixed-kdump-{self._form}-{_logical_name(schema) or 'plain'}"
@@ -184,6 +189,13 @@ class Rewriter:
         if name not in READERS:
             return {}
         return {**_decimals(schema), "logicalType": name.removeprefix("fixed-")}
+
+
+def _bounded(found: _Sized, most: int) -> _Sized:
+    """Return what was found. Raises SchemaError where a few bytes would make more values than anybody wants."""
+    if found.values > most + _PER_BYTE * found.least:
+        raise SchemaError(f"a type whose values hold {found.values:,} others in {found.least:,} bytes")
+    return found
 
 
 def _set_defaults(parsed: Json, named: dict[str, Json]) -> None:
@@ -227,7 +239,7 @@ def _default(schema: Json, value: Json, named: dict[str, Json]) -> Any:
 
 
 def load(text: str) -> Json:
-    """A schema's text as JSON; a bare name is one too. Raises SchemaError."""
+    """Return a schema's text as JSON; a bare name is one too. Raises SchemaError."""
     if text.strip() in PRIMITIVES:
         return text.strip()
     try:
@@ -237,7 +249,7 @@ def load(text: str) -> Json:
 
 
 def full_name(name: str, namespace: str | None) -> str:
-    """A type's name with its namespace."""
+    """Return a type's name with its namespace."""
     if "." in name:
         return name
     return f"{namespace or _NO_NAMESPACE}.{name}"
@@ -267,6 +279,15 @@ def _field(field: Json, shown: Json) -> Json:
         if more in field:
             made[more] = field[more]
     return made
+
+
+def _length(size: int) -> bytes:
+    """Return a size as Avro's long."""
+    left, found = size << 1, bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes((*found, left))
 
 
 def _logical_name(schema: Json) -> str:

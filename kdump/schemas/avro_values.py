@@ -38,12 +38,12 @@ def _shown_number(value: float, *_: Any) -> Json:
 
 
 def not_finite(value: float) -> str:
-    """What JSON has no number for."""
+    """Return what JSON has no number for."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _unscaled(data: bytes, schema: Json) -> tuple[int, int]:
-    """The digits of a decimal and its scale. Raises SchemaError for more than Python makes text of."""
+    """Return the digits of a decimal and its scale. Raises SchemaError for more than Python makes text of."""
     scale = schema.get("scale", 0)
     if len(data) > MAX_DECIMAL or abs(scale) > MAX_DECIMAL:
         raise SchemaError(f"a decimal of {len(data):,} bytes with the scale {scale}: {MAX_DECIMAL:,} is the most")
@@ -118,7 +118,7 @@ _EXACT = Context(prec=100_000, Emin=-999_999, Emax=999_999)
 
 
 def json_of(value: Any) -> Json:
-    """A native value as JSON has it."""
+    """Return a native value as JSON has it."""
     if isinstance(value, dict):
         return {name: json_of(each) for name, each in value.items()}
     if isinstance(value, list):

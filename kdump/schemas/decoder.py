@@ -12,7 +12,7 @@ from typing import Any
 from kdump.interchange.fields import Payload
 from kdump.schemas.avro import PRIMITIVES, AvroSchema
 from kdump.schemas.errors import SchemaError, UnknownSchemaError
-from kdump.schemas.framing import KEY_HEADER, VALUE_HEADER, Frame, header_frame, prefix_of
+from kdump.schemas.framing import KEY_HEADER, VALUE_HEADER, Frame, guid_prefix_of, header_frame, prefix_of
 from kdump.schemas.json_schema import decode_json
 from kdump.schemas.protobuf import ProtobufSchema
 from kdump.schemas.registry import Registry, Schema, SchemaType
@@ -48,7 +48,9 @@ class Codec:
         return kind in PRIMITIVES
 
     def shown(self, data: bytes, frame: Frame) -> tuple[Any, str | None]:
-        """The value that JSON takes, and the full name of its message if it is Protobuf's. Raises SchemaError."""
+        """Return the value that JSON takes, and the full name of its message if it is Protobuf's.
+        Raises SchemaError.
+        """
         if self.protobuf is not None:
             message, name = self.protobuf.decode(data, frame.start, frame.indexes)
             return self.protobuf.shown(message), name
@@ -65,14 +67,14 @@ class PayloadDecoder:
         self._topics: dict[str, TopicDecoder] = {}
 
     def of_topic(self, topic: str | None) -> TopicDecoder:
-        """The decoder of a topic's records; None stands for a log whose topic is not known."""
+        """Return the decoder of a topic's records; None stands for a log whose topic is not known."""
         name = topic or ""
         if name not in self._topics:
             self._topics[name] = TopicDecoder(self, name)
         return self._topics[name]
 
     def codec(self, schema: Schema) -> Codec:
-        """What decodes by a schema. Raises SchemaError."""
+        """Return what decodes by a schema. Raises SchemaError."""
         found = self._codecs.get(id(schema))
         if found is None:
             try:
@@ -95,7 +97,7 @@ class TopicDecoder:
     def __call__(
         self, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> tuple[bytes | Payload | None, bytes | Payload | None]:
-        """Key and value as they decode; each as it is where it has no schema."""
+        """Return key and value as they decode; each as it is where it has no schema."""
         key_header = value_header = None
         for name, data in headers:
             if name == KEY_HEADER:
@@ -116,18 +118,20 @@ class FieldDecoder:
         self._has_frames = decoder.registry.knows_subject(subject)
 
     def __call__(self, data: bytes | None, header: bytes | None = None) -> bytes | Payload | None:
-        """The value that JSON takes; as it is without a frame, and in a Payload with an error if it does not decode."""
+        """Return the value that JSON takes; as it is without a frame, and in a Payload with an error if it does not
+        decode.
+        """
         return self.decode(data, header, Codec.shown)
 
     def decode(
         self, data: bytes | None, header: bytes | None, read: Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
     ) -> bytes | Payload | None:
-        """As `__call__`, with a function of the caller's that makes the value."""
+        """Decode as `__call__` does, with a function of the caller's that makes the value."""
         if data is None:
             return None
         frame = header_frame(header)
         is_certain = frame is not None
-        frame = frame or prefix_of(data)
+        frame = frame or prefix_of(data) or self._known_guid(data)
         if frame is None:
             return data
         schema = self._schema(frame)
@@ -146,6 +150,12 @@ class FieldDecoder:
             return Payload(data, number, None, str(error), is_unknown) if is_certain else data
         self._has_frames = True
         return Payload(value, number, message)
+
+    def _known_guid(self, data: bytes) -> Frame | None:
+        """Return the frame of a value that begins with the GUID of a schema at hand; any other is a plain value."""
+        frame = guid_prefix_of(data)
+        is_known = frame is not None and frame.guid is not None and self._registry.by_guid(frame.guid) is not None
+        return frame if is_known else None
 
     def _schema(self, frame: Frame) -> Schema | None:
         if frame.guid is not None:

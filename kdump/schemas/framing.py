@@ -1,6 +1,6 @@
 """How a serializer says which schema a payload has: before the payload, or in a header of the record.
 
-    prefix   byte 0, id (int32), [message indexes,] payload
+    prefix   byte 0, id (int32), [message indexes,] payload; or byte 1, GUID (16 bytes), the same
     header   __key_schema_id, __value_schema_id: byte 1, GUID (16 bytes) or byte 0, id (int32) [, message indexes]
 
 Message indexes are Protobuf's: a zigzag varint count, then as many zigzag varints, which lead from the file's messages
@@ -33,13 +33,20 @@ class Frame(NamedTuple):
 
 
 def prefix_of(data: bytes | bytearray) -> Frame | None:
-    """What the bytes of a key or value begin with, as far as these look like a frame."""
+    """Return what the bytes of a key or value begin with, as far as these look like a frame."""
     number = prefixed_id(data)
     return None if number is None else Frame(number, None, PREFIX_SIZE)
 
 
+def guid_prefix_of(data: bytes | bytearray) -> Frame | None:
+    """Return what bytes begin with that can be byte 1 and a GUID, which Confluent's deserializers take as well."""
+    if len(data) <= _GUID_SIZE or data[0] != _MAGIC_GUID:
+        return None
+    return Frame(None, bytes(data[1 : 1 + _GUID_SIZE]), 1 + _GUID_SIZE)
+
+
 def header_frame(header: bytes | None) -> Frame | None:
-    """What a header says of the payload; None where it is no such header."""
+    """Return what a header says of the payload; None where it is no such header."""
     if not header:
         return None
     if header[0] == _MAGIC_GUID and len(header) > _GUID_SIZE:
@@ -49,7 +56,7 @@ def header_frame(header: bytes | None) -> Frame | None:
 
 
 def message_indexes(data: bytes | bytearray, at: int, *, zigzag: bool = True) -> tuple[tuple[int, ...], int]:
-    """The path to a message that is at byte `at`, and the byte behind it. Raises SchemaError.
+    """Return the path to a message that is at byte `at`, and the byte behind it. Raises SchemaError.
 
     Old clients with use.deprecated.format wrote varints without zigzag.
     """

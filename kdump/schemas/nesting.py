@@ -17,7 +17,7 @@ def check_nesting(value: Any) -> None:
 
 
 def nesting(value: Any) -> int:
-    """How many dictionaries and lists are within each other, MAX_NESTING + 1 for more."""
+    """Return how many dictionaries and lists are within each other, MAX_NESTING + 1 for more."""
     depth, level = 0, [value] if isinstance(value, (dict, list)) else []
     while level and depth <= MAX_NESTING:
         depth += 1

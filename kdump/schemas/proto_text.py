@@ -35,7 +35,7 @@ _FEATURES = {
 
 
 def parse_proto(text: str, name: str) -> Any:
-    """The FileDescriptorProto of a .proto file's text; `name` is the path that imports name it by.
+    """Return the FileDescriptorProto of a .proto file's text; `name` is the path that imports name it by.
 
     Raises SchemaError for what is no .proto file.
     """
@@ -306,7 +306,7 @@ class _Parser(Tokens):
         return "".join(parts)
 
     def _value(self) -> str | bytes | None:
-        """A text, a word or number as it is written, or None for a message, which is skipped."""
+        """Return a text, a word or number as it is written, or None for a message, which is skipped."""
         token = self.peek()
         if token[:1] in ("'", '"') and token:
             return self.text()
@@ -347,7 +347,7 @@ def _looks_like_map_entry(message: Any) -> bool:
 
 
 def _default(value: str | bytes | None) -> str:
-    """A default as descriptors have it: text as it is, bytes escaped, all else as it is written."""
+    """Return a default as descriptors have it: text as it is, bytes escaped, all else as it is written."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -357,5 +357,5 @@ def _default(value: str | bytes | None) -> str:
 
 
 def _camel(name: str) -> str:
-    """The name of a map's entry as protoc makes it: `by_id` → `ById`."""
+    """Return the name of a map's entry as protoc makes it: `by_id` → `ById`."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))

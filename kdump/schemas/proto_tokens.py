@@ -21,7 +21,7 @@ class Tokens:
     """The tokens of a text, taken one after the other."""
 
     def __init__(self, text: str) -> None:
-        """Raises SchemaError for what is no token."""
+        """Raise SchemaError for what is no token."""
         self._tokens = list(_tokens(text))
         self._at = 0
 

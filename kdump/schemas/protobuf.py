@@ -35,7 +35,7 @@ class ProtobufSchema:
     def __init__(
         self, text: str, imports: Iterable[tuple[str, str]] = (), files: Mapping[str, str] | None = None
     ) -> None:
-        """`imports` are name and text of what the schema refers to, each before what uses it.
+        """Take `imports`, name and text of what the schema refers to, each before what uses it.
 
         `files` are further ones that may be imported.
         """
@@ -50,7 +50,7 @@ class ProtobufSchema:
             self._add_well_known()
 
     def decode(self, data: bytes, start: int, indexes: bytes | None = None) -> tuple[Message, str]:
-        """The message of a payload from byte `start` on, and its full name. Raises SchemaError.
+        """Return the message of a payload from byte `start` on, and its full name. Raises SchemaError.
 
         The path to the message's type is in front of it, unless it is in `indexes`.
         """
@@ -68,20 +68,22 @@ class ProtobufSchema:
         raise failed or SchemaError("no message")
 
     def message_name(self, data: bytes, start: int, indexes: bytes | None = None) -> str:
-        """The full name of the message that a payload has from byte `start` on. Raises SchemaError."""
+        """Return the full name of the message that a payload has from byte `start` on. Raises SchemaError."""
         path, _ = message_indexes(data, start) if indexes is None else message_indexes(indexes or b"\0", 0)
         name: str = self._class(path).DESCRIPTOR.full_name
         return name
 
     def message_class(self, full_name: str) -> Any:
-        """The class of a message. Raises SchemaError."""
+        """Return the class of a message. Raises SchemaError."""
         try:
             return _library().GetMessageClass(self._pool.FindMessageTypeByName(full_name))
         except KeyError:
             raise SchemaError(f"its schema has no message {full_name}") from None
 
     def shown(self, message: Message) -> Any:
-        """A message as proto3 JSON, with the names of the .proto file and without defaults. Raises SchemaError."""
+        """Return a message as proto3 JSON, with the names of the .proto file and without defaults.
+        Raises SchemaError.
+        """
         from kdump.schemas.protobuf_parts import shown_by_parts
 
         return shown_by_parts(message, self._whole)
@@ -131,7 +133,7 @@ class ProtobufSchema:
 
 
 def file_descriptor(text: str, name: str) -> Any:
-    """The FileDescriptorProto of a schema, under the name that imports have for it. Raises SchemaError."""
+    """Return the FileDescriptorProto of a schema, under the name that imports have for it. Raises SchemaError."""
     _library()
     packed = _from_base64(text)
     if packed is None:
@@ -149,7 +151,7 @@ def file_descriptor(text: str, name: str) -> Any:
 
 
 def _from_base64(text: str) -> bytes | None:
-    """The bytes of a schema that is base64: a .proto text has characters that base64 has not."""
+    """Return the bytes of a schema that is base64: a .proto text has characters that base64 has not."""
     try:
         return a2b_base64(text.strip().encode("ascii"), strict_mode=True) or None
     except (Base64Error, UnicodeEncodeError):
@@ -163,7 +165,7 @@ def _well_known(name: str) -> Any:
 
 
 def descriptor() -> Any:
-    """An empty FileDescriptorProto."""
+    """Return an empty FileDescriptorProto."""
     from google.protobuf import descriptor_pb2
 
     return descriptor_pb2.FileDescriptorProto()

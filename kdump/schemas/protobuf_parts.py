@@ -27,7 +27,7 @@ _LONGS = (3, 4, 6, 16, 18)
 
 
 def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
-    """The JSON of a message. Raises SchemaError for one that is nested too deep."""
+    """Return the JSON of a message. Raises SchemaError for one that is nested too deep."""
     if depth > MAX_DEPTH:
         raise SchemaError(f"its messages are nested more than {MAX_DEPTH} deep")
     try:
@@ -66,7 +66,7 @@ def _single(field: Any, value: Any, show: Show, depth: int) -> Any:
 
 
 def _number(value: float, *, is_double: bool) -> float | str:
-    """A floating-point number as the library shows it: of 32 bits with as few digits as tell it from others."""
+    """Return a floating-point number as the library shows it: of 32 bits with as few digits as tell it from others."""
     if not isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if not is_double:

@@ -82,6 +82,12 @@ class Registry:
     _ids: dict[int, dict[str, Schema]] = field(default_factory=dict)
     _guids: dict[bytes, Schema] = field(default_factory=dict)
     _subjects: dict[int, set[str]] = field(default_factory=dict)
+    _bound: set[tuple[int, str]] = field(default_factory=set)
+    """Ids with the subjects that have or had them, these without their contexts."""
+    _names: set[str] = field(default_factory=set)
+    """The subjects without their contexts."""
+    _numbers: dict[str, set[int]] = field(default_factory=dict)
+    """The versions of each subject."""
 
     def __bool__(self) -> bool:
         return bool(self._ids)
@@ -93,22 +99,22 @@ class Registry:
             yield from self._ids[number].values()
 
     def subjects_of(self, schema: Schema) -> list[str]:
-        """The subjects that a schema was ever registered under, deleted ones included."""
+        """Return the subjects that a schema was ever registered under, deleted ones included."""
         return sorted(name for name in self._subjects.get(schema.id, ()) if context_of(name) == schema.context)
 
     def of_subject(self, subject: str) -> list[Version]:
-        """The versions of a subject, oldest first; those removed for good included."""
-        return sorted((each for each in self.versions.values() if each.subject == subject), key=lambda v: v.version)
+        """Return the versions of a subject, oldest first; those removed for good included."""
+        return [self.versions[subject, number] for number in sorted(self._numbers.get(subject, ()))]
 
     def latest(self, subject: str) -> Version | None:
-        """The newest version that is not deleted, else the newest one."""
+        """Return the newest version that is not deleted, else the newest one."""
         found = self.of_subject(subject)
         active = [each for each in found if each.state is State.ACTIVE]
         newest = active or found
         return newest[-1] if newest else None
 
     def by_id(self, number: int, subject: str = "") -> Schema | None:
-        """The schema of an id.
+        """Return the schema of an id.
 
         Where several contexts have the id, it is that of a context in which `subject` has it, else the default one.
         """
@@ -117,35 +123,39 @@ class Registry:
             return None
         if len(found) > 1:
             named = self._subjects.get(number, set())
-            for context, schema in found.items():
+            for context in sorted(found):  # the default one first: clients that name none use it
                 if (f":.{context}:{subject}" if context else subject) in named:
-                    return schema
+                    return found[context]
             return found.get("") or next(iter(found.values()))
         return next(iter(found.values()))
 
     def by_guid(self, guid: bytes) -> Schema | None:
-        """The schema of a GUID (16 bytes)."""
+        """Return the schema of a GUID (16 bytes)."""
         return self._guids.get(guid)
 
     def is_bound(self, schema: Schema, subject: str) -> bool:
-        """Whether the subject has or had the schema; its name is without the context."""
-        return any(bare_subject(name) == subject for name in self._subjects.get(schema.id, ()))
+        """Return whether the subject has or had the schema; its name is without the context."""
+        return (schema.id, subject) in self._bound
 
     def knows_subject(self, subject: str) -> bool:
-        """Whether there is or was such a subject, in any context."""
-        return any(subject == bare_subject(name) for names in self._subjects.values() for name in names)
+        """Return whether there is or was such a subject, in any context."""
+        return subject in self._names
 
     def referenced(self, schema: Schema) -> list[tuple[str, Schema]]:
-        """What a schema leads to, each before what uses it, with the name that its user has for it.
+        """Return what a schema leads to, each before what uses it, with the name that its user has for it.
 
         Raises SchemaError: a reference that is not there, a circle, too many.
         """
         found: dict[tuple[str, int, str], tuple[str, Schema]] = {}
-        self._refer(schema, found, ())
+        self._refer(schema, found, (), set())
         return list(found.values())
 
     def _refer(
-        self, schema: Schema, found: dict[tuple[str, int, str], tuple[str, Schema]], above: tuple[Schema, ...]
+        self,
+        schema: Schema,
+        found: dict[tuple[str, int, str], tuple[str, Schema]],
+        above: tuple[Schema, ...],
+        done: set[tuple[str, int]],
     ) -> None:
         if len(above) > MAX_REFERENCES or len(found) > MAX_REFERENCES:
             raise SchemaError(f"schema {schema.id} leads to more than {MAX_REFERENCES} others")
@@ -158,8 +168,11 @@ class Registry:
                 )
             if version.schema in above or version.schema is schema:
                 raise SchemaError(f"schema {schema.id} refers to itself through {reference.name}")
-            self._refer(version.schema, found, (*above, schema))
-            found.setdefault((version.subject, version.version, reference.name), (reference.name, version.schema))
+            place = version.subject, version.version
+            if place not in done:
+                self._refer(version.schema, found, (*above, schema), done)
+                done.add(place)
+            found.setdefault((*place, reference.name), (reference.name, version.schema))
 
     def _version(self, reference: Reference, context: str) -> Version | None:
         names = [reference.subject]
@@ -222,6 +235,9 @@ class Registry:
         if schema.guid:
             self._guids[schema.guid] = schema
         self._subjects.setdefault(number, set()).add(subject)
+        self._bound.add((number, bare_subject(subject)))
+        self._names.add(bare_subject(subject))
+        self._numbers.setdefault(subject, set()).add(version)
         state = State.DELETED if said.get("deleted") is True else State.ACTIVE
         self.versions[subject, version] = Version(subject, version, schema, state)
 
@@ -232,7 +248,7 @@ class Registry:
 
 
 def context_of(subject: str) -> str:
-    """The context that a subject's name begins with (`:.name:`); empty for the default one."""
+    """Return the context that a subject's name begins with (`:.name:`); empty for the default one."""
     if subject.startswith(":."):
         name, found, _ = subject[2:].partition(":")
         if found:
@@ -241,13 +257,15 @@ def context_of(subject: str) -> str:
 
 
 def bare_subject(subject: str) -> str:
-    """A subject's name without its context."""
+    """Return a subject's name without its context."""
     context = context_of(subject)
     return subject[len(context) + 3 :] if subject.startswith(f":.{context}:") else subject
 
 
 def guid_of(text: str, references: Iterable[Reference]) -> bytes:
-    """The GUID of a schema without rules and metadata, 16 bytes: an MD5 (MD5.ofSchema of the Confluent registry)."""
+    """Return the GUID of a schema without rules and metadata, 16 bytes: an MD5 (MD5.ofSchema of the Confluent
+    registry).
+    """
     digest = md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     for name, subject, version in references:
         digest.update(name.encode("utf-8", "surrogatepass"))

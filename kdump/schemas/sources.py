@@ -37,7 +37,7 @@ _NUMBERED = re.compile(r"(?:(?P<subject>.*)[.])?(?P<id>[0-9]{1,10})(?P<ending>[.
 
 
 def read_schemas(path: str, report: Report) -> Registry:
-    """The schemas at a path. Damage of a log is reported, and passed over. Raises OSError, KdumpError."""
+    """Return the schemas at a path. Damage of a log is reported, and passed over. Raises OSError, KdumpError."""
     registry = Registry()
     if not os.path.isdir(path):
         _take_records(registry, _file_records(path))
@@ -52,7 +52,7 @@ def read_schemas(path: str, report: Report) -> Registry:
 
 
 def schemas_partition(log_directory: str) -> str | None:
-    """The registry's topic in a log directory, if it is there under its usual name."""
+    """Return the registry's topic in a log directory, if it is there under its usual name."""
     path = os.path.join(log_directory, f"{SCHEMAS_TOPIC}-0")
     return path if os.path.isdir(path) else None
 
@@ -122,7 +122,7 @@ def _take_folder(registry: Registry, path: str) -> None:
 
 
 def _take_answers(registry: Registry, text: str, name: str) -> None:
-    """Versions as the registry's REST gives them (GET /schemas, GET /subjects/S/versions/N)."""
+    """Take versions as the registry's REST gives them (GET /schemas, GET /subjects/S/versions/N)."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

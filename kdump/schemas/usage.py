@@ -61,7 +61,9 @@ class PartitionUse:
 
 
 def usage_of(log: PartitionLog, topic: str, decoder: PayloadDecoder, report: Report, *, deep: bool) -> PartitionUse:
-    """What the records of a partition use; damage is reported and passed over. Markers of Kafka's own do not count."""
+    """Return what the records of a partition use; damage is reported and passed over. Markers of Kafka's own do not
+    count.
+    """
     found = PartitionUse()
     fields = decoder.of_topic(topic)
     key, value = _Counter(fields.key, found.key), _Counter(fields.value, found.value)
@@ -76,7 +78,7 @@ def usage_of(log: PartitionLog, topic: str, decoder: PayloadDecoder, report: Rep
 
 
 def _records(log: PartitionLog, found: PartitionUse, report: Report, *, deep: bool) -> Iterator[Record]:
-    """The records of all data, or the first ones at places that are spread over it."""
+    """Yield the records of all data, or the first ones at places that are spread over it."""
     sizes = [(segment, status_of(segment.log_path).size) for segment in log.segments]
     total = sum(size for _, size in sizes)
     found.is_sample = not deep and total > SMALL
@@ -95,7 +97,7 @@ def _records(log: PartitionLog, found: PartitionUse, report: Report, *, deep: bo
 
 
 def _records_at(segment: Segment, start: int, stop: int, report: Report, most: int | None) -> Iterator[Record]:
-    """The first `most` records (None: all) of the batches in bytes `start` to `stop` of a log."""
+    """Yield the first `most` records (None: all) of the batches in bytes `start` to `stop` of a log."""
     left = most
     with segment.open_log() as log:
         for part in scan(log, segment.base_offset, start, stop):

@@ -9,6 +9,7 @@ import ssl
 import struct
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from ipaddress import ip_address
@@ -18,10 +19,10 @@ from kdump.serve.pieces import FileRange
 _CHUNK = 256 << 10
 _READ_AT_ONCE = 64 << 10
 SMALL = 32 << 10
-"""Bytes up to which a range is read and sent with what stands before it, which costs less than a call of its own."""
+"""Bytes up to which a range is read and sent with what stands beside it, which costs less than a call of its own."""
 _CAN_SEND_FILES = sys.platform == "linux"
 LARGE = 512 << 10
-"""Bytes from which on a range is sent by a thread that waits in the kernel, if one is free."""
+"""Bytes from which on an answer is sent by a thread that waits in the kernel, if one is free."""
 LOCAL_SEND_BUFFER = 256 << 10
 """Within one machine a larger one only makes bytes leave the processor's cache before the consumer copies them."""
 PATIENCE_MS = 1000
@@ -39,15 +40,11 @@ class Channel(ABC):
 
     @abstractmethod
     async def read(self, size: int) -> bytes:
-        """Exactly `size` bytes. Raises EOFError where the other side has closed, OSError."""
+        """Return exactly `size` bytes. Raises EOFError where the other side has closed, OSError."""
 
     @abstractmethod
     async def send(self, data: bytes) -> None:
         """Send bytes. Raises OSError."""
-
-    @abstractmethod
-    async def send_file(self, part: FileRange) -> None:
-        """Send a range of a file. Raises OSError, FileShrunkError."""
 
     @abstractmethod
     def close(self) -> None:
@@ -55,22 +52,36 @@ class Channel(ABC):
 
     async def send_all(self, parts: list[bytes | FileRange]) -> None:
         """Send parts one after the other. Raises OSError, FileShrunkError."""
-        held = bytearray()
-        for part in parts:
+        for part in _joined(parts):
             if isinstance(part, bytes):
-                held += part
-            elif part.size <= SMALL:
-                held += _read(part, part.start, part.size)
-                if len(held) >= _CHUNK:
-                    await self.send(bytes(held))
-                    held.clear()
-            else:
-                if held:
-                    await self.send(bytes(held))
-                    held.clear()
-                await self.send_file(part)
-        if held:
-            await self.send(bytes(held))
+                await self.send(part)
+                continue
+            end = part.start + part.size
+            for position in range(part.start, end, _CHUNK):
+                await self.send(_read(part, position, min(_CHUNK, end - position)))
+
+
+def _joined(parts: Iterable[bytes | FileRange]) -> Iterator[bytes | FileRange]:
+    """Yield the same bytes in few parts: small ranges are read, and are one with the bytes beside them.
+
+    Raises OSError, FileShrunkError.
+    """
+    held = bytearray()
+    for part in parts:
+        if isinstance(part, bytes):
+            held += part
+        elif part.size <= SMALL:
+            held += _read(part, part.start, part.size)
+        else:
+            if held:
+                yield bytes(held)
+                held.clear()
+            yield part
+        if len(held) >= _CHUNK:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)
 
 
 def _read(part: FileRange, position: int, size: int) -> bytes:
@@ -81,7 +92,7 @@ def _read(part: FileRange, position: int, size: int) -> bytes:
 
 
 class Senders:
-    """A few threads for large ranges: one call of sendfile costs half of what many small ones cost.
+    """A few threads for large answers: one call of sendfile costs half of what many small ones cost.
 
     `free` is how many of them have nothing to do.
     """
@@ -147,13 +158,13 @@ class PlainChannel(Channel):
         """See Channel."""
         await self._loop.sock_sendall(self._socket, data)
 
-    async def send_file(self, part: FileRange) -> None:
+    async def send_all(self, parts: list[bytes | FileRange]) -> None:
         """See Channel."""
         if not _CAN_SEND_FILES:
-            await _send_by_chunks(self, part)
+            await super().send_all(parts)
             return
-        sending = _Sending(self._socket.fileno(), part)
-        if part.size >= LARGE and await self._senders.send(self._socket, sending):
+        sending = _Sending(self._socket, parts)
+        if sending.size >= LARGE and await self._senders.send(self._socket, sending):
             return
         if sending.go_on():
             return
@@ -182,13 +193,15 @@ def _is_local(sock: socket.socket) -> bool:
 
 
 class _Sending:
-    """A range of a file on its way into a socket that takes as much as it has room for."""
+    """An answer on its way into a socket that takes as much as it has room for. `size` is that of all its parts."""
 
-    def __init__(self, out: int, part: FileRange) -> None:
-        self._out = out
-        self._part = part
-        self._position = part.start
-        self._left = part.size
+    def __init__(self, sock: socket.socket, parts: list[bytes | FileRange]) -> None:
+        self.size = sum(len(part) if isinstance(part, bytes) else part.size for part in parts)
+        self._socket = sock
+        self._left = self.size
+        self._parts = _joined(parts)
+        self._part: bytes | FileRange = b""
+        self._done = 0
 
     def go_on(self, done: asyncio.Future[None] | None = None) -> bool:
         """Send what there is room for; whether that was all. `done` is told of the end, and of what goes wrong.
@@ -208,17 +221,32 @@ class _Sending:
         return is_over
 
     def _go_on(self) -> bool:
-        file = self._part.file
         while self._left:
+            part = self._part
+            size = len(part) if isinstance(part, bytes) else part.size
+            if self._done == size:
+                self._part, self._done = next(self._parts), 0
+                continue
             try:
-                sent = os.sendfile(self._out, file.fileno(), self._position, self._left)
+                sent = self._send_bytes(part) if isinstance(part, bytes) else self._send_range(part)
             except BlockingIOError:
                 return False
-            if sent == 0:
-                raise FileShrunkError(f"{file.path} became shorter while it was sent")
-            self._position += sent
+            self._done += sent
             self._left -= sent
         return True
+
+    def _send_bytes(self, part: bytes) -> int:
+        rest = memoryview(part)[self._done :]
+        # what follows goes in the same packet, and wakes the consumer once
+        return self._socket.send(rest, 0 if self._left == len(rest) else socket.MSG_MORE)
+
+    def _send_range(self, part: FileRange) -> int:
+        sent = os.sendfile(
+            self._socket.fileno(), part.file.fileno(), part.start + self._done, part.size - self._done
+        )
+        if sent == 0:
+            raise FileShrunkError(f"{part.file.path} became shorter while it was sent")
+        return sent
 
 
 class TlsChannel(Channel):
@@ -250,16 +278,6 @@ class TlsChannel(Channel):
         self._writer.write(data)
         await self._writer.drain()
 
-    async def send_file(self, part: FileRange) -> None:
-        """See Channel."""
-        await _send_by_chunks(self, part)
-
     def close(self) -> None:
         """See Channel."""
         self._writer.transport.abort()
-
-
-async def _send_by_chunks(channel: Channel, part: FileRange) -> None:
-    end = part.start + part.size
-    for position in range(part.start, end, _CHUNK):
-        await channel.send(_read(part, position, min(_CHUNK, end - position)))

@@ -57,7 +57,10 @@ class Piece:
 
 
 class CheckedSegment:
-    """A segment, and what is known of its bytes. `stop_offset` is the next segment's base offset, or above all."""
+    """A segment, and what is known of its bytes. `stop_offset` is the next segment's base offset, or above all.
+
+    `is_complete`: all of them have been checked.
+    """
 
     def __init__(self, segment: Segment, stop_offset: int, gate: Gate) -> None:
         self.segment = segment
@@ -67,6 +70,8 @@ class CheckedSegment:
         self._starts: list[int] = []
         self._state: tuple[int, ...] = ()
         self._gate = gate
+        self._checked = 0
+        self.is_complete = False
 
     def is_new_to(self, state: tuple[int, ...]) -> bool:
         """Forget what was checked if the file's `state` is another one than before; whether it had been."""
@@ -75,10 +80,14 @@ class CheckedSegment:
             return False
         self._pieces.clear()
         self._starts.clear()
+        self._checked = 0
+        self.is_complete = False
         return before != ()
 
     def piece_at(self, log: LogFile, position: int) -> Piece | None:
-        """The piece that byte `position`, a batch's first, is in; checked now if need be. None at the log's end."""
+        """Return the piece that byte `position`, a batch's first, is in; checked now if need be. None
+        at the log's end.
+        """
         if position >= log.size:
             return None
         at = bisect_right(self._starts, position) - 1
@@ -89,14 +98,14 @@ class CheckedSegment:
         return self._pieces[at] if at >= 0 and position < self._pieces[at].end else None
 
     def pieces(self, log: LogFile, position: int = 0) -> Iterator[Piece]:
-        """The pieces from byte `position`, a batch's first, to the log's end."""
+        """Yield the pieces from byte `position`, a batch's first, to the log's end."""
         while (piece := self.piece_at(log, position)) is not None:
             yield piece
             position = piece.end
 
     def position_of(self, log: LogFile, offset: int) -> int:
-        """The byte where the first batch begins that reaches absolute `offset`, or damage before one; the log's size
-        where neither is there.
+        """Return the byte where the first batch begins that reaches absolute `offset`, or damage before one; the log's
+        size where neither is there.
         """
         position = self._near(log, offset)
         for piece in self.pieces(log, position):
@@ -107,7 +116,7 @@ class CheckedSegment:
         return log.size
 
     def end_offset(self, log: LogFile) -> int:
-        """The (absolute) offset behind the last good batch; the base offset without one."""
+        """Return the (absolute) offset behind the last good batch; the base offset without one."""
         last = self.base_offset
         for piece in self.pieces(log, self.segment.position_of(log, MAX_OFFSET)):
             if piece.damage is None:
@@ -115,7 +124,9 @@ class CheckedSegment:
         return last
 
     def offset_before(self, log: LogFile, position: int) -> int:
-        """The (absolute) offset behind the last good batch before byte `position`; the base offset without one."""
+        """Return the (absolute) offset behind the last good batch before byte `position`; the base
+        offset without one.
+        """
         best = self.base_offset
         for piece in self.pieces(log):
             if piece.start >= position:
@@ -125,8 +136,8 @@ class CheckedSegment:
         return best
 
     def _near(self, log: LogFile, offset: int) -> int:
-        """A batch's first byte from which a walk meets the batch that reaches an offset: in a known piece, if one is
-        there, else by the index.
+        """Return a batch's first byte from which a walk meets the batch that reaches an offset: in a known piece, if
+        one is there, else by the index.
         """
         at = bisect_right(self._pieces, offset, key=lambda each: each.lowest) - 1
         if at >= 0 and self._pieces[at].damage is None and offset <= self._pieces[at].next_offset:
@@ -134,7 +145,7 @@ class CheckedSegment:
         return self.segment.position_of(log, offset)
 
     def position_in(self, log: LogFile, piece: Piece, offset: int) -> int:
-        """The byte where the first batch of a good piece begins that reaches absolute `offset`, else its end."""
+        """Return the byte where the first batch of a good piece begins that reaches absolute `offset`, else its end."""
         at = max(0, bisect_right(piece.offsets, offset) - 1)
         position = piece.positions[at]
         while position < piece.end:
@@ -166,6 +177,8 @@ class CheckedSegment:
                 break
         self._pieces[at:at] = found
         self._starts[at:at] = [piece.start for piece in found]
+        self._checked += sum(piece.end - piece.start for piece in found)
+        self.is_complete = self._checked >= log.size
 
 
 def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str) -> int:

@@ -53,7 +53,7 @@ class LogStarts:
         self._state: tuple[int, int] | None = None
 
     def of(self, topic: str, partition: int) -> int:
-        """The log start offset; 0 where the checkpoint does not have it or cannot be read."""
+        """Return the log start offset; 0 where the checkpoint does not have it or cannot be read."""
         with suppress(KdumpError, OSError):
             status = status_of(os.path.join(self._path, names.LOG_START_CHECKPOINT))
             if (status.size, status.modified_ns) != self._state:
@@ -114,7 +114,7 @@ class ServedTopic:
         return self.name in INTERNAL_TOPICS
 
     def place(self, number: int) -> Place | None:
-        """The partition of a number."""
+        """Return the partition of a number."""
         return self.places[number] if 0 <= number < len(self.places) else None
 
 
@@ -159,15 +159,15 @@ class ServedCluster:
         return min(self.nodes)
 
     def address(self, node_id: int) -> Address:
-        """Where a node listens."""
+        """Return where a node listens."""
         return self.addresses.get(node_id, Address("localhost", 9092))
 
     def configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
-        """The settings in the cluster's metadata by resource type and name."""
+        """Return the settings in the cluster's metadata by resource type and name."""
         return self.image.configs if self.image else {}
 
     def partition(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
-        """The replica of a node, opened if need be; None where it has none. Raises OSError."""
+        """Return the replica of a node, opened if need be; None where it has none. Raises OSError."""
         known = self.opened(node_id, topic, number)
         if known is not None:
             return known
@@ -193,12 +193,12 @@ class ServedCluster:
         return Replica(log, max(start, log.segments[0].base_offset if log.segments else 0), None)
 
     def opened(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
-        """The replica of a node, if it has been opened and nothing has changed since."""
+        """Return the replica of a node, if it has been opened and nothing has changed since."""
         known = self._open.get((node_id, topic, number))
         return None if known is None or known.has_changed() else known
 
     def replicas(self, topic: str) -> Iterator[Replica]:
-        """The replicas of a topic's partitions that lead. Raises OSError."""
+        """Yield the replicas of a topic's partitions that lead. Raises OSError."""
         found = self.topics.get(topic)
         for place in found.places if found else ():
             served = self.partition(place.leader, topic, place.number) if place.leader >= 0 else None
@@ -284,7 +284,7 @@ def _paths(places: Mapping[int, Place]) -> Iterator[str]:
 
 
 def _stored_id(path: str) -> bytes | None:
-    """The topic id in partition.metadata; None where it does not say."""
+    """Return the topic id in partition.metadata; None where it does not say."""
     file = os.path.join(path, names.PARTITION_METADATA)
     with suppress(KdumpError, OSError):
         return parse_partition_metadata(read_small(file), file).topic_id

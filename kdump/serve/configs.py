@@ -50,7 +50,7 @@ class _Config(NamedTuple):
 
 
 def _config_of(setting: Setting[Any]) -> _Config:
-    """The configuration that a setting of topics is."""
+    """Return the configuration that a setting of topics is."""
     match setting.kind:
         case Number(most=most):
             kind = _Type.LONG if most > INT_MAX else _Type.INT
@@ -77,8 +77,19 @@ _TOPIC_CONFIGS = {
 """Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms): those that kdump does not follow, and the settings."""
 
 
+_DEFAULTS_OF_BROKERS = {
+    "flush.ms": None,
+    "retention.ms": ("log.retention.hours", "168"),
+    "segment.jitter.ms": None,
+    "segment.ms": None,
+}
+"""Where the broker's setting is not the one that has the default: the name and value of that one, None for no word of
+it (Kafka 4.3's answers; ServerTopicConfigSynonyms).
+"""
+
+
 class _Value(NamedTuple):
-    """A value under the name that it was set by."""
+    """A value under the name that it was set by; "" for a default that the broker has no setting of."""
 
     name: str
     value: str
@@ -110,7 +121,7 @@ def _described(ctx: Context, asked: Fields, version: int, body: Fields) -> Field
 
 
 def _values(ctx: Context, kind: int, name: str) -> Iterator[tuple[str, list[_Value]]]:
-    """The configurations of a resource, each with its values: the first one counts."""
+    """Yield the configurations of a resource, each with its values: the first one counts."""
     configs = ctx.cluster.configs()
     own = configs.get((kind, name), {})
     if kind == TOPIC_RESOURCE:
@@ -144,18 +155,20 @@ def _topic_layers(
         value = configs.get((BROKER_RESOURCE, resource), {}).get(known.server_name)
         if value is not None:
             layers.append(_Value(known.server_name, value, source))
-    layers.append(_Value(known.server_name or config, known.default, _Source.DEFAULT))
+    name, value = _DEFAULTS_OF_BROKERS.get(config, (known.server_name, known.default)) or ("", known.default)
+    layers.append(_Value(name, value, _Source.DEFAULT))
     return layers
 
 
 def _config(name: str, layers: list[_Value], version: int, with_synonyms: bool) -> Fields:
     known = _TOPIC_CONFIGS.get(name)
+    first = layers[0]
     answer: Fields = {
         "name": name,
-        "value": layers[0].value,
-        "readOnly": layers[0].source is _Source.STATIC_BROKER,
-        "configSource": layers[0].source,
-        "synonyms": [each._asdict() for each in layers] if with_synonyms else [],
+        "value": known.default if known and first.source is _Source.DEFAULT else first.value,
+        "readOnly": first.source is _Source.STATIC_BROKER,
+        "configSource": first.source,
+        "synonyms": [each._asdict() for each in layers if each.name] if with_synonyms else [],
     }
     return answer | ({"configType": known.type if known else _Type.STRING} if version >= 3 else {})
 

@@ -217,7 +217,7 @@ class Connection:
 
 
 def _errors(body: Any) -> Iterator[ErrorCode]:
-    """The error codes in an answer, wherever they are."""
+    """Yield the error codes in an answer, wherever they are."""
     if isinstance(body, dict):
         code = body.get("errorCode")
         if code:

@@ -29,18 +29,18 @@ class Context:
     local_host: str = ""
 
     def address(self, node_id: int) -> Address:
-        """Where a client of this connection finds a node."""
+        """Return where a client of this connection finds a node."""
         address = self.cluster.address(node_id)
         return address._replace(host=self.local_host) if not address.host else address
 
     def topic(self, name: str | None, topic_id: bytes | None = None) -> ServedTopic | None:
-        """The topic of a name, or else of an id."""
+        """Return the topic of a name, or else of an id."""
         if topic_id is not None and any(topic_id):
             name = self.cluster.names.get(topic_id)
         return self.cluster.topics.get(name or "")
 
     def find(self, topic: ServedTopic | None, number: int, epoch: int = -1) -> ServedPartition | ErrorCode:
-        """The partition of a topic, as this node serves it, or why it does not.
+        """Return the partition of a topic, as this node serves it, or why it does not.
 
         `epoch` is what the client takes for the current leader epoch, -1 where it does not say.
         """
@@ -60,7 +60,7 @@ class Context:
 
 
 def partition_nodes(place: Place, nodes: dict[int, object]) -> Fields:
-    """The fields about a partition that all answers with metadata have."""
+    """Return the fields about a partition that all answers with metadata have."""
     return {
         "errorCode": ErrorCode.NONE if place.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         "partitionIndex": place.number,

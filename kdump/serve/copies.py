@@ -36,12 +36,14 @@ class Instead:
     stop: int
 
     def between(self, start: int, stop: int) -> Iterator[Good]:
-        """Its bytes from the batch that reaches `start` on, before the batch that holds `stop`. Raises OSError."""
+        """Yield its bytes from the batch that reaches `start` on, before the batch that holds `stop`.
+        Raises OSError.
+        """
         yield from self.copy.between(start, min(stop, self.stop)) or ()
 
 
 def first_that_has(start: int, stop: int, log: PartitionLog, copies: Iterable[ServedPartition]) -> Instead | None:
-    """The first copy that has all batches from offset `start` on, before the one whose last offset is `stop`.
+    """Return the first copy that has all batches from offset `start` on, before the one whose last offset is `stop`.
 
     The same leader epochs must have written both logs there, for then they have the same records (KIP-101), and the
     batches must not begin before or end behind these offsets. Raises OSError.
@@ -55,7 +57,7 @@ def first_that_has(start: int, stop: int, log: PartitionLog, copies: Iterable[Se
 
 
 def _epochs(log: PartitionLog, start: int, stop: int) -> list[tuple[int, int]]:
-    """The leader epochs in force from one offset to another, each with the offset from which on it is."""
+    """Return the leader epochs in force from one offset to another, each with the offset from which on it is."""
     entries = [entry for entry in log.leader_epochs if entry.start_offset <= stop]
     before = [(entry.epoch, start) for entry in entries if entry.start_offset <= start]
     return before[-1:] + [(entry.epoch, entry.start_offset) for entry in entries if entry.start_offset > start]

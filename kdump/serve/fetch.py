@@ -169,14 +169,14 @@ class _Parts:
         self.out = bytearray()
 
     def count(self, number: int) -> None:
-        """The length of an array."""
+        """Write the length of an array."""
         if self.is_flexible:
             write_unsigned_varint(self.out, number + 1)
         else:
             self.out += _INT32.pack(number)
 
     def tags(self) -> None:
-        """An empty tagged section, where the version has one."""
+        """Write an empty tagged section, where the version has one."""
         if self.is_flexible:
             self.out.append(0)
 

@@ -89,7 +89,7 @@ class Group:
     deadline: float = 0.0
 
     def member(self, member_id: str, instance_id: str | None = None) -> Member:
-        """The member of an id. Raises GroupError."""
+        """Return the member of an id. Raises GroupError."""
         if instance_id is not None:
             known = self.by_instance(instance_id)
             if known is not None and known.member_id != member_id:
@@ -100,7 +100,7 @@ class Group:
         return found
 
     def by_instance(self, instance_id: str) -> Member | None:
-        """The static member of an instance id (KIP-345)."""
+        """Return the static member of an instance id (KIP-345)."""
         return next((member for member in self.members.values() if member.instance_id == instance_id), None)
 
     def check_generation(self, generation: int) -> None:
@@ -109,7 +109,7 @@ class Group:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 
     def common_protocols(self) -> set[str]:
-        """The protocols that all members have."""
+        """Return the protocols that all members have."""
         common: set[str] | None = None
         for member in self.members.values():
             common = set(member.protocols) if common is None else common & member.protocols.keys()
@@ -159,7 +159,7 @@ class Group:
             member.answer_join(ErrorCode.NONE)
 
     def _elected_protocol(self) -> str:
-        """The protocol that most members like best of those that all have."""
+        """Return the protocol that most members like best of those that all have."""
         common = self.common_protocols()
         votes = Counter(next(name for name in member.protocols if name in common) for member in self.members.values())
         return votes.most_common(1)[0][0]

@@ -14,7 +14,7 @@ from kdump.topics.groups import Group as LoggedGroup
 
 
 def logged_groups(cluster: ServedCluster, report: Report) -> Iterator[Group]:
-    """The groups with their committed offsets; whoever was a member is gone. Raises OSError."""
+    """Yield the groups with their committed offsets; whoever was a member is gone. Raises OSError."""
     for replica in cluster.replicas(names.CONSUMER_OFFSETS_TOPIC):
         for group in groups_of(GroupLog(replica, report), cluster.names):
             if not group.is_dead:

@@ -64,7 +64,7 @@ class Coordinator:
             self.groups.setdefault(group.name, group)
 
     def group(self, name: str) -> Group:
-        """A group that is there. Raises GroupError."""
+        """Return a group that is there. Raises GroupError."""
         found = self.groups.get(name)
         if found is None:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -110,7 +110,9 @@ class Coordinator:
         return group, member
 
     def _member_for(self, group: Group, asked: Joining) -> Member:
-        """The member that joins: a known one, a static one that has come back, or a new one. Raises GroupError."""
+        """Return the member that joins: a known one, a static one that has come back, or a new one.
+        Raises GroupError.
+        """
         static = group.by_instance(asked.instance_id) if asked.instance_id is not None else None
         known = group.members.get(asked.member_id)
         if asked.member_id:
@@ -172,7 +174,7 @@ class Coordinator:
         group.remove(member)
 
     def check_commit(self, name: str, generation: int, member_id: str, instance_id: str | None) -> Group:
-        """The group of one who may commit. Raises GroupError."""
+        """Return the group of one who may commit. Raises GroupError."""
         if self.commits is Commits.REFUSE:
             raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         group = self._group_or_new(name)

@@ -61,7 +61,7 @@ def _listed(served: ServedPartition, timestamp: int, is_committed: bool, version
 
 
 def _find(served: ServedPartition, timestamp: int, is_committed: bool) -> _Found:
-    """The answer to a timestamp, special ones among them (UnifiedLog.fetchOffsetByTimestamp)."""
+    """Return the answer to a timestamp, special ones among them (UnifiedLog.fetchOffsetByTimestamp)."""
     if timestamp == LATEST:
         end = served.last_stable_offset if is_committed else served.end_offset
         return _Found(end, leader_epoch=served.last_epoch)
@@ -97,7 +97,7 @@ def offset_for_leader_epoch(ctx: Context, request: Request) -> Fields:
 
 
 def end_of_epoch(served: ServedPartition, epoch: int) -> tuple[int, int]:
-    """The largest epoch that is not above `epoch`, and the offset where the next one begins (or the log's end).
+    """Return the largest epoch that is not above `epoch`, and the offset where the next one begins (or the log's end).
 
     Both are -1 where that is not known (LeaderEpochFileCache.endOffsetFor).
     """

@@ -33,7 +33,7 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def get(self, path: str) -> KeptFile:
-        """The file at a path, opened again where it has changed since. Raises OSError."""
+        """Return the file at a path, opened again where it has changed since. Raises OSError."""
         status = status_of(path)
         state = (status.inode, status.size, status.modified_ns)
         with self._lock:

@@ -74,11 +74,11 @@ class ServedPartition:
         self._segments = [CheckedSegment(segment, stop, self._gate) for segment, stop in pairs]
 
     def has_changed(self) -> bool:
-        """Whether something has been written since it was opened, so that it is to be opened again."""
+        """Return whether something has been written since it was opened, so that it is to be opened again."""
         return self._is_stale or self._state_now() != self._state
 
     def _state_now(self) -> tuple[int, ...]:
-        """What changes when files come and go, and when the last log is written to."""
+        """Return what changes when files come and go, and when the last log is written to."""
         with suppress(OSError):
             state = [status_of(self.log.path).modified_ns]
             if self.log.segments:
@@ -87,7 +87,7 @@ class ServedPartition:
         return ()
 
     def _open(self, segment: CheckedSegment) -> KeptFile:
-        """The log of a segment; what was checked of one that has changed since counts no more."""
+        """Return the log of a segment; what was checked of one that has changed since counts no more."""
         log = self._files.get(segment.segment.log_path)
         if segment.is_new_to(log.state):
             self._is_stale = True
@@ -166,7 +166,7 @@ class ServedPartition:
         return entries[-1].epoch if entries else -1
 
     def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """As LogLookup.find_timestamp, without what is not served. Raises OSError, KdumpError."""
+        """Search as LogLookup.find_timestamp, without what is not served. Raises OSError, KdumpError."""
         with LogLookup(self.log, self.log_start_offset, clean=self.log.closed_cleanly) as lookup:
             found = lookup.find_timestamp(timestamp)
         return None if found is None or found.offset >= self.end_offset else found
@@ -174,7 +174,7 @@ class ServedPartition:
     # --- bytes ---
 
     def fetch(self, offset: int, stop_offset: int, limit: int, *, is_first: bool) -> Fetched:
-        """The bytes from the batch that reaches `offset` on, before the batch that holds `stop_offset`.
+        """Return the bytes from the batch that reaches `offset` on, before the batch that holds `stop_offset`.
 
         No more than `limit` bytes, but a whole batch where it `is_first`. Raises OSError.
         """
@@ -182,12 +182,14 @@ class ServedPartition:
             return self._fetch(offset, stop_offset, limit, is_first)
 
     def is_known(self, *, is_committed: bool) -> bool:
-        """Whether its offsets are known, and its transactions if they are needed: then it answers at once."""
+        """Return whether its offsets are known, and its transactions if they are needed: then it answers at once."""
         needed = {"_end_of_log"} | ({"transactions", "_aborted_by_segment"} if is_committed else set())
         return needed <= self.__dict__.keys()
 
     def fetch_known(self, offset: int, stop_offset: int, limit: int, *, is_first: bool) -> Fetched:
-        """As `fetch`, of what has been checked before. Raises NotCheckedError where that is not enough, OSError."""
+        """Fetch as `fetch`, of what has been checked before. Raises NotCheckedError where that is not
+        enough, OSError.
+        """
         if not self._lock.acquire(blocking=False):
             raise NotCheckedError("another thread is at it")
         try:
@@ -198,7 +200,9 @@ class ServedPartition:
             self._lock.release()
 
     def needs_check(self, offset: int, size: int) -> bool:
-        """Whether a fetch of `size` bytes at `offset` would have to check some of them first. Raises OSError."""
+        """Return whether a fetch of `size` bytes at `offset` would have to check some of them first. Raises OSError."""
+        if all(segment.is_complete for segment in self._segments[self._segment_at(offset) :]):
+            return False
         try:
             self.fetch_known(offset, MAX_OFFSET, size, is_first=False)
         except NotCheckedError:
@@ -219,7 +223,7 @@ class ServedPartition:
             if is_cut:
                 size, behind = self._cut(good, room, must=is_first and not ranges)
             if size:
-                ranges.append(FileRange(good.log, good.start, size))
+                _add(ranges, FileRange(good.log, good.start, size))
                 reached = max(reached, behind)
             room -= size
             if is_cut or room <= 0:
@@ -227,15 +231,20 @@ class ServedPartition:
         return Fetched(tuple(ranges), reached)
 
     def _good(self, offset: int, stop_offset: int) -> Iterator[Good]:
-        """What may be sent, from the batch that reaches `offset` on, before the batch that holds `stop_offset`."""
-        at = max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
-        for segment in self._segments[at:]:
+        """Yield what may be sent, from the batch that reaches `offset` on, before the batch that holds
+        `stop_offset`.
+        """
+        for segment in self._segments[self._segment_at(offset) :]:
             if segment.base_offset >= stop_offset or (self._stop is not None and offset >= self._stop):
                 return
             log = self._open(segment)
             for good in self._good_of(segment, log, offset, stop_offset):
                 yield good
                 offset = max(offset, good.next_offset)
+
+    def _segment_at(self, offset: int) -> int:
+        """Return which segment is the one that has an offset, the first one for those before it."""
+        return max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
 
     def _good_of(self, segment: CheckedSegment, log: KeptFile, offset: int, stop_offset: int) -> Iterator[Good]:
         position = segment.position_of(log, offset)
@@ -264,7 +273,7 @@ class ServedPartition:
                 yield Good(segment, log, start, piece.end, piece.next_offset)
 
     def _cut(self, good: Good, room: int, *, must: bool) -> tuple[int, int]:
-        """How many of the bytes to send where not all fit, and the offset behind them.
+        """Return how many of the bytes to send where not all fit, and the offset behind them.
 
         They end with a batch where one ends not long before; else a batch is cut, but for the first one of all.
         """
@@ -284,7 +293,7 @@ class ServedPartition:
         return max(size, min(room, piece.end - start)), entry.last_offset + 1
 
     def _instead(self, segment: CheckedSegment, piece: Piece, end: int) -> Instead | None:
-        """What another node's copy has in place of damage inside the log; None if there is nothing."""
+        """Return what another node's copy has in place of damage inside the log; None if there is nothing."""
         if self._on_damage is OnDamage.SERVE or piece.next_offset >= end:
             return None
         key = (segment.segment.log_path, piece.start)
@@ -299,7 +308,7 @@ class ServedPartition:
         return self._copied[key]
 
     def _entry_after(self, segment: CheckedSegment, piece: Piece) -> Entry | None:
-        """The first good batch behind damage."""
+        """Return the first good batch behind damage."""
         position = piece.end
         for following in self._segments[self._segments.index(segment) :]:
             log = self._open(following)
@@ -318,7 +327,7 @@ class ServedPartition:
         ]
 
     def between(self, start: int, stop: int) -> list[Good] | None:
-        """Its bytes from the batch that reaches offset `start` on, before the batch that holds `stop`.
+        """Return its bytes from the batch that reaches offset `start` on, before the batch that holds `stop`.
 
         None where it does not have all of them. Raises OSError.
         """
@@ -326,8 +335,8 @@ class ServedPartition:
         return list(self._good(start, stop)) if is_inside and not self._has_damage(start, stop) else None
 
     def _has_damage(self, start: int, stop: int) -> bool:
-        """Whether some of the offsets from `start` to `stop` may have been in damage."""
-        at = max(0, bisect_right(self._segments, start, key=lambda each: each.base_offset) - 1)
+        """Return whether some of the offsets from `start` to `stop` may have been in damage."""
+        at = self._segment_at(start)
         is_behind_damage = False
         for segment in self._segments[at:]:
             log = self._open(segment)
@@ -361,7 +370,7 @@ class ServedPartition:
     # --- aborted transactions ---
 
     def aborted(self, fetch_offset: int, upper_bound: int) -> list[AbortedTxn]:
-        """What a read_committed fetch of [fetch_offset, upper_bound) is told to leave out. Raises OSError."""
+        """Return what a read_committed fetch of [fetch_offset, upper_bound) is told to leave out. Raises OSError."""
         found = {
             (txn.producer_id, txn.last_offset): txn
             for txns in self._aborted_by_segment
@@ -386,3 +395,12 @@ class ServedPartition:
             ]
         )
         return found
+
+
+def _add(ranges: list[FileRange], more: FileRange) -> None:
+    """Add a range, as one with the last where it goes on there."""
+    last = ranges[-1] if ranges else None
+    if last is not None and last.file is more.file and last.start + last.size == more.start:
+        ranges[-1] = FileRange(last.file, last.start, last.size + more.size)
+    else:
+        ranges.append(more)

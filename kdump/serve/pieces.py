@@ -48,5 +48,5 @@ class Fetched:
 
 
 def damage_text(path: str, damage: Damage) -> str:
-    """A line about damage, with the place."""
+    """Return a line about damage, with the place."""
     return f"{os.path.basename(os.path.dirname(path))}/{os.path.basename(path)}: byte {damage.position}: {damage.text}"

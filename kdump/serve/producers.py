@@ -47,7 +47,7 @@ def _ids(ctx: Context) -> Iterator[TransactionalId]:
 
 
 def known_ids(ctx: Context) -> dict[str, TransactionalId]:
-    """The transactional ids in the log directories. Raises OSError."""
+    """Return the transactional ids in the log directories. Raises OSError."""
     return {each.transactional_id: each for each in _ids(ctx)}
 
 

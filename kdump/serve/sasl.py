@@ -69,7 +69,7 @@ class Users:
         return [Mechanism.PLAIN, *(each for each in Mechanism if each in used)]
 
     def credential(self, name: str, mechanism: Mechanism) -> Credential:
-        """What is known of a user. Raises AuthenticationError."""
+        """Return what is known of a user. Raises AuthenticationError."""
         found = self._known.get((name, mechanism))
         if found is None:
             raise AuthenticationError("Authentication failed: unknown user or wrong password")
@@ -88,7 +88,7 @@ class Users:
 
 
 def make_credential(mechanism: str, password: str) -> Credential:
-    """A credential with a new salt."""
+    """Return a credential with a new salt."""
     return _derive(mechanism, password, os.urandom(16), ITERATIONS)
 
 
@@ -121,7 +121,7 @@ class Exchange:
         self._scram: _Scram | None = None
 
     def answer(self, token: bytes) -> bytes:
-        """What to answer to a message. Raises AuthenticationError."""
+        """Return what to answer to a message. Raises AuthenticationError."""
         if self.user is not None or len(token) > _MAX_TOKEN:
             raise AuthenticationError("Authentication failed: unexpected message")
         try:

@@ -180,7 +180,7 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, ctx, request)
 
     def check_ahead(self, answer: FetchAnswer) -> None:
-        """While an answer is sent, check what its client asks for next, so that it need not wait for that."""
+        """Check, while an answer is sent, what its client asks for next, so that it need not wait for that."""
         for served, offset, size in answer.ahead:
             if served not in self._ahead and served.needs_check(offset, size):
                 self._ahead.add(served)
@@ -234,7 +234,7 @@ class Server:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises OSError."""
+    """Return a socket that listens. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

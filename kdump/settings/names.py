@@ -71,7 +71,7 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
 
 
 def is_known(name: str) -> bool:
-    """Whether Kafka has a setting of this name, or one of its family."""
+    """Return whether Kafka has a setting of this name, or one of its family."""
     return (
         name in BY_NAME
         or name in _NOT_FOLLOWED

@@ -18,7 +18,7 @@ def is_too_small(size: int, release: KafkaRelease) -> bool:
 
 
 def with_too_small(topics: Iterable[tuple[str, Mapping[str, str]]], release: KafkaRelease) -> Iterator[str]:
-    """The names of topics, given with their own settings, of which brokers of a release refuse segment.bytes.
+    """Yield the names of topics, given with their own settings, of which brokers of a release refuse segment.bytes.
 
     What cannot be read as a number is passed over.
     """

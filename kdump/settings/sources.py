@@ -135,7 +135,7 @@ class PropertyFile(NamedTuple):
     properties: Mapping[str, str]
 
     def is_for(self, topic: str) -> bool:
-        """Whether it has settings of this topic in particular; a broker's own topics must be named in full."""
+        """Return whether it has settings of this topic in particular; a broker's own topics must be named in full."""
         if self.topics is None:
             return False
         return topic == self.topics if topic in _INTERNAL else fnmatchcase(topic, self.topics)
@@ -188,5 +188,7 @@ def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, st
 
 
 def _for_all(layer: Layer) -> Layer:
-    """What is meant for all topics, as far as it may count for a broker's own: it does not decide what they keep."""
+    """Return what is meant for all topics, as far as it may count for a broker's own: it does not decide what they
+    keep.
+    """
     return Layer(layer.origin, {name: value for name, value in layer.properties.items() if name not in _OWN_DECIDING})

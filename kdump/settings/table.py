@@ -44,7 +44,7 @@ class Kind(Protocol[_T_co]):
         """The values in words."""
 
     def parse(self, text: str) -> _T_co | None:
-        """The value of a text without blanks around it; None for one that Kafka refuses."""
+        """Return the value of a text without blanks around it; None for one that Kafka refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Number:
         return f"a number from {self.least} {most}{'' if more is None else f', or {more}'}"
 
     def parse(self, text: str) -> int | None:
-        """The value of a text."""
+        """Return the value of a text."""
         number = parse_long(text)
         if number is not None and number < 0 and self.negative is not None:
             return self.negative
@@ -80,7 +80,7 @@ class Fraction:
     expected = "a number from 0 to 1"
 
     def parse(self, text: str) -> float | None:
-        """The value of a text."""
+        """Return the value of a text."""
         value = float(text.rstrip("fFdD")) if _JAVA_DOUBLE.fullmatch(text) else -1.0
         return value if 0 <= value <= 1 else None
 
@@ -92,7 +92,7 @@ class Flag:
     expected = "true or false"
 
     def parse(self, text: str) -> bool | None:
-        """The value of a text."""
+        """Return the value of a text."""
         return {"true": True, "false": False}.get(text.lower())
 
 
@@ -108,7 +108,7 @@ class Word:
         return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
 
     def parse(self, text: str) -> str | None:
-        """The value of a text."""
+        """Return the value of a text."""
         return text if text in self.choices else None
 
 
@@ -124,7 +124,7 @@ class Words:
         return f"{', '.join(self.choices)} or both"
 
     def parse(self, text: str) -> frozenset[str] | None:
-        """The value of a text."""
+        """Return the value of a text."""
         words = frozenset(part.strip() for part in text.split(",")) if text else frozenset()
         return words if words <= set(self.choices) else None
 
@@ -136,7 +136,7 @@ class RecordVersion:
     expected = "a Kafka release such as 0.10.2 or 2.8"
 
     def parse(self, text: str) -> int | None:
-        """The value of a text."""
+        """Return the value of a text."""
         parts = text.partition("-")[0].split(".")
         if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
             return None
@@ -168,7 +168,7 @@ class Named(NamedTuple, Generic[_T]):
         return all(self.name != server.name for server in self.setting.server)
 
     def value(self, text: str) -> _T:
-        """The value of a text, in the unit of the topic's name. Raises ConfigError."""
+        """Return the value of a text, in the unit of the topic's name. Raises ConfigError."""
         found: Any = self.kind.parse(text.strip())
         if found is None:
             raise ConfigError(f"{self.name} is {text!r}: expected {self.kind.expected}")
@@ -305,5 +305,5 @@ BY_NAME: Mapping[str, Named[Any]] = _by_name()
 
 
 def names_of(settings: Iterable[Setting[Any]]) -> frozenset[str]:
-    """All names of some settings, for topics and for servers."""
+    """Return all names of some settings, for topics and for servers."""
     return frozenset(named.name for setting in settings for named in setting.names)

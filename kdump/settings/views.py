@@ -188,7 +188,7 @@ class WritingSettings:
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     def level(self, codec: int) -> int | None:
-        """The level that batches are compressed with; None for the codec's default."""
+        """Return the level that batches are compressed with; None for the codec's default."""
         return {GZIP: self.gzip_level, LZ4: self.lz4_level, ZSTD: self.zstd_level}.get(codec)
 
     @property
@@ -336,15 +336,15 @@ class RetentionSettings:
     sources: tuple[str, ...] = (DEFAULTS,)
 
     @classmethod
-    def of(cls, settings: TopicSettings) -> RetentionSettings:
-        """Take them out of a topic's settings. Raises ConfigError."""
+    def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> RetentionSettings:
+        """Take them out of a topic's settings, for the release that deletes. Raises ConfigError."""
         policies = settings.get(table.CLEANUP_POLICY)
         return cls(
             **_values(cls.FIELDS, settings),
             deletes=DELETE in policies,
             compacts=COMPACT in policies,
             log_append_time=settings.get(table.TIMESTAMP_TYPE) == LOG_APPEND_TIME,
-            loading=LoadingSettings.of(settings),
+            loading=LoadingSettings.of(settings, release),
             sources=settings.sources,
         )
 

@@ -40,7 +40,7 @@ def _add_tree(archive: tarfile.TarFile, folder: str, name: str) -> None:
 
 
 def _add_source(archive: tarfile.TarFile) -> None:
-    """Where Spark finds the data source, for a driver that runs from the archive."""
+    """Tell Spark where it finds the data source, for a driver that runs from the archive."""
     found = find_spec("pyspark_kdump")
     if found is not None and found.origin is not None:
         archive.add(found.origin, "pyspark_kdump.py")

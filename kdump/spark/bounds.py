@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
 
 def interval_of(partition: Partition, options: ReadOptions) -> Interval:
-    """What is wanted of a partition. Raises OSError, OptionError."""
+    """Return what is wanted of a partition. Raises OSError, OptionError."""
     log = partition.log
     since, until = _time(partition, options.start), _time(partition, options.stop)
     if since is not None:
@@ -44,21 +44,21 @@ def interval_of(partition: Partition, options: ReadOptions) -> Interval:
 
 
 def _time(partition: Partition, bound: Bound) -> int | None:
-    """The time (ms) that a bound has for a partition."""
+    """Return the time (ms) that a bound has for a partition."""
     if bound.timestamp is not None or partition.topic is None or partition.number is None:
         return bound.timestamp
     return bound.times.get((partition.topic, partition.number))
 
 
 def _given(partition: Partition, bound: Bound) -> int:
-    """The offset that a bound has for a partition."""
+    """Return the offset that a bound has for a partition."""
     if partition.topic is None or partition.number is None:
         return bound.default
     return bound.offsets.get((partition.topic, partition.number), bound.default)
 
 
 def first_offset_since(log: PartitionLog, timestamp: int) -> int | None:
-    """The absolute offset of the first record at or after `timestamp` (ms); None without one. Raises OSError.
+    """Return the absolute offset of the first record at or after `timestamp` (ms); None without one. Raises OSError.
 
     Indexes are a shortcut where they can be trusted, as everywhere; what is damaged is passed over.
     """

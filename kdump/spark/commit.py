@@ -74,7 +74,7 @@ class Commit:
                 put_clean_mark(self._root, mark)
 
     def _add_empty(self, staged: dict[Key, list[Staged]]) -> None:
-        """The partitions of the topics that get no rows but have to be there."""
+        """Add the partitions of the topics that get no rows but have to be there."""
         counts: dict[str, int] = {}
         if self._options.to.topic is not None:
             counts[self._options.to.topic] = self._counts.of(self._options.to.topic)
@@ -105,7 +105,7 @@ class Commit:
         note_offsets(self._root, {key: log})
 
     def _opened(self, final: str, new: str, state: DirectoryState) -> LogWriter:
-        """The log to append to: a copy of what is there, or a new one."""
+        """Return the log to append to: a copy of what is there, or a new one."""
         config = self._options.config
         log = PartitionLog(final) if os.path.isdir(final) else None
         if log is None or self._anew or not log.segments:
@@ -115,7 +115,7 @@ class Commit:
         return open_log(new, config, clean=clean, recovery_point=point, log_start_offset=start, backup=False)
 
     def _topic_id(self, new: str) -> bytes:
-        """The topic's id: that of its other partitions, or a new one."""
+        """Return the topic's id: that of its other partitions, or a new one."""
         topic = names.parse_partition_dir(os.path.basename(new)).topic
         if topic not in self._topic_ids:
             self._topic_ids[topic] = next(self._known_ids(topic), None) or uuid4().bytes

@@ -16,29 +16,29 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What follows `spark.read.format`."""
+        """Return what follows `spark.read.format`."""
         return "kafka-log"
 
     def schema(self) -> str:
-        """The columns that the options ask for. Raises KdumpError."""
+        """Return the columns that the options ask for. Raises KdumpError."""
         from kdump.spark.source import schema
 
         return schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of all there is now."""
+        """Return a reader of all there is now."""
         from kdump.spark.source import reader
 
         return reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader of what there is and what will be."""
+        """Return a reader of what there is and what will be."""
         from kdump.spark.source import stream_reader
 
         return stream_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of partition directories."""
+        """Return a writer of partition directories."""
         from kdump.spark.source import writer
 
         return writer(self.options, schema, overwrite)

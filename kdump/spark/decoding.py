@@ -12,7 +12,7 @@ from kdump.spark.places import expand
 
 
 def payload_decoder(options: ReadOptions) -> PayloadDecoder:
-    """What decodes keys and values. Raises OptionError without schemas, KdumpError, OSError."""
+    """Return what decodes keys and values. Raises OptionError without schemas, KdumpError, OSError."""
     path = options.schemas or next(filter(None, map(_schemas_at, expand(options.paths))), None)
     if path is None:
         raise OptionError("decode needs schemas: no _schemas-0 is in the path, so give the option schemas")
@@ -24,7 +24,7 @@ def _schemas_at(path: str) -> str | None:
 
 
 def _age(path: str) -> tuple[int, ...]:
-    """What changes when the schemas do."""
+    """Return what changes when the schemas do."""
     if not os.path.isdir(path):
         return (os.stat(path).st_mtime_ns,)
     return tuple(sorted(entry.stat().st_mtime_ns for entry in os.scandir(path) if entry.is_file()))

@@ -16,7 +16,7 @@ _JAVA = re.compile(
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in one line: kdump's message where the failure is one that it raised."""
+    """Return what went wrong, in one line: kdump's message where the failure is one that it raised."""
     text = str(error)
     for pattern in (_OURS, _OF_SYSTEM):
         found = pattern.findall(text)
@@ -30,6 +30,6 @@ def reason(error: BaseException) -> str:
 
 
 def java_reason(text: str) -> str | None:
-    """The last exception of Java's that a text tells of, in one line; None without one."""
+    """Return the last exception of Java's that a text tells of, in one line; None without one."""
     found = _JAVA.findall(text)
     return f"{found[-1][0]}: {found[-1][1].strip()}" if found else None

@@ -38,7 +38,7 @@ TYPES = {
 
 
 def finding_tasks(options: ReadOptions, cores: int) -> list[Job]:
-    """The tasks of a verification. Raises KdumpError."""
+    """Return the tasks of a verification. Raises KdumpError."""
     verify_options(options)
     if options.chooses:
         paths = [partition.log.path for partition in find_partitions(options)]
@@ -50,7 +50,7 @@ def finding_tasks(options: ReadOptions, cores: int) -> list[Job]:
 
 
 def read_findings(job: Job, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """The findings of a task."""
+    """Yield the findings of a task."""
     number, paths, share = job
     columns = column_names(options)
     first = number << ORDER_BITS
@@ -65,7 +65,7 @@ def read_findings(job: Job, options: ReadOptions) -> Iterator[pa.RecordBatch]:
 
 
 def verify_options(options: ReadOptions) -> Options:
-    """How to verify. Raises OptionError."""
+    """Return how to verify. Raises OptionError."""
     found = Options(
         deep=options.deep,
         now=options.now,

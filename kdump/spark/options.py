@@ -103,7 +103,7 @@ class ReadOptions:
     severities: tuple[tuple[str, str], ...] = ()
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition is one of those asked for."""
+        """Return whether a partition is one of those asked for."""
         if self.assigned is not None and (topic, partition) not in self.assigned:
             return False
         if self.topics and not any(fnmatchcase(topic, pattern) for pattern in self.topics):
@@ -119,7 +119,7 @@ class ReadOptions:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of a read. Raises OptionError."""
+    """Return the options of a read. Raises OptionError."""
     given = Given(options, READ_OPTIONS)
     if given.ignored:
         _note_ignored(tuple(given.ignored))
@@ -174,7 +174,7 @@ def _note_ignored(names: tuple[str, ...]) -> None:
 
 
 def _isolation(given: Given) -> Isolation:
-    """The isolation level, under either of its names; that of Kafka's client counts where both are given."""
+    """Return the isolation level, under either of its names; that of Kafka's client counts where both are given."""
     choices = tuple(level.value for level in Isolation)
     name = "kafka.isolation.level" if given.text("kafka.isolation.level") is not None else "isolationLevel"
     return Isolation(given.choice(name, choices, Isolation.READ_UNCOMMITTED.value))
@@ -198,11 +198,11 @@ class Given:
                 raise OptionError(_unknown("option", name, known))
 
     def text(self, name: str) -> str | None:
-        """The value as it was given; None without one."""
+        """Return the value as it was given; None without one."""
         return self._values.get(name.lower())
 
     def value(self, name: str, parse: Callable[[str], Value]) -> Value | None:
-        """The value as `parse` reads it, which raises ValueError with what it expects. Raises OptionError."""
+        """Return the value as `parse` reads it, which raises ValueError with what it expects. Raises OptionError."""
         text = self.text(name)
         if text is None:
             return None
@@ -212,12 +212,12 @@ class Given:
             raise OptionError(f"option {name} is {text!r}: expected {error}") from None
 
     def truth(self, name: str, default: bool) -> bool:
-        """true or false."""
+        """Return true or false."""
         found = self.value(name, _truth)
         return default if found is None else found
 
     def number(self, name: str, least: int) -> int | None:
-        """A whole number."""
+        """Return a whole number."""
 
         def parse(text: str) -> int:
             if not re.fullmatch(r"-?\d{1,19}", text.strip()) or int(text) < least:
@@ -227,7 +227,7 @@ class Given:
         return self.value(name, parse)
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        """One of several words."""
+        """Return one of several words."""
         text = self.text(name)
         if text is None:
             return default
@@ -236,12 +236,12 @@ class Given:
         return text.lower()
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Words with commas between them."""
+        """Return words with commas between them."""
         text = self.text(name) or ""
         return tuple(word.strip() for word in text.split(",") if word.strip())
 
     def paths(self) -> tuple[str, ...]:
-        """What load() was given: one path, or several as Spark hands them on. Raises OptionError without any."""
+        """Return what load() was given: one path, or several as Spark hands them on. Raises OptionError without any."""
         paths = self.value("paths", _path_list) or []
         one = self.text("path")
         found = tuple(local_path(path) for path in [*([one] if one is not None else []), *paths])
@@ -251,7 +251,9 @@ class Given:
 
 
 def local_path(path: str) -> str:
-    """A path, which may be a file: URL, as an absolute one of this machine. Raises OptionError for another URL."""
+    """Return a path, which may be a file: URL, as an absolute one of this machine. Raises OptionError
+    for another URL.
+    """
     scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]+):(?=/)", path)
     if scheme and scheme[1].lower() != "file":
         raise OptionError(
@@ -332,7 +334,7 @@ def _ranges(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def partition_offsets(text: str) -> PartitionOffsets:
-    """Offsets as JSON, {"topic": {"partition": offset}}. Raises ValueError with what is expected."""
+    """Return offsets as JSON, {"topic": {"partition": offset}}. Raises ValueError with what is expected."""
     expected = f'{EARLIEST}, {LATEST}, or offsets by topic and partition as JSON, like {{"orders":{{"0":23,"1":-2}}}}'
     found = _json(text, expected)
     if not isinstance(found, dict):
@@ -349,7 +351,7 @@ def partition_offsets(text: str) -> PartitionOffsets:
 
 
 def _partition_times(text: str) -> PartitionOffsets:
-    """Times (ms) as JSON. Raises ValueError with what is expected."""
+    """Return times (ms) as JSON. Raises ValueError with what is expected."""
     expected = 'times (ms) by topic and partition as JSON, like {"orders":{"0":1700000000000}}'
     try:
         times = partition_offsets(text)
@@ -361,7 +363,7 @@ def _partition_times(text: str) -> PartitionOffsets:
 
 
 def _bound(given: Given, end: str, default: int) -> Bound:
-    """One end of a read, from its two options."""
+    """Return one end of a read, from its two options."""
     timestamp = given.number(f"{end}Timestamp", 0)
     name = f"{end}Offsets"
     text = (given.text(name) or "").strip().lower()

@@ -24,7 +24,7 @@ _POSITIVE = 0x7FFF_FFFF
 def record_source(
     value: pa.Array, key: pa.Array | None, headers: pa.Array | None, timestamps: pa.Array | None, now: int
 ) -> RecordSource:
-    """Records of these columns: binary values and keys, lists of (key, value) structs, timestamps.
+    """Return records of these columns: binary values and keys, lists of (key, value) structs, timestamps.
 
     Timestamps are of any unit, and `now` (ms) where they are null or not given.
     """
@@ -45,7 +45,7 @@ def record_source(
 
 
 def hashes(keys: pa.Array) -> pa.Array:
-    """Kafka's hash of each key, made positive as its partitioner does; null for a null key."""
+    """Return Kafka's hash of each key, made positive as its partitioner does; null for a null key."""
     _, offsets, data = keys.buffers()
     rows = len(keys)
     start = keys.offset * 4
@@ -56,7 +56,7 @@ def hashes(keys: pa.Array) -> pa.Array:
 
 
 def _spans(values: pa.Array, parts: list[bytes | memoryview], size: int) -> tuple[array[int], array[int]]:
-    """Positions (behind the `size` bytes of `parts`) and lengths of binary values, whose bytes go to `parts`."""
+    """Return positions (behind the `size` bytes of `parts`) and lengths of binary values, whose bytes go to `parts`."""
     _, offsets, data = values.buffers()
     rows = len(values)
     ends = pa.Array.from_buffers(pa.int32(), rows + 1, [None, offsets], offset=values.offset).cast(pa.int64())
@@ -73,7 +73,7 @@ def _spans(values: pa.Array, parts: list[bytes | memoryview], size: int) -> tupl
 def _headers(
     headers: pa.Array, parts: list[bytes | memoryview], size: int
 ) -> tuple[array[int], array[int], array[int]]:
-    """Positions, lengths and counts of encoded headers, which go to `parts`."""
+    """Return positions, lengths and counts of encoded headers, which go to `parts`."""
     encoded, counts = [], array("q")
     for pairs in headers.to_pylist():
         counts.append(len(pairs or ()))

@@ -23,7 +23,7 @@ class PathError(KdumpError):
 
 @contextmanager
 def reading(log: PartitionLog) -> Iterator[None]:
-    """What the system says against reading a log is raised as a PathError."""
+    """Raise as a PathError what the system says against reading a log."""
     try:
         yield
     except OSError as error:
@@ -39,7 +39,7 @@ class Partition(NamedTuple):
 
 
 def find_partitions(options: ReadOptions) -> list[Partition]:
-    """The partitions that are asked for, in the order of the paths. Raises PathError."""
+    """Return the partitions that are asked for, in the order of the paths. Raises PathError."""
     found: dict[str, Partition] = {}
     for path in expand(options.paths):
         for partition in _partitions_at(path, options):
@@ -50,7 +50,7 @@ def find_partitions(options: ReadOptions) -> list[Partition]:
 
 
 def expand(paths: Iterable[str]) -> Iterator[str]:
-    """The paths, patterns replaced by what they match. Raises PathError where there is nothing."""
+    """Yield the paths, patterns replaced by what they match. Raises PathError where there is nothing."""
     for path in paths:
         if os.path.lexists(path):
             yield path
@@ -64,7 +64,7 @@ def expand(paths: Iterable[str]) -> Iterator[str]:
 
 
 def directory_at(path: str) -> PartitionLog | LogDirectory:
-    """The partition directory or log directory at a path. Raises PathError."""
+    """Return the partition directory or log directory at a path. Raises PathError."""
     try:
         return open_directory(path)
     except NotADirectoryError:
@@ -98,7 +98,7 @@ def _partitions_at(path: str, options: ReadOptions) -> Iterator[Partition]:
 
 
 def one_replica_each(partitions: Iterable[Partition]) -> list[Partition]:
-    """Of partitions that are there several times, on disks of several brokers, the one that has most.
+    """Return, of partitions that are there several times, on disks of several brokers, the one that has most.
 
     That is the one with the newest leader epoch and, of those, the largest end offset: the one that an election would
     prefer; the first where they are equal.
@@ -120,7 +120,7 @@ def _progress(partition: Partition) -> tuple[int, int]:
 
 
 def end_offset(log: PartitionLog) -> int:
-    """The absolute offset behind a log's last record; that of an empty log is where it starts."""
+    """Return the absolute offset behind a log's last record; that of an empty log is where it starts."""
     if not log.segments:
         return 0
     last = log.segments[-1]

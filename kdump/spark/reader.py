@@ -32,7 +32,7 @@ class LogReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks. Raises KdumpError."""
+        """Return the tasks. Raises KdumpError."""
         options = self._options
         if options.kind == FINDINGS:
             from kdump.spark.findings import finding_tasks
@@ -47,7 +47,7 @@ class LogReader(DataSourceReader):
         return [Task(group) for group in tasks_of(planned_ranges(options), options)] or [Task([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task. Raises KdumpError."""
+        """Return the rows of a task. Raises KdumpError."""
         options = self._options
         if options.kind == FINDINGS:
             from kdump.spark.findings import read_findings
@@ -64,7 +64,7 @@ class LogReader(DataSourceReader):
 
 
 def planned_ranges(options: ReadOptions) -> list[Range]:
-    """What has to be read of all partitions. Raises KdumpError."""
+    """Return what has to be read of all partitions. Raises KdumpError."""
     ranges: list[Range] = []
     for partition in find_partitions(options):
         with reading(partition.log):
@@ -73,14 +73,14 @@ def planned_ranges(options: ReadOptions) -> list[Range]:
 
 
 def small_tasks(options: ReadOptions, most: int) -> Iterator[list[Range]]:
-    """Tasks of at most so many offsets of one partition each. Raises KdumpError."""
+    """Yield tasks of at most so many offsets of one partition each. Raises KdumpError."""
     for partition in find_partitions(options):
         with reading(partition.log):
             yield from offset_tasks(partition, interval_of(partition, options), most)
 
 
 def offset_tasks(partition: Partition, interval: Interval, most: int) -> Iterator[list[Range]]:
-    """The ranges of an interval in tasks of at most `most` offsets, all of about the same number of them.
+    """Yield the ranges of an interval in tasks of at most `most` offsets, all of about the same number of them.
 
     As Spark's Kafka source does it with maxRecordsPerPartition (KafkaOffsetRangeCalculator). Raises OSError,
     OptionError for more tasks than anybody can want.
@@ -102,6 +102,6 @@ def offset_tasks(partition: Partition, interval: Interval, most: int) -> Iterato
 
 
 def tasks_of(ranges: list[Range], options: ReadOptions) -> Iterator[list[Range]]:
-    """The ranges packed into tasks."""
+    """Return the ranges packed into tasks."""
     total = sum(each.size for each in ranges)
     return pack(ranges, task_size(total, processors(), options.min_partitions, decodes=options.kind != BATCHES))

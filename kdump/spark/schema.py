@@ -140,7 +140,7 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = {
 
 
 def column_names(options: ReadOptions) -> tuple[str, ...]:
-    """The columns of a read. Raises OptionError for one that there is not."""
+    """Return the columns of a read. Raises OptionError for one that there is not."""
     known = COLUMNS[options.kind]
     if not options.columns:
         wanted = [name for name, column in known.items() if column.is_default]
@@ -171,17 +171,17 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
 
 
 def _is_typed(options: ReadOptions, name: str) -> bool:
-    """Whether a column of ADDED stands beside a key or value of a type of its own."""
+    """Return whether a column of ADDED stands beside a key or value of a type of its own."""
     return options.typed is not None and ADDED[name].partition("_")[0] in options.typed.types
 
 
 def ddl(options: ReadOptions) -> str:
-    """The schema of a read. Raises OptionError."""
+    """Return the schema of a read. Raises OptionError."""
     return ", ".join(f"`{name}` {kind}" for name, kind in types(options).items())
 
 
 def types(options: ReadOptions, quote: str = "`") -> dict[str, str]:
-    """The types of the columns of a read; names within them are quoted. Raises OptionError."""
+    """Return the types of the columns of a read; names within them are quoted. Raises OptionError."""
     known = COLUMNS[options.kind]
     found = {name: known[name].ddl for name in column_names(options)}
     if options.typed is not None:

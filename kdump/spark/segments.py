@@ -46,7 +46,7 @@ TYPES = {
 
 
 def segment_tasks(options: ReadOptions, cores: int) -> list[list[Job]]:
-    """The segments that may hold what is wanted, in groups. Raises KdumpError."""
+    """Return the segments that may hold what is wanted, in groups. Raises KdumpError."""
     jobs: list[Job] = []
     for partition in find_partitions(options):
         log = partition.log
@@ -61,7 +61,9 @@ def segment_tasks(options: ReadOptions, cores: int) -> list[list[Job]]:
 
 
 def read_segments(jobs: Sequence[Job], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """A row for each segment. Raises DataLossError for one that cannot be read, unless the options say to go on."""
+    """Yield a row for each segment. Raises DataLossError for one that cannot be read, unless the
+    options say to go on.
+    """
     names = column_names(options)
     for at in range(0, len(jobs), PIECE):
         rows = [_row(job, options) for job in jobs[at : at + PIECE]]

@@ -52,7 +52,7 @@ class SparkError(KdumpError):
 
 @contextmanager
 def spark_session(master: str = "local[*]", conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session that ends with the `with`; `conf` goes before what is set here. Raises SparkError, JavaError.
+    """Hold a session that ends with the `with`; `conf` goes before what is set here. Raises SparkError, JavaError.
 
     What Spark logs goes nowhere: errors come as exceptions (kdump.spark.errors makes one line of them).
     """
@@ -69,7 +69,7 @@ def _stop(running: SparkSession | SparkContext) -> None:
 
 
 def start_session(master: str = "local[*]", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The session of `spark_session`, for the caller to stop. Raises SparkError, JavaError."""
+    """Return the session of `spark_session`, for the caller to stop. Raises SparkError, JavaError."""
     try:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
@@ -100,13 +100,13 @@ def start_session(master: str = "local[*]", conf: Mapping[str, str] | None = Non
 
 
 def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark's configuration for a master URL, what is in `conf` before everything else."""
+    """Return Spark's configuration for a master URL, what is in `conf` before everything else."""
     local = _LOCAL_DEFAULTS if _is_here(master) else {}
     return {**_DEFAULTS, **local, "spark.master": master, **conf}
 
 
 def _is_here(master: str) -> bool:
-    """Whether all of Spark runs in one process on this machine."""
+    """Return whether all of Spark runs in one process on this machine."""
     return master == "local" or master.startswith("local[")
 
 
@@ -118,7 +118,7 @@ def register(session: SparkSession) -> None:
 
 
 def _why(log: IO[bytes]) -> str:
-    """What a JVM that did not come up has said last; empty where it has said nothing."""
+    """Return what a JVM that did not come up has said last; empty where it has said nothing."""
     log.seek(0)
     text = log.read().decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]

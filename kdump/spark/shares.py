@@ -12,7 +12,7 @@ from kdump.verify.tasks import Share
 
 
 def partition_sizes(place: PartitionLog | LogDirectory, cost: int) -> Iterator[int]:
-    """The bytes to read of each partition there, in the order in which a verification meets them.
+    """Yield the bytes to read of each partition there, in the order in which a verification meets them.
 
     `cost` is what a partition costs beside its bytes, in bytes.
     """
@@ -24,7 +24,7 @@ def partition_sizes(place: PartitionLog | LogDirectory, cost: int) -> Iterator[i
 
 
 def shares(sizes: Sequence[int], most: float) -> list[Share]:
-    """Consecutive partitions of these sizes, cut where `most` bytes are reached; at least one share."""
+    """Return consecutive partitions of these sizes, cut where `most` bytes are reached; at least one share."""
     cuts = [0]
     done = 0
     for number, size in enumerate(sizes[:-1], 1):

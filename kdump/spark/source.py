@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def schema(options: Mapping[str, str]) -> str:
-    """The columns of a read, as DDL. Raises KdumpError."""
+    """Return the columns of a read, as DDL. Raises KdumpError."""
     return ddl(wanted(options))
 
 
 def wanted(options: Mapping[str, str]) -> ReadOptions:
-    """The options of a read; with decode=columns it is found out what the records hold. Raises KdumpError."""
+    """Return the options of a read; with decode=columns it is found out what the records hold. Raises KdumpError."""
     found = read_options(options)
     if found.decode != TYPED or found.kind != RECORDS:
         return found
@@ -31,7 +31,7 @@ def wanted(options: Mapping[str, str]) -> ReadOptions:
 
 
 def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """A reader of everything that is there when the query is planned. Raises OptionError."""
+    """Return a reader of everything that is there when the query is planned. Raises OptionError."""
     from kdump.spark.reader import LogReader
 
     settle()
@@ -39,7 +39,7 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
 
 
 def checked(options: Mapping[str, str], schema: StructType) -> ReadOptions:
-    """The options of a read whose schema is what they say. Raises KdumpError."""
+    """Return the options of a read whose schema is what they say. Raises KdumpError."""
     found = wanted(options)
     names = column_names(found)
     if tuple(schema.fieldNames()) != names:
@@ -57,7 +57,7 @@ def checked(options: Mapping[str, str], schema: StructType) -> ReadOptions:
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """A reader of what is there and what will be. Raises OptionError."""
+    """Return a reader of what is there and what will be. Raises OptionError."""
     from kdump.spark.stream import LogStreamReader
 
     found = checked(options, schema)
@@ -69,7 +69,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """A writer of partition directories. Raises OptionError, PathError."""
+    """Return a writer of partition directories. Raises OptionError, PathError."""
     from kdump.spark.write_options import check_columns, write_options
     from kdump.spark.writer import LogWriterOfRows
 

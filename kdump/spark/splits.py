@@ -45,7 +45,7 @@ class Range(NamedTuple):
 
 
 def ranges_of(partition: Partition, interval: Interval) -> Iterator[Range]:
-    """The stretch of each segment that may hold what is wanted of a partition; none that surely has nothing.
+    """Yield the stretch of each segment that may hold what is wanted of a partition; none that surely has nothing.
 
     A segment that cannot be looked into is given as a whole: reading it will say why.
     """
@@ -69,7 +69,7 @@ def ranges_of(partition: Partition, interval: Interval) -> Iterator[Range]:
 
 
 def _within(interval: Interval, segment: Segment, segments: list[Segment]) -> Interval:
-    """The bounds that have to be looked at inside a segment."""
+    """Return the bounds that have to be looked at inside a segment."""
     start, stop = interval
     following = bisect_left(segments, segment.base_offset + 1, key=lambda each: each.base_offset)
     if start is not None and start <= segment.base_offset:
@@ -80,7 +80,9 @@ def _within(interval: Interval, segment: Segment, segments: list[Segment]) -> In
 
 
 def stop_position(segment: Segment, log: LogFile, stop_offset: int) -> int:
-    """Where in `log` the batch ends that reaches the last offset before `stop_offset`; the log's end without one."""
+    """Return where in `log` the batch ends that reaches the last offset before `stop_offset`; the log's end without
+    one.
+    """
     start = segment.position_of(log, stop_offset - 1)
     for block in log.blocks(start, whole=False):
         for row in range(block.length):
@@ -90,7 +92,9 @@ def stop_position(segment: Segment, log: LogFile, stop_offset: int) -> int:
 
 
 def task_size(total: int, cores: int, least_tasks: int | None, *, decodes: bool = True) -> int:
-    """How many bytes a task should have, of `total`; where it reads headers only, more, as they are read faster."""
+    """Return how many bytes a task should have, of `total`; where it reads headers only, more, as they
+    are read faster.
+    """
     if decodes:
         size = min(max(total // (cores * TASKS_PER_CORE) + 1, MIN_BYTES), MAX_BYTES)
     else:
@@ -99,7 +103,7 @@ def task_size(total: int, cores: int, least_tasks: int | None, *, decodes: bool 
 
 
 def pack(ranges: Iterable[Range], size: int) -> Iterator[list[Range]]:
-    """Groups of ranges, in order, of about `size` bytes each: large ones are cut, small ones put together."""
+    """Yield groups of ranges, in order, of about `size` bytes each: large ones are cut, small ones put together."""
     group: list[Range] = []
     left = size
     for each in ranges:

@@ -37,7 +37,7 @@ class Counts(NamedTuple):
     anew: bool
 
     def of(self, topic: str) -> int:
-        """The number of partitions that keys are spread over."""
+        """Return the number of partitions that keys are spread over."""
         existing = self.existing.get(topic)
         if existing is None or (self.anew and self.asked is not None):
             return self.asked or 1
@@ -103,7 +103,7 @@ class Stage:
             yield topic, rows if pc.all(pc.equal(topics, topic)).as_py() else rows.filter(pc.equal(topics, topic))
 
     def _numbers(self, rows: pa.RecordBatch, topic: str) -> pa.Array:
-        """The partition of each row: what its column says, else by its key, else whichever is next."""
+        """Return the partition of each row: what its column says, else by its key, else whichever is next."""
         numbers = pa.nulls(rows.num_rows, pa.int32())
         if "partition" in rows.schema.names:
             numbers = rows.column("partition")
@@ -141,7 +141,7 @@ class Stage:
 
 
 def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that matter, under their plain names, with binary keys and values."""
+    """Return the columns that matter, under their plain names, with binary keys and values."""
     columns = {}
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         small = name.lower()

@@ -49,7 +49,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends: dict[str, tuple[str, int, int]] = {}  # by partition: its last segment, that one's size, end offset
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins. Raises KdumpError."""
+        """Return where a new query begins. Raises KdumpError."""
         starts = {}
         for key, partition in self._partitions().items():
             with reading(partition.log):
@@ -58,16 +58,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _json(starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """maxOffsetsPerTrigger, if it is given."""
+        """Return maxOffsetsPerTrigger, if it is given."""
         most = self._options.most_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is what the query reads. Raises KdumpError."""
+        """Let the query read what is there now. Raises KdumpError."""
         self._target = {key: self._end(partition) for key, partition in self._partitions().items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next micro-batch goes. Raises KdumpError; DataLossError where a partition is gone."""
+        """Return how far the next micro-batch goes. Raises KdumpError; DataLossError where a partition is gone."""
         partitions = self._partitions()
         begins = _keys(start)
         self._check_gone(begins, partitions)
@@ -88,7 +88,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _json(ends)
 
     def _is_too_early(self, begins: dict[Key, int], ends: dict[Key, int]) -> bool:
-        """Whether to wait for more offsets: minOffsetsPerTrigger, for no longer than maxTriggerDelay."""
+        """Return whether to wait for more offsets: minOffsetsPerTrigger, for no longer than maxTriggerDelay."""
         least = self._options.least_offsets
         if least is None or self._target is not None:
             return False
@@ -100,11 +100,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The ends of the partitions as they were last looked at."""
+        """Return the ends of the partitions as they were last looked at."""
         return _json(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch. Raises KdumpError; DataLossError where records are not there any more."""
+        """Return the tasks of a micro-batch. Raises KdumpError; DataLossError where records are not there any more."""
         partitions = self._partitions()
         begins, ends = _keys(start), _keys(end)
         self._check_gone({key: offset for key, offset in ends.items() if offset > begins.get(key, -1)}, partitions)
@@ -129,7 +129,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Task(group) for group in (*small, *tasks_of(ranges, self._options))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task. Raises KdumpError."""
+        """Return the rows of a task. Raises KdumpError."""
         from kdump.spark.tables import read_ranges
 
         settle()
@@ -143,7 +143,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _end(self, partition: Partition) -> int:
-        """The end offset of a partition; known already if its last segment has not grown."""
+        """Return the end offset of a partition; known already if its last segment has not grown."""
         log = partition.log
         if not log.segments:
             return _log_start(partition)
@@ -158,7 +158,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return known[2]
 
     def _readable_end(self, log: PartitionLog) -> int:
-        """The log end offset, or the last stable one: what an open transaction holds back comes in a later batch."""
+        """Return the log end offset, or the last stable one: what an open transaction holds back comes in a later
+        batch.
+        """
         if self._options.isolation is Isolation.READ_COMMITTED:
             with reading(log):
                 return TransactionStates(log).last_stable_offset()
@@ -174,7 +176,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def limited(begins: dict[Key, int], ends: dict[Key, int], most: int) -> dict[Key, int]:
-    """The ends brought nearer so that about `most` offsets are left, each partition giving up the same share."""
+    """Return the ends brought nearer so that about `most` offsets are left, each partition giving up the same share."""
     sizes = {key: end - begins.get(key, end) for key, end in ends.items()}
     total = sum(sizes.values())
     if total <= most:

@@ -45,7 +45,7 @@ def exchange(first: str, second: str) -> bool:
 
 
 def copy_log(path: str, to: str) -> None:
-    """A copy of a partition directory that can be appended to without changing the first. Raises OSError.
+    """Copy a partition directory so that the copy can be appended to without changing the first. Raises OSError.
 
     Segments that are not the last one are never written to again, so they share their bytes with the copy.
     """

@@ -38,7 +38,7 @@ class DataLossError(KdumpError):
 
 
 def read_ranges(ranges: Iterable[Range], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of some ranges, records or batches.
+    """Yield the rows of some ranges, records or batches.
 
     Raises DataLossError where something cannot be read, unless the options say to go on.
     """
@@ -98,18 +98,18 @@ class _Tables:
             yield from batches.rest()
 
     def _is_decoded(self, name: str) -> bool:
-        """Whether a column is made of keys or values by their schemas."""
+        """Return whether a column is made of keys or values by their schemas."""
         typed = self._options.typed
         return name in DECODED or name in ADDED or (typed is not None and name in typed.types)
 
     def _needed(self, decoded: list[str]) -> list[str]:
-        """The columns to read, where some are decoded from others."""
+        """Return the columns to read, where some are decoded from others."""
         plain = [self._known[name].field for name in self._names if not self._is_decoded(name) and name != DAMAGE]
         sources = {KEY if name.startswith(KEY) else VALUE for name in decoded}
         return list(dict.fromkeys((*plain, *sorted(sources), "headers")))
 
     def _decoded(self, part: pa.RecordBatch, labels: Labels) -> pa.RecordBatch:
-        """The columns of the read, with keys and values as they decode by their schemas."""
+        """Return the columns of the read, with keys and values as they decode by their schemas."""
         names = [name for name in self._names if name != DAMAGE]
         typed = self._options.typed
         found: dict[str, pa.Array] = {}
@@ -124,7 +124,7 @@ class _Tables:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _ordered(self, part: pa.RecordBatch) -> pa.RecordBatch:
-        """A record batch under Spark's names, with a column for damage where one is asked for."""
+        """Return a record batch under Spark's names, with a column for damage where one is asked for."""
         columns = list(part.columns)
         if DAMAGE in self._names:
             columns.insert(self._names.index(DAMAGE), pa.nulls(part.num_rows, DAMAGE_TYPE))
@@ -151,7 +151,7 @@ class _Tables:
         yield from self.merge()
 
     def merge(self, *, last: bool = False) -> Iterator[pa.RecordBatch]:
-        """What was kept, as one record batch, if it is enough or the last."""
+        """Yield what was kept, as one record batch, if it is enough or the last."""
         if self._small and (last or self._rows >= ENOUGH_ROWS or self._bytes >= ENOUGH_BYTES):
             if len(self._small) == 1:
                 yield self._small[0]
@@ -162,7 +162,7 @@ class _Tables:
 
 
 def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
-    """The Arrow schema of records or batches with these columns."""
+    """Return the Arrow schema of records or batches with these columns."""
     fields = RECORD_FIELDS if options.kind == RECORDS else BATCH_FIELDS
     known = COLUMNS[options.kind]
 

@@ -47,7 +47,7 @@ class Typed:
     others: TopicColumns
 
     def of_topic(self, topic: str | None) -> TopicColumns:
-        """What decodes the records of a topic."""
+        """Return what decodes the records of a topic."""
         return self.topics.get(topic or "", self.others)
 
 
@@ -78,7 +78,7 @@ def typed(options: ReadOptions) -> Typed:
 
 
 def _sampled(options: ReadOptions) -> dict[str, list[PartitionLog]]:
-    """Of each topic that is no internal one, partitions to look at, spread over all it has."""
+    """Return, of each topic that is no internal one, partitions to look at, spread over all it has."""
     by_topic: dict[str, list[PartitionLog]] = {}
     for each in find_partitions(options):
         if not (each.topic or "").startswith("_"):
@@ -92,7 +92,7 @@ def _sampled(options: ReadOptions) -> dict[str, list[PartitionLog]]:
 
 
 def _common(name: str, topics: Mapping[str, TopicColumns]) -> tuple[pa.DataType | None, Choice]:
-    """The type of the keys or values of all topics that have schemas, and one of those they are read by."""
+    """Return the type of the keys or values of all topics that have schemas, and one of those they are read by."""
     there = [
         (spark_kind(field.native), choice)
         for topic in topics.values()
@@ -108,7 +108,7 @@ def _common(name: str, topics: Mapping[str, TopicColumns]) -> tuple[pa.DataType 
 
 
 def spark_kind(kind: pa.DataType) -> pa.DataType:
-    """The type of Spark's, as Arrow has it, that a column of this type gets."""
+    """Return the type of Spark's, as Arrow has it, that a column of this type gets."""
     if kinds.is_struct(kind):
         return pa.struct([pa.field(field.name, spark_kind(field.type)) for field in kind])
     if kinds.is_list(kind):
@@ -127,7 +127,7 @@ def spark_kind(kind: pa.DataType) -> pa.DataType:
 
 
 def type_text(kind: pa.DataType, quote: str = "`") -> str:
-    """A type that Spark has, in DDL; without quotes as Spark's `simpleString` has it."""
+    """Return a type that Spark has, in DDL; without quotes as Spark's `simpleString` has it."""
     if kinds.is_struct(kind):
         fields = (f"{quote}{field.name}{quote}:{type_text(field.type, quote)}" for field in kind)
         return f"struct<{','.join(fields)}>"

@@ -48,7 +48,7 @@ class SparkVerification:
         self._cluster = cluster
 
     def run(self, paths: list[str]) -> Iterator[Finding]:
-        """The findings. Raises KdumpError for a path that is no directory, OSError, SparkError, JavaError."""
+        """Yield the findings. Raises KdumpError for a path that is no directory, OSError, SparkError, JavaError."""
         for path in paths:
             look(path)
             if not os.path.isdir(path):
@@ -69,7 +69,7 @@ class SparkVerification:
 
 
 def _sizes(path: str) -> Iterator[int]:
-    """The bytes of each partition at a path, in the order in which a verification meets them."""
+    """Yield the bytes of each partition at a path, in the order in which a verification meets them."""
     try:
         place = open_directory(path)
     except (OSError, NameFormatError):  # which is for the verification to say

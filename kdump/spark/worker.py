@@ -11,7 +11,7 @@ _DAEMON = "pyspark.daemon"
 
 @cache
 def settle() -> None:
-    """Once in a worker that Spark has forked: leave what is loaded by now out of garbage collection.
+    """Leave, once in a worker that Spark has forked, what is loaded by now out of garbage collection.
 
     The daemon has a worker collect all garbage behind every task. Looking through all of pyarrow, pandas and PySpark
     for it each time takes longer than reading tens of megabytes.

@@ -48,7 +48,7 @@ class WriteOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options of a write. Raises OptionError."""
+    """Return the options of a write. Raises OptionError."""
     properties = {name: value for name, value in options.items() if name.lower() in TOPIC_PROPERTIES}
     given = Given({name: value for name, value in options.items() if name not in properties}, WRITE_OPTIONS)
     try:
@@ -92,7 +92,7 @@ def _level(given: Given, codec: int) -> int | None:
 
 
 def check_topic(topic: str) -> None:
-    """Raises OptionError for what Kafka does not take for a topic's name; it becomes a directory's."""
+    """Raise OptionError for what Kafka does not take for a topic's name; it becomes a directory's."""
     if not re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC}}}", topic) or topic in (".", ".."):
         raise OptionError(
             f"{topic!r} cannot be a topic's name: expected 1 to {MAX_TOPIC} of a-z, A-Z, 0-9, '.', '_' and '-'"
@@ -100,7 +100,7 @@ def check_topic(topic: str) -> None:
 
 
 def check_columns(types: Mapping[str, str], topic: str | None) -> tuple[str, ...]:
-    """The columns of a DataFrame (name to type, as Spark writes it) that are written. Raises OptionError."""
+    """Return the columns of a DataFrame (name to type, as Spark writes it) that are written. Raises OptionError."""
     by_name = {name.lower(): kind for name, kind in types.items()}
     for name, allowed in _TYPES.items():
         kind = by_name.get(name)

@@ -69,7 +69,7 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> Iterator[Written
 
 
 def partition_counts(path: str) -> dict[str, int]:
-    """The topics in a log directory, and how many partitions each has; none where there is no such directory.
+    """Return the topics in a log directory, and how many partitions each has; none where there is no such directory.
 
     Raises PathError.
     """

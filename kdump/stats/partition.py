@@ -129,7 +129,7 @@ class Dirtiness:
 
 
 def dirtiness(segments: Sequence[SegmentTimes], checkpoint: int) -> Dirtiness:
-    """What the cleaner's checkpoint makes of a partition's segments."""
+    """Return what the cleaner's checkpoint makes of a partition's segments."""
     closed = segments[:-1]
     bases = [each.base_offset for each in closed]
     first_dirty = max(0, bisect_right(bases, checkpoint) - 1) if closed else 0
@@ -140,7 +140,7 @@ def dirtiness(segments: Sequence[SegmentTimes], checkpoint: int) -> Dirtiness:
 
 
 def total(parts: list[Stats]) -> Stats:
-    """The figures of several partitions together."""
+    """Return the figures of several partitions together."""
     found = Stats(partitions=0)
     for part in parts:
         found.merge(part)
@@ -156,7 +156,7 @@ class _Picker:
         self._before = 0
 
     def rows(self, block: BatchBlock, first: int, stop: int) -> Iterator[int]:
-        """Those of the rows `first` to `stop` - 1 that are to be taken."""
+        """Yield those of the rows `first` to `stop` - 1 that are to be taken."""
         while self._every and first < stop:
             wanted = self._next - self._before
             last = block.position[stop - 1] + block.size[stop - 1]
@@ -168,7 +168,7 @@ class _Picker:
             first += 1
 
     def end(self, size: int) -> None:
-        """A segment of `size` bytes is done."""
+        """End a segment of `size` bytes."""
         self._before += size
 
 
@@ -208,7 +208,7 @@ def _read(
     progress: Progress,
     selection: Selection,
 ) -> None:
-    """Two passes over the records: sizes and keys, then what compaction would keep of them."""
+    """Read the records twice: for sizes and keys, then for what compaction would keep of them."""
     census = KeyCensus(options.key_memory)
     for segment in log.segments:
         for part in decoded_in(segment, options.limit, selection):

@@ -130,7 +130,7 @@ class KeyCensus:
         return None if self.is_full else self._map.size
 
     def keep(self, decoded: DecodedRows, stats: RecordStats) -> None:
-        """In a second pass: count what compaction would keep."""
+        """Count, in a second pass, what compaction would keep."""
         block, first, _, records, payloads = decoded
         fates = self._map.sift(block, records, first, payloads, (1 << 63) - 1, 0, True, block.length)
         for at in _picked(decoded):
@@ -141,7 +141,8 @@ class KeyCensus:
 def decoded_in(
     segment: Segment, limit: int = DEFAULT_LIMIT, selection: Selection = EVERYTHING
 ) -> Iterator[DecodedRows | Damage | int]:
-    """The records of a segment's selected batches in blocks, batches that cannot be decoded, and bytes that were read.
+    """Yield the records of a segment's selected batches in blocks, batches that cannot be decoded, and bytes that were
+    read.
 
     What headers and CRCs tell to be damage is passed over in silence: the pass over the batches tells of it.
 
@@ -164,7 +165,7 @@ def decoded_in(
 
 
 def _wanted(rows: DecodedRows) -> bytes:
-    """Whether the records of a batch count, row by row: markers do not."""
+    """Return whether the records of a batch count, row by row: markers do not."""
     block, first, stop = rows.block, rows.first, rows.stop
     if not block.controls:
         return b"\1" * (stop - first)
@@ -175,7 +176,7 @@ def _wanted(rows: DecodedRows) -> bytes:
 
 
 def _picked(rows: DecodedRows) -> Sequence[int]:
-    """The numbers of the records that count."""
+    """Return the numbers of the records that count."""
     wanted, records = _wanted(rows), rows.records
     if all(wanted):
         return range(records.length)

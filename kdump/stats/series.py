@@ -66,7 +66,7 @@ class TimeSeries:
         found[1] += batches
 
     def moments(self) -> Iterator[Moment]:
-        """The stretches that hold something, in order."""
+        """Yield the stretches that hold something, in order."""
         for number in sorted(self.slots):
             size, batches = self.slots[number]
             yield Moment(number * self.width, size, batches)

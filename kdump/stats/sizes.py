@@ -52,7 +52,7 @@ class Sizes:
         return self.total / self.count if self.count else None
 
     def buckets(self) -> Iterator[Bucket]:
-        """The histogram from the smallest number to the largest, empty buckets between included."""
+        """Yield the histogram from the smallest number to the largest, empty buckets between included."""
         if not self.count:
             return
         for length in range(min(self.lengths), max(self.lengths) + 1):
@@ -60,7 +60,9 @@ class Sizes:
             yield Bucket(low, 1 << length, self.lengths[length])
 
     def quantile(self, share: float) -> int | None:
-        """A number that at least `share` (0 to 1) of all are no larger than: the end of a bucket, at most `most`."""
+        """Return a number that at least `share` (0 to 1) of all are no larger than: the end of a bucket, at most
+        `most`.
+        """
         seen = 0
         for bucket in self.buckets():
             seen += bucket.members

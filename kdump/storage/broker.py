@@ -34,7 +34,7 @@ _OF_A_BROKER = frozenset({names.CLEAN_SHUTDOWN, names.LOCK, *names.OFFSET_CHECKP
 
 
 def not_formatted(directory: LogDirectory) -> str | None:
-    """What a broker says that was there before, and finds no meta.properties now; None where none was there.
+    """Return what a broker says that was there before, and finds no meta.properties now; None where none was there.
 
     (KafkaRaftServer, MetaPropertiesEnsemble.) Partitions alone are a copy of somebody's. `directory` has no
     meta.properties. Raises OSError.
@@ -48,7 +48,7 @@ def not_formatted(directory: LogDirectory) -> str | None:
 
 
 def other_node(directory: LogDirectory, node_id: int | None, configured: int | None) -> str | None:
-    """What a broker says of a meta.properties of another node than it is `configured` for; None if nothing."""
+    """Return what a broker says of a meta.properties of another node than it is `configured` for; None if nothing."""
     if configured is None or node_id in (None, configured):
         return None
     return (

@@ -49,7 +49,7 @@ class _Held(Protocol):
 
 
 def is_control(block: BatchBlock, row: int) -> bool:
-    """Whether a batch is a control batch; formats before v2 have none, whatever the bit says."""
+    """Return whether a batch is a control batch; formats before v2 have none, whatever the bit says."""
     return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
 
 

@@ -81,7 +81,7 @@ class Damage:
 
 
 def bad_batch(block: BatchBlock, row: int, resumed: int, path: str) -> Damage:
-    """The damage of a batch that is complete and fails its CRC."""
+    """Return the damage of a batch that is complete and fails its CRC."""
     position, size = block.position[row], block.size[row]
     if block.magic[row] >= 2 and size < HEADER_SIZE:
         text = f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_SIZE})"
@@ -90,7 +90,7 @@ def bad_batch(block: BatchBlock, row: int, resumed: int, path: str) -> Damage:
 
 
 def undecodable(block: BatchBlock, row: int, error: KdumpError, path: str) -> Damage:
-    """The damage of a batch whose frame and CRC hold but whose records cannot all be read, and why."""
+    """Return the damage of a batch whose frame and CRC hold but whose records cannot all be read, and why."""
     kind = DamageKind.PAYLOAD if isinstance(error, CodecError) else DamageKind.RECORDS
     position, base_offset, last_offset = block.position[row], block.base_offset[row], block.last_offset[row]
     first = last_offset if base_offset == -1 else base_offset  # of a v0/v1 wrapper only the last one is known
@@ -98,7 +98,9 @@ def undecodable(block: BatchBlock, row: int, error: KdumpError, path: str) -> Da
 
 
 def bad_messages(block: BatchBlock, records: RecordBlock, path: str) -> Iterator[Damage]:
-    """The v0/v1 messages in `records` whose own CRC does not hold, though that of the wrapper around them does."""
+    """Yield the v0/v1 messages in `records` whose own CRC does not hold, though that of the wrapper
+    around them does.
+    """
     at = -1
     while True:
         try:
@@ -112,12 +114,12 @@ def bad_messages(block: BatchBlock, records: RecordBlock, path: str) -> Iterator
 
 
 def is_zero_tail(damage: Damage, log: ReadOnlyFile) -> bool:
-    """Whether it is no loss but the zeros up to the end that a preallocated log has."""
+    """Return whether it is no loss but the zeros up to the end that a preallocated log has."""
     return damage.kind is DamageKind.ZEROS and damage.resumed >= log.size
 
 
 def only_zeros(file: ReadOnlyFile, position: int, end: int) -> bool:
-    """Whether all bytes from `position` up to `end` are zero."""
+    """Return whether all bytes from `position` up to `end` are zero."""
     pieces = (file.read(at, min(_PIECE, end - at)) for at in range(position, end, _PIECE))
     return all(piece.count(0) == len(piece) for piece in pieces)
 
@@ -131,7 +133,7 @@ def _crc_text(block: BatchBlock, row: int) -> str:
 
 
 def _computed_crc(block: BatchBlock, row: int) -> str:
-    """The CRC that the bytes of a batch have, in words; nothing where they are not at hand."""
+    """Return the CRC that the bytes of a batch have, in words; nothing where they are not at hand."""
     if not block.holds(row):
         return ""
     start = block.position[row] - block.data_position

@@ -62,29 +62,29 @@ class DecodedRows(NamedTuple):
     payloads: list[bytes | None]
 
     def payload(self, row: int) -> bytes | None:
-        """The decompressed payload of a row; None where it is not compressed."""
+        """Return the decompressed payload of a row; None where it is not compressed."""
         return self.payloads[row - self.first]
 
     def source_of(self, row: int) -> bytes | bytearray:
-        """What the positions of a row's records lead into."""
+        """Return what the positions of a row's records lead into."""
         payload = self.payloads[row - self.first]
         return self.block.data if payload is None else payload
 
     def span(self, row: int) -> tuple[int, int]:
-        """The numbers of a row's first record and of the first one behind its last."""
+        """Return the numbers of a row's first record and of the first one behind its last."""
         column, length = self.records.row, self.records.length
         start = bisect_left(column, row, 0, length)
         return start, bisect_right(column, row, start, length)
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
-        """Each row with the numbers of its first record and of the first one behind its last."""
+        """Yield each row with the numbers of its first record and of the first one behind its last."""
         column, length, stop = self.records.row, self.records.length, 0
         for row in range(self.first, self.stop):
             start, stop = stop, bisect_right(column, row, stop, length)
             yield row, start, stop
 
     def bad_messages(self, path: str) -> Iterator[Damage]:
-        """The v0/v1 messages among them whose own CRC does not hold."""
+        """Yield the v0/v1 messages among them whose own CRC does not hold."""
         magic = self.block.magic
         if magic[self.first] < 2 or magic[self.stop - 1] < 2:
             yield from bad_messages(self.block, self.records, path)
@@ -99,7 +99,7 @@ def decode_rows(
     records: RecordBlock | None = None,
     whole_batches: bool = False,
 ) -> Iterator[DecodedRows | BadBatch]:
-    """The records of the batches `first` to `stop` - 1, in order; a BadBatch where one's records break off.
+    """Yield the records of the batches `first` to `stop` - 1, in order; a BadBatch where one's records break off.
 
     The block must hold the batches. `limit` bounds what one of them may decompress to, in bytes. With `whole_batches`
     all records of a batch come at once, and none of one that breaks off. `records` is used where it is given.
@@ -128,7 +128,7 @@ def decoded(
     limit: int = DEFAULT_LIMIT,
     whole_batches: bool = False,
 ) -> Iterator[DecodedRows | Damage]:
-    """The records of a log from byte `start` (a batch's first) up to byte `stop`, and the damage between them.
+    """Return the records of a log from byte `start` (a batch's first) up to byte `stop`, and the damage between them.
 
     `base_offset` (absolute) is the segment's, the rest as for `decode_rows`. Raises OSError, and DamagedError where
     damage is raised.
@@ -173,7 +173,7 @@ def _of_log(
 
 
 def _as_they_fit(rows: DecodedRows) -> Iterator[DecodedRows | BadBatch]:
-    """The records of the rows, as many at a time as the record block takes."""
+    """Yield the records of the rows, as many at a time as the record block takes."""
     block, first, stop, records, payloads = rows
     records.seek(first)
     while records.next_row < stop:
@@ -186,7 +186,7 @@ def _as_they_fit(rows: DecodedRows) -> Iterator[DecodedRows | BadBatch]:
 
 
 def _batch_by_batch(rows: DecodedRows) -> Iterator[DecodedRows | BadBatch]:
-    """The records of the rows, no batch's apart from each other."""
+    """Yield the records of the rows, no batch's apart from each other."""
     block, first, stop, records, payloads = rows
     row = first
     while row < stop:

@@ -33,7 +33,7 @@ class LogDirectory:
         return sorted(filter(is_partition_dir, self.directories), key=by_topic_and_number)
 
     def partitions(self) -> Iterator[PartitionLog]:
-        """The partitions, by topic and number. Raises OSError."""
+        """Yield the partitions, by topic and number. Raises OSError."""
         for name in self.partition_names:
             yield PartitionLog(os.path.join(self.path, name))
 
@@ -43,17 +43,17 @@ class LogDirectory:
         return names.CLEAN_SHUTDOWN in self.files
 
     def clean_shutdown_file(self) -> CleanShutdown | None:
-        """What .kafka_cleanshutdown says; None without the file. Raises OSError, CheckpointError."""
+        """Return what .kafka_cleanshutdown says; None without the file. Raises OSError, CheckpointError."""
         data = self._content(names.CLEAN_SHUTDOWN)
         return None if data is None else parse_clean_shutdown(data, self._path(names.CLEAN_SHUTDOWN))
 
     def meta_properties(self) -> MetaProperties | None:
-        """What meta.properties says; None without the file. Raises OSError, CheckpointError."""
+        """Return what meta.properties says; None without the file. Raises OSError, CheckpointError."""
         data = self._content(names.META_PROPERTIES)
         return None if data is None else parse_meta_properties(data, self._path(names.META_PROPERTIES))
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """An offset checkpoint (names.RECOVERY_POINT_CHECKPOINT, …): (topic, partition) to absolute offset.
+        """Return an offset checkpoint (names.RECOVERY_POINT_CHECKPOINT, …): (topic, partition) to absolute offset.
 
         Empty without the file. Raises OSError, CheckpointError.
         """
@@ -67,7 +67,7 @@ class LogDirectory:
 
 
 def holds_metadata_log(path: str) -> bool:
-    """Whether the cluster's metadata log is in a log directory, without which a broker of KRaft does not go on.
+    """Return whether the cluster's metadata log is in a log directory, without which a broker of KRaft does not go on.
 
     It is the one of metadata.log.dir, by default the first of log.dirs.
     """

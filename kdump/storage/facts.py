@@ -102,7 +102,7 @@ class SegmentFacts:
         return self.segment.base_offset
 
     def largest(self, rule: TimestampRule) -> LargestTimestamp:
-        """Its largest timestamp, or the time of the .log file where there is none (LogSegment.largestTimestamp).
+        """Return its largest timestamp, or the time of the .log file where there is none (LogSegment.largestTimestamp).
 
         Raises OSError, CorruptIndexError.
         """
@@ -131,7 +131,7 @@ def segment_facts(log: PartitionLog, end_offset: int, used_size: int | None = No
 
 
 def segment_info(segment: Segment, *, count: bool = False, is_last: bool = True) -> SegmentInfo:
-    """The facts about a segment. With `count` all its batches are read; what cannot be read is its `error`."""
+    """Return the facts about a segment. With `count` all its batches are read; what cannot be read is its `error`."""
     try:
         return _look(segment, count, is_last)
     except OSError as error:
@@ -225,7 +225,7 @@ def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
 
 
 def _walked(log: LogFile, start: int) -> _Seen:
-    """The batches from byte `start` on as a broker reads them to find a log's end; their CRCs need not hold."""
+    """Return the batches from byte `start` on as a broker reads them to find a log's end; their CRCs need not hold."""
     seen = _Seen(position=start)
     for block in log.blocks(start, whole=False):
         if block.length:
@@ -242,7 +242,7 @@ def _walked(log: LogFile, start: int) -> _Seen:
 
 
 def _ends(log: LogFile, tail: _Seen | None) -> _Seen:
-    """The first batch of a log, and those of its tail."""
+    """Return the first batch of a log, and those of its tail."""
     seen = _Seen()
     first = log.entry_at(0, log.size)
     if first.status == BLOCK_FULL:
@@ -260,7 +260,7 @@ def _ends(log: LogFile, tail: _Seen | None) -> _Seen:
 
 
 def _counted(segment: Segment, log: LogFile, *, decode: bool) -> _Seen:
-    """All batches that can be trusted, and the damage between them; `decode` opens v0/v1 wrappers to count."""
+    """Return all batches that can be trusted, and the damage between them; `decode` opens v0/v1 wrappers to count."""
     seen = _Seen()
     for part in scan(log, segment.base_offset, whole=decode):
         if isinstance(part, Damage):
@@ -290,7 +290,7 @@ def _is_wrapper(block: BatchBlock, row: int) -> bool:
 
 
 def _first_timestamp(block: BatchBlock, row: int) -> int | None:
-    """The timestamp of a batch's first record as its header has it, else the batch's largest; None for none."""
+    """Return the timestamp of a batch's first record as its header has it, else the batch's largest; None for none."""
     timestamp = block.max_timestamp[row]
     if block.magic[row] >= 2 and not block.attributes[row] & (DELETE_HORIZON | LOG_APPEND_TIME):
         timestamp = block.base_timestamp[row]
@@ -298,7 +298,7 @@ def _first_timestamp(block: BatchBlock, row: int) -> int | None:
 
 
 def _is_zero(log: LogFile, position: int, *, whole: bool) -> bool:
-    """Whether zeros follow from `position` on; unless the `whole` rest is looked at, in its first MiB."""
+    """Return whether zeros follow from `position` on; unless the `whole` rest is looked at, in its first MiB."""
     return only_zeros(log, position, log.size if whole else min(log.size, position + SMALL))
 
 
@@ -307,7 +307,7 @@ def _end_offset(segment: Segment, tail: _Seen) -> int:
 
 
 def _indexes(segment: Segment, last_offset: int | None) -> tuple[IndexInfo | None, IndexInfo | None, int | None]:
-    """The facts about both indexes, and the largest timestamp (ms) of a time index that fits the log."""
+    """Return the facts about both indexes, and the largest timestamp (ms) of a time index that fits the log."""
     offset_index = time_index = timed = None
     if segment.has(names.OFFSET_INDEX):
         with segment.offset_index() as index:

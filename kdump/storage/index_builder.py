@@ -33,7 +33,7 @@ class OffsetIndexBuilder:
         return self.most * OFFSET_ENTRY_SIZE
 
     def has_room(self, entries: int) -> bool:
-        """Whether so many entries can be added."""
+        """Return whether so many entries can be added."""
         return len(self.offsets) + entries <= self.most
 
     def append(self, offset: int, position: int) -> None:
@@ -65,7 +65,7 @@ class OffsetIndexBuilder:
         del self.offsets[entries:], self.positions[entries:]
 
     def content(self) -> bytes:
-        """The bytes of the entries."""
+        """Return the bytes of the entries."""
         words = array("i", bytes(OFFSET_ENTRY_SIZE * len(self)))
         base = self.base_offset
         words[::2] = array("i", [offset - base & _RELATIVE for offset in self.offsets])
@@ -100,7 +100,7 @@ class TimeIndexBuilder:
         return self.timestamps[-1] if self.timestamps else -1
 
     def has_room(self, entries: int) -> bool:
-        """Whether so many entries can be added, besides the last one."""
+        """Return whether so many entries can be added, besides the last one."""
         return len(self.timestamps) + entries < self.most
 
     def maybe_append(self, timestamp: int, offset: int, *, last: bool = False) -> None:
@@ -141,7 +141,7 @@ class TimeIndexBuilder:
         del self.timestamps[entries:], self.offsets[entries:]
 
     def content(self) -> bytes:
-        """The bytes of the entries."""
+        """Return the bytes of the entries."""
         base, pack = self.base_offset, _TIME_ENTRY.pack
         entries = zip(self.timestamps, self.offsets, strict=True)
         return b"".join(pack(timestamp, offset - base & _RELATIVE) for timestamp, offset in entries)

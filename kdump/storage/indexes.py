@@ -38,16 +38,16 @@ class OffsetIndex(ReadOnlyFile):
         self.entries = self.size // OFFSET_ENTRY_SIZE
 
     def entry(self, number: int) -> OffsetIndexEntry:
-        """Entry `number`, 0 <= number < entries. Raises CorruptIndexError where the file has shrunk since."""
+        """Return entry `number`, 0 <= number < entries. Raises CorruptIndexError where the file has shrunk since."""
         return offset_entry_at(_entry_bytes(self, number, OFFSET_ENTRY_SIZE), 0, self.base_offset)
 
     def __iter__(self) -> Iterator[OffsetIndexEntry]:
-        """All entries."""
+        """Yield all entries."""
         for chunk in _chunks(self, self.entries, OFFSET_ENTRY_SIZE):
             yield from decode_offset_entries(chunk, self.base_offset)
 
     def lookup(self, offset: int, trace: Trace | None = None) -> OffsetIndexEntry:
-        """The entry from whose position a scan finds absolute `offset`: the segment's start where no entry does.
+        """Return the entry from whose position a scan finds absolute `offset`: the segment's start where no entry does.
 
         `trace` is told the entries that are looked at.
         """
@@ -59,7 +59,7 @@ class OffsetIndex(ReadOnlyFile):
         self.entries = _used(self.entries, lambda number: self.entry(number) == (self.base_offset, 0))
 
     def check(self) -> None:
-        """Kafka's sanity check. Raises CorruptIndexError."""
+        """Make Kafka's sanity check. Raises CorruptIndexError."""
         last = self.entry(self.entries - 1).offset - self.base_offset if self.entries else 0
         check_offset_index(self.size, self.base_offset, last, self.path)
 
@@ -74,16 +74,16 @@ class TimeIndex(ReadOnlyFile):
         self.entries = self.size // TIME_ENTRY_SIZE
 
     def entry(self, number: int) -> TimeIndexEntry:
-        """Entry `number`, 0 <= number < entries. Raises CorruptIndexError where the file has shrunk since."""
+        """Return entry `number`, 0 <= number < entries. Raises CorruptIndexError where the file has shrunk since."""
         return time_entry_at(_entry_bytes(self, number, TIME_ENTRY_SIZE), 0, self.base_offset)
 
     def __iter__(self) -> Iterator[TimeIndexEntry]:
-        """All entries."""
+        """Yield all entries."""
         for chunk in _chunks(self, self.entries, TIME_ENTRY_SIZE):
             yield from decode_time_entries(chunk, self.base_offset)
 
     def lookup(self, timestamp: int, trace: Trace | None = None) -> TimeIndexEntry:
-        """The last entry at or before `timestamp` (ms): all later records lie behind its offset.
+        """Return the last entry at or before `timestamp` (ms): all later records lie behind its offset.
 
         `trace` is told the entries that are looked at.
         """
@@ -95,7 +95,7 @@ class TimeIndex(ReadOnlyFile):
         self.entries = _used(self.entries, lambda number: self.entry(number) == (0, self.base_offset))
 
     def check(self) -> None:
-        """Kafka's sanity check. Raises CorruptIndexError."""
+        """Make Kafka's sanity check. Raises CorruptIndexError."""
         first = self.entry(0) if self.entries else TimeIndexEntry(-1, self.base_offset)
         last = self.entry(self.entries - 1) if self.entries else first
         check_time_index(
@@ -107,7 +107,7 @@ class TxnIndex(ReadOnlyFile):
     """A .txnindex file: the transactions aborted in its segment."""
 
     def __iter__(self) -> Iterator[AbortedTxn]:
-        """All entries; an incomplete last one is left out, as Kafka does."""
+        """Yield all entries; an incomplete last one is left out, as Kafka does."""
         for chunk in _chunks(self, self.size // ABORTED_TXN_SIZE, ABORTED_TXN_SIZE):
             yield from decode_aborted_txns(chunk)
 
@@ -115,7 +115,7 @@ class TxnIndex(ReadOnlyFile):
 def floor_slot(
     entries: int, entry_size: int, target: int, key: Callable[[int], int], trace: Trace | None = None
 ) -> int:
-    """The largest slot whose key is not above `target`, or -1, found as the broker finds it.
+    """Return the largest slot whose key is not above `target`, or -1, found as the broker finds it.
 
     It looks first into the last 8192 bytes, which a busy broker has in memory; on an index that is not sorted
     (damage, a zero tail) this decides which slot comes out.
@@ -143,7 +143,7 @@ def _traced(key: Callable[[int], int], trace: Trace) -> Callable[[int], int]:
 
 
 def _used(entries: int, is_zero: Callable[[int], bool]) -> int:
-    """How many entries come before a tail of zeros; of nothing but zeros, none."""
+    """Return how many entries come before a tail of zeros; of nothing but zeros, none."""
     if entries == 0 or not is_zero(entries - 1):
         return entries
     low, high = 0, entries - 1

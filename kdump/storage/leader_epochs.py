@@ -78,12 +78,12 @@ class EpochCache:
         self.is_written = True
 
     def content(self) -> bytes:
-        """The file as the broker writes it."""
+        """Return the file as the broker writes it."""
         return format_leader_epochs(self.entries)
 
 
 def loaded_epochs(entries: Iterable[EpochEntry], log_start_offset: int, end_offset: int | None) -> list[EpochEntry]:
-    """The epochs of a checkpoint that a broker has once the log is loaded: cut at its ends (absolute offsets).
+    """Return the epochs of a checkpoint that a broker has once the log is loaded: cut at its ends (absolute offsets).
 
     Without an `end_offset` not at its end (LogLoader.load). Raises LoadError for a negative number.
     """

@@ -32,7 +32,7 @@ ATTEMPTS = 4
 SWAP_PAUSE = 0.05
 """Seconds after which segments that are just being swapped in have their names."""
 
-_ORDER = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
+_ORDER: dict[str, int] = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Tally:
     unreached: set[str] = field(default_factory=set)
 
     def cannot_read(self, path: str) -> None:
-        """A file or a directory at this path cannot be read: count the partition that it belongs to."""
+        """Count the partition that a file or directory belongs to which cannot be read."""
         path = os.path.abspath(path)
         for folder in (path, os.path.dirname(path)):
             if names.is_partition_dir(os.path.basename(folder)):
@@ -64,7 +64,7 @@ class Tally:
                 return
 
     def clear(self) -> None:
-        """A new run begins."""
+        """Begin a new run."""
         sets = (self.partitions, self.unreadable, self.growing, self.deleted, self.replacing, self.unreached)
         for each in (self.brokers, *sets):
             each.clear()
@@ -75,7 +75,7 @@ tally = Tally()
 
 
 def broker_on(log_directory: str) -> LockHolder | None:
-    """The broker that is running on a log directory, if one is."""
+    """Return the broker that is running on a log directory, if one is."""
     try:
         holder = lock_holder(log_directory)
     except OSError:
@@ -87,7 +87,7 @@ def broker_on(log_directory: str) -> LockHolder | None:
 
 @contextmanager
 def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None) -> Iterator[PartitionLog | None]:
-    """The partition in a directory, readable as it is now for as long as the `with` lasts.
+    """Hold the partition in a directory, readable as it is now for as long as the `with` lasts.
 
     None where a running broker has taken it away. Without a broker it is the partition and nothing else; `as_named` is
     PartitionLog's. `known` is the partition as somebody has listed it, which does without a broker. Raises OSError.
@@ -112,12 +112,14 @@ def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None
 
 
 def is_live(path: str) -> bool:
-    """Whether a broker is running on the log directory around a partition directory."""
+    """Return whether a broker is running on the log directory around a partition directory."""
     return broker_on(_parent(path)) is not None
 
 
 def opened(path: str) -> PartitionLog | None:
-    """The partition in a directory, to be held later; None where a running broker has deleted it. Raises OSError."""
+    """Return the partition in a directory, to be held later; None where a running broker has deleted it. Raises
+    OSError.
+    """
     try:
         return PartitionLog(path)
     except FileNotFoundError as error:
@@ -127,12 +129,14 @@ def opened(path: str) -> PartitionLog | None:
 
 
 def was_deleted(path: str, error: BaseException) -> bool:
-    """Whether an error says that a file or directory is missing because a running broker has deleted or replaced it."""
+    """Return whether an error says that a file or directory is missing because a running broker has deleted or replaced
+    it.
+    """
     return isinstance(error, FileNotFoundError) and is_deleted(path)
 
 
 def is_deleted(path: str) -> bool:
-    """Whether it is a running broker that has deleted what is missing at a path; it is counted then.
+    """Return whether it is a running broker that has deleted what is missing at a path; it is counted then.
 
     The path may be that of a log directory's file, of a partition's, or of the partition's directory.
     """
@@ -171,13 +175,15 @@ def hold_partition(path: str, pause: Callable[[float], object] = time.sleep) -> 
 
 
 def _is_taken(name: str) -> bool:
-    """Whether a file is one that readers look into, and no leftover of the broker's."""
+    """Return whether a file is one that readers look into, and no leftover of the broker's."""
     says = parse_file_name(name)
     return not says.state and says.kind != names.OTHER
 
 
 def _is_swapping(files: Iterable[str]) -> bool:
-    """Whether cleaned segments are complete but have not got their names yet, while the old ones have lost theirs."""
+    """Return whether cleaned segments are complete but have not got their names yet, while the old ones have lost
+    theirs.
+    """
     return any(says.kind == names.LOG and says.state == names.SWAP for says in map(parse_file_name, files))
 
 
@@ -209,7 +215,7 @@ def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> set[str]:
 
 
 def _rank(name: str, last: int) -> tuple[bool, int]:
-    """Files that belong to no segment and those of the last one first, then from the oldest on."""
+    """Return files that belong to no segment and those of the last one first, then from the oldest on."""
     says = parse_file_name(name)
     return says.kind in names.SEGMENT_KINDS and says.offset != last, says.offset or 0
 
@@ -220,7 +226,7 @@ def _opening_order(name: str) -> tuple[int, int]:
 
 
 def _is_one_picture(hold: Hold) -> bool:
-    """Whether what was opened was there together: nothing else has come under its names, nor in between."""
+    """Return whether what was opened was there together: nothing else has come under its names, nor in between."""
     if not all(map(hold.is_still_there, hold.files)):
         return False
     held = _base_offsets(hold.files)
@@ -242,7 +248,9 @@ def _leave_out_growing_end(hold: Hold) -> None:
 
 
 def _settled_size(hold: Hold, name: str, segment: Segment, kind: str) -> int:
-    """The used size of an index, which may lose the room that it keeps while we look: its segment is being rolled."""
+    """Return the used size of an index, which may lose the room that it keeps while we look: its segment is being
+    rolled.
+    """
     for _ in range(ATTEMPTS):
         try:
             return _used_size(segment, kind)
@@ -252,7 +260,7 @@ def _settled_size(hold: Hold, name: str, segment: Segment, kind: str) -> int:
 
 
 def _used_size(segment: Segment, kind: str) -> int:
-    """The bytes of whole entries in an index, the room behind them left out."""
+    """Return the bytes of whole entries in an index, the room behind them left out."""
     if kind == names.TXN_INDEX:
         size = status_of(segment.path(kind)).size
         return size - size % ABORTED_TXN_SIZE
@@ -265,7 +273,7 @@ _GROWING = (DamageKind.TORN, DamageKind.ZEROS)
 
 
 def _end_of_data(segment: Segment) -> int:
-    """The byte behind the last batch, a batch of which a part is still to be written left out."""
+    """Return the byte behind the last batch, a batch of which a part is still to be written left out."""
     with segment.open_log() as log:
         tail: Damage | None = None
         for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
@@ -274,11 +282,11 @@ def _end_of_data(segment: Segment) -> int:
 
 
 def _has_grown(hold: Hold, log: PartitionLog) -> bool:
-    """Whether a part of the last segment did not count."""
+    """Return whether a part of the last segment did not count."""
     file = hold.files.get(os.path.basename(log.segments[-1].log_path)) if log.segments else None
     return file is not None and os.fstat(file.descriptor).st_size != file.size
 
 
 def _parent(path: str) -> str:
-    """The log directory around a partition directory, spelled as the path is."""
+    """Return the log directory around a partition directory, spelled as the path is."""
     return os.path.dirname(path.rstrip(os.sep)) or os.path.dirname(os.path.abspath(path))

@@ -54,7 +54,7 @@ class LogFile(ReadOnlyFile):
         gathers: bool = False,
         block: BatchBlock | None = None,
     ) -> Iterator[BatchBlock]:
-        """The entries from byte `start` (an entry's first) up to byte `stop`, as blocks; always at least one.
+        """Yield the entries from byte `start` (an entry's first) up to byte `stop`, as blocks; always at least one.
 
         The last block's `status` (formats.faults) and `next_position` tell how and where the walk ended. Unless
         `whole`, a batch larger than the buffer is only summed, not kept: the block then does not hold it. One that
@@ -92,7 +92,9 @@ class LogFile(ReadOnlyFile):
                 return
 
     def entry_at(self, position: int, stop: int) -> Entry:
-        """The frame of the entry at byte `position`, of a log that ends at byte `stop`; its CRC is not looked at."""
+        """Return the frame of the entry at byte `position`, of a log that ends at byte `stop`; its CRC is not looked
+        at.
+        """
         end = min(stop, self.size)
         data = self.read(position, HEADER_SIZE) if position < end - FRAME_SIZE else b""
         if len(data) < FRAME_SIZE:
@@ -110,7 +112,7 @@ class LogFile(ReadOnlyFile):
         return Entry(BLOCK_FULL, size + LOG_OVERHEAD, wrap64(offset + delta))
 
     def batch_at(self, position: int, size: int) -> BatchBlock:
-        """The whole entry at byte `position`, as given by `entry_at`, in a block of its own."""
+        """Return the whole entry at byte `position`, as given by `entry_at`, in a block of its own."""
         block = BatchBlock(1)
         block.data = self.read(position, max(size, HEADER_SIZE))
         block.data_position = position
@@ -119,7 +121,7 @@ class LogFile(ReadOnlyFile):
         return block
 
     def held(self, block: BatchBlock, row: int) -> tuple[BatchBlock, int]:
-        """The batch of row `row` in a block that holds its bytes, and its row there."""
+        """Return the batch of row `row` in a block that holds its bytes, and its row there."""
         if block.holds(row):
             return block, row
         return self.batch_at(block.position[row], block.size[row]), 0
@@ -163,7 +165,9 @@ class LogFile(ReadOnlyFile):
 
 
 def _has_room(block: BatchBlock) -> bool:
-    """Whether entries of another buffer may be added to a block: what it holds is not needed to see what it has."""
+    """Return whether entries of another buffer may be added to a block: what it holds is not needed to
+    see what it has.
+    """
     if block.controls or block.needed > BUFFER_SIZE:
         return False
     return block.next_position - block.position[0] < GATHERED_BYTES

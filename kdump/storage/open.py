@@ -18,7 +18,7 @@ _NOT_KAFKAS = "neither a partition directory (no <base offset>.log in it) nor a 
 
 
 def open_segment(path: str | os.PathLike[str]) -> Segment:
-    """The segment of a .log file. Raises NameFormatError, and FileNotFoundError where there is no such file."""
+    """Return the segment of a .log file. Raises NameFormatError, and FileNotFoundError where there is no such file."""
     path = os.fspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(2, "No such file", path)
@@ -26,12 +26,12 @@ def open_segment(path: str | os.PathLike[str]) -> Segment:
 
 
 def open_log(path: str | os.PathLike[str]) -> PartitionLog:
-    """The log in a partition directory. Raises OSError."""
+    """Return the log in a partition directory. Raises OSError."""
     return PartitionLog(os.fspath(path))
 
 
 def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
-    """What a directory is, by its name and by what is in it.
+    """Return what a directory is, by its name and by what is in it.
 
     Raises OSError, NameFormatError where it has neither a segment nor a partition directory in it, and
     HoldsLogDirectoriesError where log directories are in it.
@@ -98,7 +98,9 @@ def _has_brokers_files(directory: LogDirectory) -> bool:
 
 
 def log_directories_in(directory: LogDirectory) -> list[str]:
-    """Names of the log directories in a directory that is none; one such as `disk-1` may look like a partition's."""
+    """Return names of the log directories in a directory that is none; one such as `disk-1` may look like a
+    partition's.
+    """
     if _has_brokers_files(directory):
         return []
     inner = [
@@ -128,6 +130,6 @@ def directory_of_kafka(target: str) -> str | None:
 
 
 def _is_kafkas(name: str) -> bool:
-    """Whether only a partition or log directory has a file of this name."""
+    """Return whether only a partition or log directory has a file of this name."""
     says = parse_file_name(name)
     return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.is_kafkas)

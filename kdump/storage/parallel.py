@@ -21,7 +21,7 @@ _LOOKS_EVERY = 1.0
 
 
 def processors() -> int:
-    """How many processors this process may run on, which may be fewer than the machine has."""
+    """Return how many processors this process may run on, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -41,7 +41,7 @@ class _Begun(Generic[Task, Result]):
 def ordered(
     tasks: Iterable[Task], work: Callable[[Task], Result | None], takes: Callable[[Task], bool], jobs: int
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
-    """Each task with what `work` made of it, or the exception that it raised, in the tasks' order.
+    """Yield each task with what `work` made of it, or the exception that it raised, in the tasks' order.
 
     With several `jobs`, those tasks that threads should take are laid out before they are asked for: two for each
     thread; the others come without a result. The calling thread is one of them: rather than wait it does a task that
@@ -93,7 +93,7 @@ def ordered(
 
 
 def _waited_for(future: Future[Result], threads: Sequence[Thread]) -> Result:
-    """The result that one of these threads promised.
+    """Return the result that one of these threads promised.
 
     Raises MemoryError where one of them has died: with memory they live until nobody has tasks any more, and without it
     one may die between taking a task and beginning it.

@@ -56,7 +56,7 @@ class PartitionLog:
         return f"PartitionLog({self.path!r})"
 
     def orphans(self) -> Iterator[str]:
-        """Index files without their .log, which a broker deletes at start."""
+        """Yield index files without their .log, which a broker deletes at start."""
         logs = (says for says in self.files.values() if says.kind == names.LOG and says.state == names.LIVE)
         bases = {says.offset for says in logs} - {None}
         for name, says in self.files.items():
@@ -64,7 +64,7 @@ class PartitionLog:
                 yield name
 
     def in_state(self, state: str) -> list[str]:
-        """The files with a suffix of their own: names.DELETED, CLEANED, SWAP, TMP or PART."""
+        """Return the files with a suffix of their own: names.DELETED, CLEANED, SWAP, TMP or PART."""
         return [name for name, says in self.files.items() if says.state == state]
 
     @cached_property
@@ -84,7 +84,7 @@ class PartitionLog:
         return parse_partition_metadata(read_small(path), path)
 
     def segments_from(self, offset: int) -> list[Segment]:
-        """The segments from the one on that absolute `offset` belongs to."""
+        """Return the segments from the one on that absolute `offset` belongs to."""
         at = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
         return self.segments[max(0, at - 1) :]
 
@@ -96,7 +96,7 @@ class PartitionLog:
     def batches(
         self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
     ) -> Iterator[Batch | Damage]:
-        """The batches that reach into [start_offset, stop_offset), and the damage between them.
+        """Return the batches that reach into [start_offset, stop_offset), and the damage between them.
 
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
@@ -107,7 +107,7 @@ class PartitionLog:
     def records(
         self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
     ) -> Iterator[Record | BadBatch | Damage]:
-        """The records with an offset in [start_offset, stop_offset), and the damage between them.
+        """Return the records with an offset in [start_offset, stop_offset), and the damage between them.
 
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
@@ -116,7 +116,7 @@ class PartitionLog:
         return settled((part for each in segments for part in each.records(start_offset, stop_offset)), OnError(errors))
 
     def _reaching(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Segment]:
-        """The segments with something in [start_offset, stop_offset)."""
+        """Yield the segments with something in [start_offset, stop_offset)."""
         for segment in self.segments if start_offset is None else self.segments_from(start_offset):
             if stop_offset is not None and segment.base_offset >= stop_offset:
                 return
@@ -124,6 +124,6 @@ class PartitionLog:
 
 
 def base_offsets(path: str) -> list[int]:
-    """The base offsets of the segments in a partition directory, ascending. Raises OSError."""
+    """Return the base offsets of the segments in a partition directory, ascending. Raises OSError."""
     found = map(names.parse_file_name, os.listdir(path))
     return sorted(says.offset or 0 for says in found if says.kind == names.LOG and says.state == names.LIVE)

@@ -59,7 +59,7 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
 
 
 def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes:
-    """The decompressed payload of one compressed batch. Raises DamageError or CodecError."""
+    """Return the decompressed payload of one compressed batch. Raises DamageError or CodecError."""
     codec, packed = packed_payload(block, row)
     if block.magic[row] >= 2 and block.count[row] == 0:  # Kafka's readers do not open the payload then
         return b""
@@ -70,7 +70,7 @@ def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes
 
 
 def packed_payload(block: BatchBlock, row: int) -> tuple[int, memoryview]:
-    """The codec and the payload of one compressed batch as it is on disk. Raises DamageError."""
+    """Return the codec and the payload of one compressed batch as it is on disk. Raises DamageError."""
     codec = block.attributes[row] & CODEC_MASK
     if codec > ZSTD:
         raise DamageError(faults.UNKNOWN_CODEC, codec)
@@ -86,7 +86,7 @@ def packed_payload(block: BatchBlock, row: int) -> tuple[int, memoryview]:
 
 
 def _wrapper_value(block: BatchBlock, row: int, message: int, codec: int) -> tuple[int, int]:
-    """Where the value of a v0/v1 wrapper starts and ends in the block's data."""
+    """Return where the value of a v0/v1 wrapper starts and ends in the block's data."""
     magic = block.magic[row]
     if magic < 0:
         raise DamageError(faults.WRAPPER_MAGIC, magic)

@@ -34,21 +34,21 @@ class VirtualDirectory:
         self.reasons: dict[str, str] = {}
 
     def copy(self) -> VirtualDirectory:
-        """The same files, to be changed apart from these."""
+        """Return the same files, to be changed apart from these."""
         other = copy(self)
         other.files, other.reasons = dict(self.files), dict(self.reasons)
         return other
 
     def full(self, name: str) -> str:
-        """The path of a file; the name of one that is in another directory is its path."""
+        """Return the path of a file; the name of one that is in another directory is its path."""
         return name if os.path.isabs(name) else self._prefix + name
 
     def names(self) -> list[str]:
-        """The names of the files, sorted."""
+        """Return the names of the files, sorted."""
         return sorted(self.files)
 
     def exists(self, name: str) -> bool:
-        """Whether something has this name: a file, or a directory that nobody can open as one."""
+        """Return whether something has this name: a file, or a directory that nobody can open as one."""
         return name in self.files or name in self.directories
 
     def _check_is_file(self, name: str) -> None:
@@ -56,7 +56,7 @@ class VirtualDirectory:
             raise LoadError(FILE_NOT_FOUND, f"{self.full(name)} (Is a directory)", name)
 
     def size(self, name: str) -> int:
-        """The size of a file in bytes; 0 where there is none. Raises LoadError for a directory."""
+        """Return the size of a file in bytes; 0 where there is none. Raises LoadError for a directory."""
         self._check_is_file(name)
         recipe = self.files.get(name)
         return recipe.size if recipe else 0
@@ -87,7 +87,7 @@ class VirtualDirectory:
         self.files[name] = piece_of(recipe, 0, size)
 
     def read(self, name: str, position: int = 0, size: int | None = None) -> bytes:
-        """Bytes of a file: from `position` on, all of them unless `size` is given.
+        """Return bytes of a file: from `position` on, all of them unless `size` is given.
 
         Raises OSError, LoadError for a directory, and KdumpError where all of them are more than any file that is read
         at once has.
@@ -101,13 +101,13 @@ class VirtualDirectory:
         return b"".join(content_of(self.path, piece_of(recipe, min(position, recipe.size), wanted)))
 
     def settle(self) -> None:
-        """Where new content is what the real file of that name holds already, let the recipe say so. Raises OSError."""
+        """Let the recipe say so where new content is what the real file of that name holds already. Raises OSError."""
         for name, recipe in self.files.items():
             if isinstance(recipe, NewContent) and self.source.get(name) == recipe.size and self._is_same(name, recipe):
                 self.files[name] = SourceBytes(name, 0, recipe.size)
 
     def is_changed(self, name: str) -> bool:
-        """Whether a file is not the real one of that name; `settle` must have been called."""
+        """Return whether a file is not the real one of that name; `settle` must have been called."""
         return self.files[name] != SourceBytes(name, 0, self.source.get(name, -1))
 
     def _is_same(self, name: str, recipe: NewContent) -> bool:
@@ -121,7 +121,7 @@ class VirtualDirectory:
 
 
 def content_of(path: str, recipe: Recipe) -> Iterator[bytes]:
-    """The bytes of a file to be made in the partition directory `path`, in pieces. Raises OSError."""
+    """Yield the bytes of a file to be made in the partition directory `path`, in pieces. Raises OSError."""
     if isinstance(recipe, NewContent):
         yield recipe.data
         for position in range(len(recipe.data), recipe.size, BUFFER_SIZE):

@@ -45,7 +45,7 @@ class LogView(LogFile):
             file.close()
 
     def _file(self, name: str) -> ReadOnlyFile:
-        """One of the files that its bytes are in, opened when it is needed first: a walk may know all of it."""
+        """Return one of the files that its bytes are in, opened when it is needed first: a walk may know all of it."""
         file = self._files.get(name)
         if file is None:
             file = self._files[name] = ReadOnlyFile(self._directory.full(name))
@@ -75,7 +75,7 @@ class LogView(LogFile):
         return done
 
     def _pieces(self, position: int, size: int) -> Iterator[bytes]:
-        """The bytes from `position` on, part by part; fewer where a file has become shorter."""
+        """Yield the bytes from `position` on, part by part; fewer where a file has become shorter."""
         for part, start, wanted in self._ranges(position, size):
             if isinstance(part, NewContent):
                 yield part.data[start : start + wanted].ljust(wanted, b"\0")
@@ -86,7 +86,9 @@ class LogView(LogFile):
                 return
 
     def _ranges(self, position: int, size: int) -> Iterator[tuple[Part, int, int]]:
-        """The parts that have the bytes from `position` on, each with where in it they start and how many they are."""
+        """Yield the parts that have the bytes from `position` on, each with where in it they start and how many they
+        are.
+        """
         number = bisect_right(self._starts, position) - 1
         while size > 0:
             part, start = self._parts[number], position - self._starts[number]
@@ -103,7 +105,7 @@ class LogView(LogFile):
         gathers: bool = False,
         block: BatchBlock | None = None,
     ) -> Iterator[BatchBlock]:
-        """As LogFile.blocks, but of batches that are only partly held, or not at all if an earlier walk knows them."""
+        """Walk as LogFile.blocks, but batches may be held only partly, or not at all if an earlier walk knows them."""
         if whole or self._walked is None:
             yield from super().blocks(start, stop, whole=whole, gathers=gathers, block=block)
             return
@@ -129,7 +131,7 @@ class LogView(LogFile):
                 return
 
     def _known(self, position: int, end: int) -> BatchBlock | None:
-        """The batches from byte `position` on that end by byte `end`, as far as an earlier walk knows them."""
+        """Return the batches from byte `position` on that end by byte `end`, as far as an earlier walk knows them."""
         number = bisect_right(self._starts, position) - 1
         if self._walked is None or not 0 <= position < end or number >= len(self._parts):
             return None
@@ -141,7 +143,7 @@ class LogView(LogFile):
         return self._walked.block(part.name, position - moved, stop, moved)
 
     def find(self, offset: int, position: int) -> int | None:
-        """Where, from byte `position` on, the first batch starts whose last offset is not below `offset`.
+        """Find where, from byte `position` on, the first batch starts whose last offset is not below `offset`.
 
         None where there is none. Raises LoadError where Kafka's reader meets something that it cannot walk over.
         """
@@ -154,7 +156,7 @@ class LogView(LogFile):
         return None
 
     def end_offset(self, position: int, stop: int | None = None) -> int | None:
-        """The offset after the last batch of those from byte `position` to byte `stop`; None without any batch.
+        """Return the offset after the last batch of those from byte `position` to byte `stop`; None without any batch.
 
         Raises LoadError as `find`.
         """

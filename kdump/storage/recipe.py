@@ -42,14 +42,16 @@ Recipe = Part | Joined
 
 
 def parts_of(recipe: Recipe) -> tuple[Part, ...]:
-    """What a recipe puts one after another; nothing for an empty file."""
+    """Return what a recipe puts one after another; nothing for an empty file."""
     if isinstance(recipe, Joined):
         return recipe.parts
     return (recipe,) if recipe.size else ()
 
 
 def piece_of(recipe: Recipe, start: int, size: int) -> Recipe:
-    """The recipe for `size` bytes from byte `start` on of the file that `recipe` makes; both must lie inside it."""
+    """Return the recipe for `size` bytes from byte `start` on of the file that `recipe` makes; both
+    must lie inside it.
+    """
     if isinstance(recipe, SourceBytes):
         return SourceBytes(recipe.name, recipe.start + start, size)
     if isinstance(recipe, NewContent):
@@ -64,7 +66,7 @@ def piece_of(recipe: Recipe, start: int, size: int) -> Recipe:
 
 
 def joined(parts: Iterable[Part]) -> Recipe:
-    """The recipe for these, one after another; stretches that follow each other in a file become one."""
+    """Return the recipe for these, one after another; stretches that follow each other in a file become one."""
     merged: list[Part] = []
     for part in parts:
         last = merged[-1] if merged else None

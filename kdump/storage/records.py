@@ -101,7 +101,7 @@ class Record(NamedTuple):
 
 
 def batch_at(block: BatchBlock, row: int) -> Batch:
-    """Row `row` of a block as a value of its own."""
+    """Return row `row` of a block as a value of its own."""
     return Batch(
         block.position[row],
         block.size[row],
@@ -124,7 +124,7 @@ def batch_at(block: BatchBlock, row: int) -> Batch:
 def records_of(
     block: BatchBlock, first: int = 0, stop: int | None = None, limit: int = DEFAULT_LIMIT
 ) -> Iterator[Record | BadBatch]:
-    """The records of the batches `first` to `stop` - 1, in order; a BadBatch where one's records break off.
+    """Yield the records of the batches `first` to `stop` - 1, in order; a BadBatch where one's records break off.
 
     The batches must be held by the block. `limit` bounds what one batch may decompress to, in bytes.
     """
@@ -153,7 +153,7 @@ def _values(rows: DecodedRows) -> Iterator[Record]:
 
 
 def header_pairs(source: bytes | bytearray, position: int, count: int) -> list[tuple[bytes, bytes | None]]:
-    """Name and value of the `count` headers at `position` of a source that was decoded before."""
+    """Return name and value of the `count` headers at `position` of a source that was decoded before."""
     pairs: list[tuple[bytes, bytes | None]] = []
     start = position
     for _ in range(count):

@@ -102,7 +102,7 @@ class _Turns:
                 os.close(end)
 
     def wait(self) -> int:
-        """The number from the process before this one. Raises _ClosedError."""
+        """Return the number from the process before this one. Raises _ClosedError."""
         message = os.read(self._source, self._MESSAGE.size)
         has_number, number = self._MESSAGE.unpack(message) if message else (False, 0)
         if not has_number:
@@ -198,7 +198,9 @@ class _Walker:
         return block.available >= size
 
     def _end(self, start: int) -> int:
-        """The end of the last of the ordinary entries that follow each other from byte `start`, begun in the region."""
+        """Return the end of the last of the ordinary entries that follow each other from byte `start`, begun in the
+        region.
+        """
         block, first = self._block, self._block.data_position
         stop = min(self._size, block.available - FRAME_SIZE)
         return first + kernels.hop(block.data, start - first, stop, min(self._stop - first, len(block.data)))
@@ -219,14 +221,16 @@ class _Walker:
 
     @staticmethod
     def _step(steps: Iterator[int]) -> int | None:
-        """The byte up to which the next step led; None: there is none."""
+        """Return the byte up to which the next step led; None: there is none."""
         try:
             return next(steps, None)
         except Exception:  # whoever goes on from here meets it again
             return None
 
     def _turn(self) -> int:
-        """The state that the results before left, once it is this region's turn to give some. Raises _ClosedError."""
+        """Return the state that the results before left, once it is this region's turn to give some. Raises
+        _ClosedError.
+        """
         if self._state is None:
             self._state = self._states.wait()
         return self._state
@@ -261,7 +265,7 @@ class _Child:
         return self._is_done
 
     def report(self) -> Report:
-        """What it reported. Raises ChildProcessError."""
+        """Return what it reported. Raises ChildProcessError."""
         try:
             report: Report = marshal.loads(self._received)
         except (EOFError, ValueError, TypeError):

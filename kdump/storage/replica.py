@@ -43,7 +43,7 @@ class Replica:
         return self.log.name.partition if self.log.name else -1
 
     def end_offset(self) -> int:
-        """The log end offset. Raises OSError.
+        """Return the log end offset. Raises OSError.
 
         Beside a running broker it is the one that the log has now; where it was deleted, its start.
         """
@@ -52,7 +52,7 @@ class Replica:
 
 
 def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]:
-    """The replicas, one after the other, each readable as it is now until the next one is asked for (live.held).
+    """Yield the replicas, one after the other, each readable as it is now until the next one is asked for (live.held).
 
     Those that a running broker has deleted are left out; what cannot be listed is reported.
     """
@@ -68,7 +68,7 @@ def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]
 def farthest(
     found: Iterable[Replica], report: Report, unused: Callable[[Replica, Replica], object] = lambda _, __: None
 ) -> list[Replica]:
-    """One replica of each partition, by partition: where there are several, the one whose log reaches farthest.
+    """Return one replica of each partition, by partition: where there are several, the one whose log reaches farthest.
 
     `unused` hears of each other one, with the one that is taken.
     """
@@ -89,7 +89,7 @@ def farthest(
 
 
 def served_logs(place: PartitionLog | LogDirectory, report: Report) -> Iterator[PartitionLog]:
-    """The logs that a broker serves of a log directory; a partition directory itself, whatever its state.
+    """Yield the logs that a broker serves of a log directory; a partition directory itself, whatever its state.
 
     None waits for its deletion, is being moved or is astray; what cannot be listed is reported.
     """
@@ -108,7 +108,7 @@ def served_logs(place: PartitionLog | LogDirectory, report: Report) -> Iterator[
 
 
 def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
-    """The replicas in partition directories and log directories.
+    """Yield the replicas in partition directories and log directories.
 
     Of a log directory those that a broker serves: none that waits for its deletion, is being moved or is astray.
     """

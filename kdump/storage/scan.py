@@ -39,7 +39,7 @@ def scan(
     gathers: bool = False,
     spare: BatchBlock | None = None,
 ) -> Iterator[Run | Damage]:
-    """The batches of `log` from byte `start` (a batch's first) up to byte `stop`, and the damage between them.
+    """Yield the batches of `log` from byte `start` (a batch's first) up to byte `stop`, and the damage between them.
 
     `base_offset` (absolute) is the segment's; it bounds the offsets that a batch found behind damage may have. The
     block of a run is reused for the next one, and is `spare` where one is given. `whole` and `gathers` as for
@@ -85,7 +85,7 @@ def scan(
 
 
 def _first_bad(block: BatchBlock, row: int) -> int:
-    """The first row from `row` on whose CRC does not hold; the block's length where all do."""
+    """Return the first row from `row` on whose CRC does not hold; the block's length where all do."""
     try:
         return block.valid.index(0, row, block.length)
     except ValueError:
@@ -93,7 +93,7 @@ def _first_bad(block: BatchBlock, row: int) -> int:
 
 
 def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) -> bool:
-    """Whether the frame of a bad batch can be believed: a good batch follows whose offsets go on where its end.
+    """Return whether the frame of a bad batch can be believed: a good batch follows whose offsets go on where its end.
 
     Its content is not searched then, which may hold what looks like a batch (of a topic that carries batches).
     """
@@ -105,7 +105,7 @@ def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) 
 
 
 def _torn_text(log: LogFile, at: int, end: int) -> str:
-    """What is there of a batch that the log ends in."""
+    """Return what is there of a batch that the log ends in."""
     data = log.read(at, min(HEADER_SIZE, end - at))
     if len(data) < LAST_OFFSET_DELTA_AT + 4:
         return f"the log ends inside the header of a batch: {counted(end - at, 'byte')} of it are there"
@@ -120,7 +120,9 @@ def _torn_text(log: LogFile, at: int, end: int) -> str:
 
 
 def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, expected: int) -> Damage | None:
-    """What a walk that ended before the log's end met there; `expected` is the offset (absolute) that comes next."""
+    """Return what a walk that ended before the log's end met there; `expected` is the offset (absolute) that comes
+    next.
+    """
     at = block.next_position
     if at >= end or block.status in (BLOCK_FULL, NEED_BYTES):
         return None
@@ -145,7 +147,9 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, 
 
 
 def begins_batch(data: bytes, expected: int) -> bool:
-    """Whether bytes at the end of a log, too few for a batch, can be the beginning of one from offset `expected` on."""
+    """Return whether bytes at the end of a log, too few for a batch, can be the beginning of one from offset `expected`
+    on.
+    """
     offset = data[:_OFFSET_SIZE]
     unknown = _OFFSET_SIZE - len(offset)
     lowest = int.from_bytes(offset, "big") << 8 * unknown
@@ -159,7 +163,8 @@ def begins_batch(data: bytes, expected: int) -> bool:
 
 
 def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) -> Iterator[BatchBlock]:
-    """The batches whose headers can be followed from where the damage begins, each as a block's only row, not valid.
+    """Yield the batches whose headers can be followed from where the damage begins, each as a block's only row, not
+    valid.
 
     `base_offset` (absolute) is the segment's; of a batch of more than `limit` bytes nothing is read.
     """
@@ -172,13 +177,13 @@ def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) 
 
 
 def has_batch(log: LogFile, damage: Damage, base_offset: int) -> bool:
-    """Whether a batch's header stands where the damage begins."""
+    """Return whether a batch's header stands where the damage begins."""
     head = log.read(damage.position, min(FRAME_SIZE, damage.resumed - damage.position))
     return len(head) == FRAME_SIZE and begins_batch(head, base_offset) and any(head)
 
 
 def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limit: int) -> BatchBlock | None:
-    """The batch whose header stands at `position`, None where there is none from `base_offset` on.
+    """Return the batch whose header stands at `position`, None where there is none from `base_offset` on.
 
     One whose size leads past the damage's `end` ends there: it is cut off, or its size is what is wrong.
     """
@@ -201,7 +206,9 @@ def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limi
 
 
 def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) -> int:
-    """The first byte from `position` on where an entry with a plausible header and a valid CRC starts, or `end`."""
+    """Return the first byte from `position` on where an entry with a plausible header and a valid CRC
+    starts, or `end`.
+    """
     window = FIRST_WINDOW
     while position < end:
         data = log.read(position, min(window, end - position))
@@ -220,7 +227,7 @@ def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) ->
 
 
 def _find(log: LogFile, data: bytes, size: int, position: int, end: int, lowest: int, highest: int) -> int:
-    """Where in the first `size` bytes of `data`, read from byte `position` on, a valid entry starts; else -1."""
+    """Return where in the first `size` bytes of `data`, read from byte `position` on, a valid entry starts; else -1."""
     if data.count(0, 0, size) == size:
         return -1
     at = -1
@@ -231,7 +238,9 @@ def _find(log: LogFile, data: bytes, size: int, position: int, end: int, lowest:
 
 
 def _entry(log: LogFile, position: int, end: int) -> BatchBlock | None:
-    """The whole entry with a valid CRC that starts at `position`, as a block's only row; None if there is none."""
+    """Return the whole entry with a valid CRC that starts at `position`, as a block's only row; None if
+    there is none.
+    """
     entry = log.entry_at(position, end)
     if entry.status != BLOCK_FULL:
         return None

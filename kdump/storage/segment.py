@@ -33,7 +33,7 @@ class Segment:
     def __init__(
         self, log_path: str, *, base_offset: int | None = None, suffixes: Mapping[str, str] | None = None
     ) -> None:
-        """The segment of a .log file (or of a KRaft .checkpoint). Raises NameFormatError.
+        """Take the name of a .log file (or of a KRaft .checkpoint). Raises NameFormatError.
 
         A file of another name that holds batches is one without indexes, from `base_offset` (absolute) on. `suffixes`
         are those of the kinds of files (names.OFFSET_INDEX, …) that have another one than the .log.
@@ -57,33 +57,33 @@ class Segment:
         return f"Segment({self.log_path!r})"
 
     def path(self, kind: str) -> str:
-        """The path of the segment's file of a kind (names.OFFSET_INDEX, …), whether it exists or not."""
+        """Return the path of the segment's file of a kind (names.OFFSET_INDEX, …), whether it exists or not."""
         if kind == names.LOG:
             return self.log_path
         return f"{self._prefix}{self._stem}.{kind}{self._suffixes.get(kind, self.suffix)}"
 
     def has(self, kind: str) -> bool:
-        """Whether the segment has a file of this kind; a KRaft snapshot has no index."""
+        """Return whether the segment has a file of this kind; a KRaft snapshot has no index."""
         return not self.is_checkpoint and not self._is_alone and is_file(self.path(kind))
 
     def open_log(self) -> LogFile:
-        """The .log, open for reading. Raises OSError."""
+        """Return the .log, open for reading. Raises OSError."""
         return LogFile(self.log_path)
 
     def offset_index(self) -> OffsetIndex:
-        """The .index, open for reading. Raises OSError."""
+        """Return the .index, open for reading. Raises OSError."""
         return OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset)
 
     def time_index(self) -> TimeIndex:
-        """The .timeindex, open for reading. Raises OSError."""
+        """Return the .timeindex, open for reading. Raises OSError."""
         return TimeIndex(self.path(names.TIME_INDEX), self.base_offset)
 
     def txn_index(self) -> TxnIndex:
-        """The .txnindex, open for reading. Raises OSError."""
+        """Return the .txnindex, open for reading. Raises OSError."""
         return TxnIndex(self.path(names.TXN_INDEX))
 
     def position_of(self, log: LogFile, offset: int) -> int:
-        """A byte position in `log` from which a scan meets every batch that reaches absolute `offset`.
+        """Return a byte position in `log` from which a scan meets every batch that reaches absolute `offset`.
 
         Taken from the index where its entry leads to a batch that fits it, else 0.
         """
@@ -104,7 +104,7 @@ class Segment:
         return entry.position if fits else 0
 
     def position_of_time(self, log: LogFile, timestamp: int) -> int:
-        """A byte position in `log` behind which all records are that have this timestamp (ms) or a later one.
+        """Return a byte position in `log` behind which all records are that have this timestamp (ms) or a later one.
 
         Taken from the indexes where they are in order and the batch that they lead to is the one they tell of, else 0.
         """
@@ -125,7 +125,7 @@ class Segment:
     def batches(
         self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
     ) -> Iterator[Batch | Damage]:
-        """The batches that reach into [start_offset, stop_offset), and the damage between them.
+        """Return the batches that reach into [start_offset, stop_offset), and the damage between them.
 
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
@@ -135,7 +135,7 @@ class Segment:
     def records(
         self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
     ) -> Iterator[Record | BadBatch | Damage]:
-        """The records with an offset in [start_offset, stop_offset), and the damage between them.
+        """Return the records with an offset in [start_offset, stop_offset), and the damage between them.
 
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
@@ -168,7 +168,7 @@ class Segment:
     def _reaching(
         self, log: LogFile, start_offset: int | None, stop_offset: int | None, *, whole: bool
     ) -> Iterator[Run | Damage]:
-        """What `scan` finds, without the batches that lie wholly outside [start_offset, stop_offset)."""
+        """Yield what `scan` finds, without the batches that lie wholly outside [start_offset, stop_offset)."""
         before = -1  # last offset of the batch before
         start = 0 if start_offset is None else self.position_of(log, start_offset)
         for part in scan(log, self.base_offset, start, whole=whole):
@@ -205,8 +205,8 @@ def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
 
 
 def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
-    """The base offset of the whole entry at byte `position`; that of a v0/v1 wrapper is in its payload, -1 where that
-    cannot be read.
+    """Return the base offset of the whole entry at byte `position`; that of a v0/v1 wrapper is in its payload, -1 where
+    that cannot be read.
 
     Raises CorruptRecordError where the log has become shorter.
     """
@@ -224,7 +224,9 @@ def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
 
 
 def _has_timestamp(log: LogFile, position: int, entry: TimeIndexEntry) -> bool:
-    """Whether the batch that reaches the entry's offset, not far behind byte `position`, has the entry's timestamp."""
+    """Return whether the batch that reaches the entry's offset, not far behind byte `position`, has the entry's
+    timestamp.
+    """
     end = min(position + NEAR, log.size)
     while position < end:
         batch = log.entry_at(position, log.size)

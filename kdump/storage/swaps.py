@@ -31,7 +31,7 @@ class Replacement(NamedTuple):
 
 
 def complete_swaps(files: Iterable[str], offset_of: Callable[[str], int]) -> tuple[list[str], list[str]]:
-    """The .swap files among `files` that get their names, and those that go instead.
+    """Return the .swap files among `files` that get their names, and those that go instead.
 
     One whose offset is not below that of the lowest .cleaned file belongs to a replacement that was not ready: the
     originals are still there (LogLoader.removeTempFilesAndCollectSwapFiles).
@@ -44,7 +44,9 @@ def complete_swaps(files: Iterable[str], offset_of: Callable[[str], int]) -> tup
 
 
 def replaced_by(span: Span, files: Iterable[str]) -> list[str]:
-    """The files that go for complete .log.swap files which stand for the offsets of a span: all that begin in it."""
+    """Return the files that go for complete .log.swap files which stand for the offsets of a span: all that begin in
+    it.
+    """
     return [name for name in sorted(files) if _begins_in(span, name)]
 
 
@@ -54,12 +56,12 @@ def _begins_in(span: Span, name: str) -> bool:
 
 
 def logs_of(swaps: Iterable[str]) -> list[str]:
-    """The .log.swap files among .swap files."""
+    """Return the .log.swap files among .swap files."""
     return [name for name in swaps if name.endswith(f".{names.LOG}{_SWAP}")]
 
 
 def replacement(path: str, files: Mapping[str, FileName]) -> Replacement:
-    """What a broker that starts makes of an unfinished replacement in a partition directory. Raises OSError.
+    """Return what a broker that starts makes of an unfinished replacement in a partition directory. Raises OSError.
 
     It is nothing where a name does not begin with an offset, which ends the broker's start; and where a running broker
     has finished it meanwhile.
@@ -78,7 +80,7 @@ def replacement(path: str, files: Mapping[str, FileName]) -> Replacement:
 
 
 def segments_after(path: str, files: Mapping[str, FileName], found: Replacement) -> Iterator[Segment]:
-    """The segments of a partition directory after a replacement, in no order."""
+    """Yield the segments of a partition directory after a replacement, in no order."""
     gone, waiting = set(found.replaced), set(found.complete)
     for name, says in files.items():
         if says.kind != names.LOG or says.offset is None or name in gone:

@@ -64,7 +64,9 @@ def largest_timestamp(segment: Segment, rule: TimestampRule, end_offset: int | N
 
 
 def largest_of(index: TimeIndex, rule: TimestampRule, end_offset: int | None) -> int | None:
-    """The largest timestamp (ms) by an open time index, as `largest_timestamp`. Raises OSError, CorruptIndexError."""
+    """Return the largest timestamp (ms) by an open time index, as `largest_timestamp`. Raises OSError,
+    CorruptIndexError.
+    """
     if rule is not TimestampRule.AS_STORED:
         index.drop_zero_tail()
     if index.entries == 0:
@@ -77,7 +79,7 @@ def largest_of(index: TimeIndex, rule: TimestampRule, end_offset: int | None) ->
 
 
 def scanned(segment: Segment) -> tuple[int, Damage | None]:
-    """The largest timestamp up to where recovery would cut the log, and that place."""
+    """Return the largest timestamp up to where recovery would cut the log, and that place."""
     largest = -1
     with segment.open_log() as log:
         for part in scan(log, segment.base_offset, whole=False):
@@ -88,7 +90,9 @@ def scanned(segment: Segment) -> tuple[int, Damage | None]:
 
 
 def has_zero_tail(segment: Segment) -> bool:
-    """Whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises OSError."""
+    """Return whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises
+    OSError.
+    """
     if largest_timestamp(segment, TimestampRule.AS_STORED) != 0:
         return False
     with segment.time_index() as index:

@@ -58,7 +58,7 @@ class WalkedLogs:
             self._starts.setdefault(name, []).append(rows.start)
 
     def block(self, name: str, position: int, stop: int, moved: int = 0) -> BatchBlock | None:
-        """The batches of the .log `name` from byte `position` on that end by byte `stop`, as many as are together.
+        """Return the batches of the .log `name` from byte `position` on that end by byte `stop`, as far as together.
 
         `moved` is added to their positions. None where none that begins there is known. The block holds no bytes.
         """
@@ -77,7 +77,7 @@ class WalkedLogs:
 
 
 def _packed(columns: Mapping[str, array[int]]) -> tuple[array[int] | int, ...]:
-    """The columns in the order of COLUMNS; equal ones are the same."""
+    """Return the columns in the order of COLUMNS; equal ones are the same."""
     found: list[array[int] | int] = []
     for name in COLUMNS:
         column = columns[name]
@@ -94,7 +94,7 @@ def _full(rows: _Rows, name: str) -> array[int]:
 
 
 def _moved(rows: _Rows, by: int) -> array[int]:
-    """The positions of all rows, so many bytes further."""
+    """Return the positions of all rows, so many bytes further."""
     if by not in rows.moved:
         rows.moved.clear()
         rows.moved[by] = array("q", map(by.__add__, _full(rows, "position")))

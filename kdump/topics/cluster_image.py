@@ -45,11 +45,16 @@ class ImageError(KdumpError):
 
 @dataclass(slots=True)
 class Topic:
-    """A topic: the fields of its partitions' PartitionRecords by number, as changes left them."""
+    """A topic: the fields of its partitions' PartitionRecords by number, as changes left them.
+
+    `unclean_epochs` are the leader epochs that began with the last unclean election of a partition, where the records
+    that were read tell of one.
+    """
 
     name: str
     topic_id: bytes
     partitions: dict[int, Fields] = field(default_factory=dict)
+    unclean_epochs: dict[int, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(slots=True)
@@ -79,7 +84,7 @@ class ClusterImage:
         handler(self, record.fields)
 
     def supported_metadata_version(self, broker_id: int | None) -> int | None:
-        """The highest level of metadata.version that a broker's software supports, which names its release.
+        """Return the highest level of metadata.version that a broker's software supports, which names its release.
 
         That of any broker where this one is not registered; None where none is.
         """
@@ -90,14 +95,14 @@ class ClusterImage:
         return max(levels, default=None)
 
     def topic(self, topic_id: bytes) -> Topic:
-        """The topic of an id. Raises ImageError."""
+        """Return the topic of an id. Raises ImageError."""
         found = self.topics.get(topic_id)
         if found is None:
             raise ImageError(f"there is no topic with the id {format_uuid(topic_id)}")
         return found
 
     def broker(self, broker_id: int, epoch: int) -> Fields:
-        """The broker of an id, in this epoch. Raises ImageError."""
+        """Return the broker of an id, in this epoch. Raises ImageError."""
         found = self.brokers.get(broker_id)
         if found is None:
             raise ImageError(f"there is no broker {broker_id}")
@@ -117,7 +122,14 @@ def _remove_topic(image: ClusterImage, fields: Fields) -> None:
 
 
 def _partition(image: ClusterImage, fields: Fields) -> None:
-    image.topic(fields["topicId"]).partitions[fields["partitionId"]] = fields
+    topic, number = image.topic(fields["topicId"]), fields["partitionId"]
+    topic.partitions[number] = fields
+    _note_unclean_election(topic, number, fields)
+
+
+def _note_unclean_election(topic: Topic, number: int, partition: Fields) -> None:
+    if partition["leaderRecoveryState"]:
+        topic.unclean_epochs[number] = partition["leaderEpoch"]
 
 
 def _change_partition(image: ClusterImage, change: Fields) -> None:
@@ -136,11 +148,12 @@ def _change_partition(image: ClusterImage, change: Fields) -> None:
         partition["leaderEpoch"] += 1
     if change["leaderRecoveryState"] != _NO_CHANGE:
         partition["leaderRecoveryState"] = change["leaderRecoveryState"]
+        _note_unclean_election(topic, number, partition)
     partition["partitionEpoch"] += 1
 
 
 def _clear_elr(image: ClusterImage, fields: Fields) -> None:
-    """Without a name, of all topics."""
+    """Clear the eligible leader replicas of a topic; without a name, of all topics."""
     name = fields["topicName"]
     chosen = [topic for topic in image.topics.values() if name in ("", topic.name)]
     if name and not chosen:
@@ -198,7 +211,7 @@ def _unregister_controller(image: ClusterImage, fields: Fields) -> None:
 
 
 def _feature(image: ClusterImage, fields: Fields) -> None:
-    """Level 0 switches a feature off."""
+    """Set a feature's level; 0 switches it off."""
     if fields["featureLevel"]:
         image.features[fields["name"]] = fields["featureLevel"]
     else:
@@ -252,7 +265,7 @@ def _zk_migration(image: ClusterImage, fields: Fields) -> None:
 
 
 def _nothing(image: ClusterImage, fields: Fields) -> None:
-    """The record only moves the log's end."""
+    """Do nothing: the record only moves the log's end."""
 
 
 _HANDLERS: dict[str, Callable[[ClusterImage, Fields], None]] = {

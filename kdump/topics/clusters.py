@@ -42,7 +42,7 @@ class ClusterMetadata(NamedTuple):
     end: tuple[int, int] = (-1, -1)
 
     def settings(self, files: Sequence[PropertyFile] = (), given: Mapping[str, str] | None = None) -> Settings:
-        """The settings of the broker's topics, by `files` and by what is `given` outright too."""
+        """Return the settings of the broker's topics, by `files` and by what is `given` outright too."""
         return Settings(self.configs, self.broker_id, files, given or {})
 
 
@@ -60,11 +60,11 @@ class Clusters:
         self._ids: dict[str, TransactionalIds] = {}
 
     def anew(self) -> Clusters:
-        """The same, to be read again: what a running broker has changed meanwhile is in it then."""
+        """Return the same, to be read again: what a running broker has changed meanwhile is in it then."""
         return Clusters(self._paths)
 
     def of(self, directory: LogDirectory) -> ClusterMetadata:
-        """What tells of a log directory's partitions, and why the metadata in it is of no use.
+        """Return what tells of a log directory's partitions, and why the metadata in it is of no use.
 
         That in the directory itself comes first, then that in another one of the same broker.
         """
@@ -74,7 +74,7 @@ class Clusters:
         return known
 
     def transactional_ids(self, directory: LogDirectory) -> TransactionalIds:
-        """The transactional ids whose coordinators' states are in a log directory and the others at hand.
+        """Return the transactional ids whose coordinators' states are in a log directory and the others at hand.
 
         What cannot be read of them is passed over: it is said where their partition is verified.
         """

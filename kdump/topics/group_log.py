@@ -68,7 +68,7 @@ class Slot:
         self.last_tombstone = -1
 
     def decoded(self, value: Value) -> dict[str, Any]:
-        """The fields of a value."""
+        """Return the fields of a value."""
         return decode_value(self.type, value.data).fields
 
     def bury(self, size: int) -> None:
@@ -169,7 +169,7 @@ class GroupLog:
 
 
 def _is_plain_commit(record_type: int, data: bytes) -> bool:
-    """Whether a value is a sound offset commit of version 3, found faster than by decoding it."""
+    """Return whether a value is a sound offset commit of version 3, found faster than by decoding it."""
     if record_type > OFFSET_COMMIT or len(data) < _COMMIT_V3.size:
         return False
     version: int

@@ -129,7 +129,7 @@ class Group:
         return self.state == DEAD
 
     def expires_at(self, commit: Commit, retention_ms: int) -> int | None:
-        """When (ms) a coordinator drops the commit; None where the group's state keeps it for now.
+        """Return when (ms) a coordinator drops the commit; None where the group's state keeps it for now.
 
         A commit with an expire timestamp of its own goes by that. Else retention counts from the commit in a group
         without a protocol and in one of the newer protocols, and in a classic one from when the group became empty.
@@ -148,12 +148,12 @@ class Group:
         return since + retention_ms if commit.expire_timestamp < 0 else commit.expire_timestamp
 
     def _is_subscribed(self, topic: str) -> bool:
-        """Whether the group subscribes to a topic; it does where that cannot be told."""
+        """Return whether the group subscribes to a topic; it does where that cannot be told."""
         return self.subscribed is None or topic in self.subscribed
 
 
 def groups_of(log: GroupLog, topic_names: dict[bytes, str]) -> Iterator[Group]:
-    """The groups of a partition of __consumer_offsets by name, the dead among them.
+    """Yield the groups of a partition of __consumer_offsets by name, the dead among them.
 
     `topic_names` are names by topic id, for the assignments of the newer protocols; the partition's own records add
     to them.
@@ -279,7 +279,7 @@ class _Builder:
         return STABLE if settled else RECONCILING
 
     def _subscribed(self) -> frozenset[str] | None:
-        """The topics that members subscribe to, by name or by a regular expression that the log resolves."""
+        """Return the topics that members subscribe to, by name or by a regular expression that the log resolves."""
         if self._group.kind == STREAMS and self._group.members:
             return None
         found: list[list[str] | None] = [member.topics for member in self._group.members]
@@ -288,7 +288,7 @@ class _Builder:
 
 
 def _is_known(slots: list[Slot]) -> bool:
-    """Whether a coordinator has the group after loading although nothing of it counts.
+    """Return whether a coordinator has the group after loading although nothing of it counts.
 
     Every committed offset makes a classic group without a protocol, an aborted or deleted one too (Kafka:
     OffsetMetadataManager.replay); only a tombstone of the group itself removes it.

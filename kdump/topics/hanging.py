@@ -18,7 +18,7 @@ class HangReason(StrEnum):
 def hang_reasons(
     last_timestamp: int, now: int, *, is_covered: bool | None, max_timeout_ms: int = MAX_TIMEOUT_MS
 ) -> tuple[HangReason, ...]:
-    """Why an open transaction is suspect at the time `now`, by its last record's timestamp (both ms).
+    """Return why an open transaction is suspect at the time `now`, by its last record's timestamp (both ms).
 
     `is_covered`: whether an end of its transactional id's transaction brings it a marker (TransactionalId.covers);
     None where no transactional id of its producer is at hand. Kafka asks the coordinator about what is older than the
@@ -34,5 +34,7 @@ def hang_reasons(
 
 
 def is_hanging(reasons: Collection[HangReason], *, is_covered: bool | None) -> bool:
-    """Whether no marker will end a transaction, as far as is known; what is only late its coordinator will end."""
+    """Return whether no marker will end a transaction, as far as is known; what is only late its
+    coordinator will end.
+    """
     return HangReason.NOT_COVERED in reasons or (is_covered is None and bool(reasons))

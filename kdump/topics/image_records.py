@@ -29,7 +29,7 @@ class MetadataRecord(NamedTuple):
     fields: Fields
 
     def encode(self) -> bytes:
-        """The record's value. Raises SchemaError."""
+        """Return the record's value. Raises SchemaError."""
         return encode_value(_API_KEYS[self.name], self.version, self.fields)
 
 
@@ -94,7 +94,7 @@ def broker_version(level: int) -> int:
 
 
 def _of_version(name: str, version: int, fields: dict[str, Any]) -> MetadataRecord:
-    """A record without the fields that this version lacks: what they said has no meaning at this level."""
+    """Return a record without the fields that this version lacks: what they said has no meaning at this level."""
     schema = TOPIC.schemas[_API_KEYS[name]]
     lacking = {field.name for field in schema.layout(version).absent}
     return MetadataRecord(name, version, {key: value for key, value in fields.items() if key not in lacking})

@@ -22,11 +22,11 @@ class Range(NamedTuple):
     end: int
 
     def lag(self, commit: Commit) -> int:
-        """How many offsets lie between a commit and the end; below 0 where the commit is beyond it."""
+        """Return how many offsets lie between a commit and the end; below 0 where the commit is beyond it."""
         return self.end - commit.offset
 
     def place(self, commit: Commit) -> str:
-        """Whether a consumer that starts from the commit finds its offset."""
+        """Return whether a consumer that starts from the commit finds its offset."""
         if commit.offset < self.start:
             return BEFORE_START
         return BEYOND_END if commit.offset > self.end else INSIDE
@@ -46,7 +46,7 @@ class Ranges:
         self._report = report
 
     def of(self, topic: str, partition: int, at_least: int = 0) -> Range | None:
-        """The range of a partition; None where it is not at hand or cannot be read.
+        """Return the range of a partition; None where it is not at hand or cannot be read.
 
         One that ends before `at_least` is looked at again: beside a running broker it may have grown meanwhile.
         """

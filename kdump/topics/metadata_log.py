@@ -59,7 +59,8 @@ class MetadataState:
 
 
 def state_of_directory(log: PartitionLog, report: Report, at: int | None = None) -> MetadataState:
-    """The state after the newest sound snapshot and the log behind it; with `at`, after the record of that offset.
+    """Return the state after the newest sound snapshot and the log behind it; with `at`, after the record of that
+    offset.
 
     A snapshot with damaged batches or one that is not complete is reported, and the one before it taken. Raises
     KdumpError where neither a snapshot nor the log's beginning leads to the offset, OSError.
@@ -96,7 +97,7 @@ def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataStat
 
 
 def state_beside(directory: LogDirectory, report: Report) -> MetadataState | None:
-    """The state that the metadata log in a log directory gives; None where there is none, or none to be trusted.
+    """Return the state that the metadata log in a log directory gives; None where there is none, or none to be trusted.
 
     What is wrong with it is reported, and then it is not trusted: whoever asks of partitions and settings must not be
     misled by a record that could not be read. Records newer than kdump are counted (`newer_records`), and no fault.
@@ -119,7 +120,8 @@ def state_beside(directory: LogDirectory, report: Report) -> MetadataState | Non
 
 
 def release_of(state: MetadataState | None, node_id: int | None = None) -> KafkaRelease:
-    """The release whose broker wrote a directory: of its node where that is registered, else the newest of all brokers.
+    """Return the release whose broker wrote a directory: of its node where that is registered, else the newest of all
+    brokers.
 
     By the highest level of metadata.version that the brokers support.
     """
@@ -127,7 +129,7 @@ def release_of(state: MetadataState | None, node_id: int | None = None) -> Kafka
 
 
 def release_of_level(level: int | None) -> KafkaRelease:
-    """The release that supports metadata.version up to a level.
+    """Return the release that supports metadata.version up to a level.
 
     The oldest release known stands for the older ones, the last known for the newer ones, and the newest that is out
     for what nobody knows (None).
@@ -140,7 +142,8 @@ def release_of_level(level: int | None) -> KafkaRelease:
 
 
 def state_in(place: PartitionLog | LogDirectory, report: Report, at: int | None = None) -> MetadataState | None:
-    """The state by what is in a log directory, or in the directory of __cluster_metadata, as `state_of_directory`.
+    """Return the state by what is in a log directory, or in the directory of __cluster_metadata, as
+    `state_of_directory`.
 
     A cluster that has never run has a bootstrap.checkpoint alone; None where that is not complete. Raises OSError,
     KdumpError.
@@ -155,7 +158,7 @@ def state_in(place: PartitionLog | LogDirectory, report: Report, at: int | None 
 
 
 def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
-    """The state in a .checkpoint or bootstrap.checkpoint; None, and a report, where the file is not complete."""
+    """Return the state in a .checkpoint or bootstrap.checkpoint; None, and a report, where the file is not complete."""
     says = names.parse_file_name(os.path.basename(path))
     state = MetadataState(snapshot=path)
     faults: list[Problem] = []
@@ -174,7 +177,7 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
 
 
 def _snapshots(log: PartitionLog, most: int | None) -> Iterable[str]:
-    """The paths of the snapshots that end at offset `most` or before, the newest first."""
+    """Return the paths of the snapshots that end at offset `most` or before, the newest first."""
     found = [
         (says.offset or 0, says.epoch or 0, name)
         for name, says in log.files.items()
@@ -189,7 +192,7 @@ def _is_empty(segment: Segment) -> bool:
 
 
 def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | None) -> MetadataState:
-    """The state of a cluster that has never run, which its bootstrap.checkpoint gives."""
+    """Return the state of a cluster that has never run, which its bootstrap.checkpoint gives."""
     for folder in (log.path, os.path.dirname(os.path.abspath(log.path))):
         path = os.path.join(folder, names.BOOTSTRAP_CHECKPOINT)
         if not first and at is None and is_file(path):
@@ -205,7 +208,7 @@ def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | N
 
 
 def _misfit(record: Decoded, text: str) -> KdumpError:
-    """A version newer than kdump may mean something else than what is known of it."""
+    """Return a version newer than kdump may mean something else than what is known of it."""
     return NewerError(text) if record.is_newer else KdumpError(text)
 
 

@@ -31,7 +31,9 @@ class PartitionState:
     """A partition as the cluster's metadata has it; `replicas` in the order of their assignment.
 
     `leader` is -1 where there is none. `is_recovering`: the last election was an unclean one. `has_elr`: eligible
-    leader replicas are switched on. `min_insync` is min.insync.replicas, at most the number of replicas.
+    leader replicas are switched on. `min_insync` is min.insync.replicas, at most the number of replicas. A reassignment
+    is `adding` and `removing` some of the replicas: the copies of those go when it is done. `unclean_epoch` is the
+    leader epoch that began with the last unclean election, -1 where the metadata tell of none.
     """
 
     replicas: tuple[int, ...]
@@ -45,6 +47,9 @@ class PartitionState:
     has_elr: bool = False
     is_unclean_allowed: bool = False
     min_insync: int = 1
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    unclean_epoch: int = -1
 
     @property
     def is_under_replicated(self) -> bool:
@@ -57,7 +62,7 @@ class PartitionState:
         return len(self.isr) < self.min_insync
 
     def standing(self, broker: int) -> Standing:
-        """Why a replica may lead."""
+        """Return why a replica may lead."""
         if broker in self.isr:
             return Standing.IN_SYNC
         if broker in self.elr:
@@ -67,7 +72,7 @@ class PartitionState:
         return Standing.UNCLEAN
 
     def may_lead(self, broker: int) -> bool:
-        """Whether a replica can become leader without an administrator, some brokers being down or not."""
+        """Return whether a replica can become leader without an administrator, some brokers being down or not."""
         return self.is_unclean_allowed or self.standing(broker) is not Standing.UNCLEAN
 
     @property
@@ -76,7 +81,7 @@ class PartitionState:
         return self.next_leader([broker for broker in self.replicas if broker != self.leader])
 
     def next_leader(self, alive: Collection[int]) -> int:
-        """The leader that the controller elects when just these brokers are alive; -1 for none."""
+        """Return the leader that the controller elects when just these brokers are alive; -1 for none."""
         candidates = self.isr or self.elr
         if self.leader in candidates and self.leader in alive:
             return self.leader
@@ -90,7 +95,7 @@ class PartitionState:
 
 
 def partition_state(
-    fields: Mapping[str, Any], settings: ReplicationSettings, features: Mapping[str, int]
+    fields: Mapping[str, Any], settings: ReplicationSettings, features: Mapping[str, int], unclean_epoch: int = -1
 ) -> PartitionState:
     """Return the state that a PartitionRecord (as changes left it), the topic's settings and the features add up to."""
     replicas = tuple(fields["replicas"])
@@ -106,6 +111,9 @@ def partition_state(
         has_elr=features.get(ELR_FEATURE, 0) > 0,
         is_unclean_allowed=settings.allows_unclean_election,
         min_insync=max(1, min(settings.min_insync_replicas, len(replicas))),
+        adding=tuple(fields.get("addingReplicas") or ()),
+        removing=tuple(fields.get("removingReplicas") or ()),
+        unclean_epoch=unclean_epoch,
     )
 
 
@@ -115,4 +123,4 @@ def state_of_partition(image: ClusterImage, topic: Topic, number: int) -> Partit
         settings = ReplicationSettings.of(Settings(image.configs).of(topic.name))
     except ConfigError:
         settings = ReplicationSettings()
-    return partition_state(topic.partitions[number], settings, image.features)
+    return partition_state(topic.partitions[number], settings, image.features, topic.unclean_epochs.get(number, -1))

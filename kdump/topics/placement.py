@@ -45,7 +45,7 @@ class Cluster:
         return bool(self._image.brokers)
 
     def placement(self, name: PartitionDirName | None, topic_id: bytes | None) -> Placement | None:
-        """What is said of a partition directory with that name and that topic id in its partition.metadata.
+        """Return what is said of a partition directory with that name and that topic id in its partition.metadata.
 
         None for the metadata's own partition and for directories that wait for deletion.
         """
@@ -71,7 +71,9 @@ class Cluster:
         )
 
     def _stray(self, topic_id: bytes | None, has_topic: bool, partition: Fields | None) -> str | None:
-        """Why a broker takes a replica for a stray one at start; None where it does not, or that cannot be told."""
+        """Return why a broker takes a replica for a stray one at start; None where it does not, or that
+        cannot be told.
+        """
         if topic_id is None:
             return "it has no topic id (partition.metadata)"
         if not has_topic:
@@ -85,7 +87,8 @@ class Cluster:
 
 
 def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
-    """The cluster that the metadata log in a log directory describes; None where there is none that can be trusted.
+    """Return the cluster that the metadata log in a log directory describes; None where there is none that can be
+    trusted.
 
     `directory` is that of a broker or controller, whose meta.properties tell its id.
     """

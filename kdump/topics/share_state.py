@@ -32,7 +32,7 @@ class ShareStart:
 
 
 def share_starts(replica: Replica, report: Report) -> Iterator[ShareStart]:
-    """The share partitions in a partition of __share_group_state; what cannot be decoded is skipped.
+    """Yield the share partitions in a partition of __share_group_state; what cannot be decoded is skipped.
 
     A snapshot says everything, an update what has changed since (Kafka: ShareCoordinatorShard.replay).
     """

@@ -38,7 +38,7 @@ class TransactionalId:
     partitions: dict[str, tuple[int, ...]]
 
     def covers(self, topic: str, partition: int, producer_epoch: int) -> bool:
-        """Whether an end of the id's transaction brings a marker to the partition for a producer of this epoch.
+        """Return whether an end of the id's transaction brings a marker to the partition for a producer of this epoch.
 
         It does not where the coordinator does not count the partition to the transaction, or has gone on to another
         one with a newer producer epoch.
@@ -48,7 +48,7 @@ class TransactionalId:
         return self.state != ONGOING or producer_epoch >= self.producer_epoch
 
     def is_stuck(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
-        """Whether its markers should have been written long before the time `now` (ms)."""
+        """Return whether its markers should have been written long before the time `now` (ms)."""
         return self.state in ENDING and now - self.last_update_timestamp > max_timeout_ms + LATE_BUFFER_MS
 
 
@@ -65,12 +65,12 @@ class TransactionalIds:
         self._by_producer[found.producer_id] = found
 
     def of_producer(self, producer_id: int) -> TransactionalId | None:
-        """The id that a producer works for; None where it is not at hand."""
+        """Return the id that a producer works for; None where it is not at hand."""
         return self._by_producer.get(producer_id)
 
     @classmethod
     def of(cls, states: Iterable[Replica], report: Report) -> TransactionalIds:
-        """Those in the replicas of __transaction_state, one of each partition."""
+        """Return those in the replicas of __transaction_state, one of each partition."""
         found = cls()
         for replica in held_replicas(states, report):
             for transactional_id in transactional_ids(replica, report):
@@ -79,13 +79,15 @@ class TransactionalIds:
 
     @classmethod
     def among(cls, replicas: Iterable[Replica], report: Report) -> TransactionalIds:
-        """Those in the replicas that are of __transaction_state; of several of a partition, the one that goes on."""
+        """Return those in the replicas that are of __transaction_state; of several of a partition, the one that goes
+        on.
+        """
         states = [replica for replica in replicas if replica.topic == names.TRANSACTION_STATE_TOPIC]
         return cls.of(farthest(states, report), report)
 
 
 def transactional_ids(replica: Replica, report: Report) -> Iterator[TransactionalId]:
-    """The live transactional ids of a partition of __transaction_state; what cannot be decoded is passed over."""
+    """Yield the live transactional ids of a partition of __transaction_state; what cannot be decoded is passed over."""
     found: dict[str, TransactionalId] = {}
     start = replica.log_start_offset
     for segment, run in runs(replica.log.segments_from(start), report):

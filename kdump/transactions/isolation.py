@@ -35,12 +35,12 @@ class CommittedRows:
     """The batches of a partition that a read_committed consumer gets; `stop_offset` is the last stable offset."""
 
     def __init__(self, states: TransactionStates) -> None:
-        """Walks the batch headers of the partition. Raises OSError."""
+        """Walk the batch headers of the partition. Raises OSError."""
         self._states = states
         self.stop_offset = states.last_stable_offset()
 
     def has(self, block: BatchBlock, row: int) -> bool:
-        """Whether the batch is one of them. Raises OSError."""
+        """Return whether the batch is one of them. Raises OSError."""
         if block.last_offset[row] >= self.stop_offset:
             return False
         if block.magic[row] < 2:
@@ -57,7 +57,7 @@ class CommittedRows:
 def consumed(
     log: PartitionLog, isolation: Isolation, start_offset: int | None = None, stop_offset: int | None = None
 ) -> Iterator[Record | BadBatch | Damage]:
-    """The records in [start_offset, stop_offset) (absolute) that a consumer gets, and the damage between them.
+    """Yield the records in [start_offset, stop_offset) (absolute) that a consumer gets, and the damage between them.
 
     Markers of Kafka's own are no consumer's, whatever its isolation level. Raises OSError.
     """
@@ -82,7 +82,7 @@ def consumed(
 def isolated(
     selection: Selection, log: PartitionLog, isolation: Isolation, states: TransactionStates | None = None
 ) -> Selection:
-    """What a consumer with this isolation level gets of what is selected.
+    """Return what a consumer with this isolation level gets of what is selected.
 
     With read_committed that is nothing before the log start offset, as its checkpoint has it. `states` are those of
     the partition, where somebody has them already. Raises OSError.

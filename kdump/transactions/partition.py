@@ -116,7 +116,8 @@ def transactions_of(replica: Replica, report: Report, *, keep_ended: bool = Fals
 
 
 def transactions_since_snapshot(replica: Replica, end_offset: int, report: Report) -> PartitionTxns:
-    """The transactions that are open, and those that ended since the newest producer snapshot up to `end_offset`.
+    """Return the transactions that are open, and those that ended since the newest producer snapshot up to
+    `end_offset`.
 
     As a broker's recovery (UnifiedLog.rebuildProducerState), it walks only what lies behind that snapshot; without one
     that can be read, the whole log. Transaction indexes are not looked at. Raises OSError.
@@ -203,7 +204,7 @@ class _Walk:
                 self._open[entry.producer_id] = _older(entry, offset)
 
     def _snapshots(self, least: int) -> Iterator[tuple[int, str]]:
-        """The snapshots from an offset on, each with its path."""
+        """Yield the snapshots from an offset on, each with its path."""
         log = self._found.replica.log
         for name, says in log.files.items():
             is_snapshot = says.kind == names.PRODUCER_SNAPSHOT and not says.state
@@ -211,7 +212,7 @@ class _Walk:
                 yield says.offset, os.path.join(log.path, name)
 
     def _entries(self, path: str) -> list[ProducerEntry] | None:
-        """What a snapshot has; None where it cannot be read, which is reported."""
+        """Return what a snapshot has; None where it cannot be read, which is reported."""
         try:
             return list(decode_producer_snapshot(read_small(path, _SNAPSHOT_LIMIT)))
         except CorruptSnapshotError as error:
@@ -298,7 +299,7 @@ class _Walk:
 
 
 def _older(entry: ProducerEntry, before: int) -> OpenTxn:
-    """The transaction that a snapshot tells of, as far as it lies before an offset."""
+    """Return the transaction that a snapshot tells of, as far as it lies before an offset."""
     return OpenTxn(
         entry.producer_id,
         entry.producer_epoch,
@@ -312,7 +313,8 @@ def _older(entry: ProducerEntry, before: int) -> OpenTxn:
 
 
 def opens_transaction(count: int) -> bool:
-    """Whether a transactional data batch of `count` records begins a transaction, where its producer has none open.
+    """Return whether a transactional data batch of `count` records begins a transaction, where its producer has none
+    open.
 
     One without records does not: the cleaner keeps a producer's last batch for its sequence when it has removed all
     records, and drops the marker (Cleaner.cleanInto, KIP-98). The transaction is over.
@@ -321,7 +323,7 @@ def opens_transaction(count: int) -> bool:
 
 
 def _marked_rows(run: Run) -> Iterator[int]:
-    """The rows with the transactional or the control bit, without a look in Python at the others."""
+    """Yield the rows with the transactional or the control bit, without a look in Python at the others."""
     marks = run.block.attributes.tobytes()[_LOW_BYTE::8].translate(_MARKED)
     row = marks.find(1, run.first, run.stop)
     while row >= 0:

@@ -119,7 +119,9 @@ class Producer:
             self._forget_batch()
 
     def check_batch(self, epoch: int, base_sequence: int) -> EpochWentBack | SequenceGap | None:
-        """What is out of order in a data batch's epoch or sequence; nothing where the producer was not known before."""
+        """Return what is out of order in a data batch's epoch or sequence; nothing where the producer was not known
+        before.
+        """
         if epoch < self.epoch:
             return EpochWentBack(epoch, self.epoch)
         counted = self._counts_on or self
@@ -152,7 +154,7 @@ class Producer:
         self.timestamp = timestamp
 
     def check_marker(self, epoch: int, coordinator_epoch: int) -> EpochWentBack | CoordinatorWentBack | None:
-        """What is out of order in a marker's epochs."""
+        """Return what is out of order in a marker's epochs."""
         if epoch < self.epoch:
             return EpochWentBack(epoch, self.epoch)
         if coordinator_epoch < self.coordinator_epoch:
@@ -169,7 +171,7 @@ class Producer:
         return TransactionEnded(first_offset) if first_offset >= 0 else None
 
     def pending(self) -> Producer:
-        """The state to collect several batches in before they count."""
+        """Return the state to collect several batches in before they count."""
         pending = Producer(self.epoch, self.timestamp, self.coordinator_epoch, self.txn_first_offset)
         pending._counts_on = self
         return pending
@@ -186,7 +188,7 @@ class Producer:
         self.txn_first_offset = pending.txn_first_offset
 
     def entry(self, producer_id: int) -> ProducerEntry:
-        """The producer as a snapshot has it."""
+        """Return the producer as a snapshot has it."""
         return ProducerEntry(
             producer_id,
             self.epoch,
@@ -229,7 +231,7 @@ class ProducerTable:
         self._sort()
 
     def entries(self) -> Iterator[ProducerEntry]:
-        """All producers as a snapshot has them."""
+        """Return all producers as a snapshot has them."""
         return (producer.entry(producer_id) for producer_id, producer in self.producers.items())
 
     def clear(self) -> None:
@@ -261,11 +263,15 @@ class ProducerTable:
         producer.txn_first_offset = -1
 
     def first_open_txn(self, other_than: int) -> int | None:
-        """Where the earliest open transaction of another producer than the given one begins; None without any."""
+        """Return where the earliest open transaction of another producer than the given one begins;
+        None without any.
+        """
         return next((offset for offset, producer in self.open_txns.items() if producer != other_than), None)
 
     def stable_after(self, txn: CompletedTxn) -> int:
-        """The last stable offset behind a marker: what a broker puts into the transaction index with an abort."""
+        """Return the last stable offset behind a marker: what a broker puts into the transaction index
+        with an abort.
+        """
         other = self.first_open_txn(txn.producer_id)
         return txn.last_offset + 1 if other is None else other
 
@@ -299,7 +305,7 @@ class PendingProducers:
         self.completed.append(txn)
 
     def ended(self) -> Iterator[tuple[CompletedTxn, int]]:
-        """The transactions that end, each with the last stable offset behind its marker."""
+        """Yield the transactions that end, each with the last stable offset behind its marker."""
         table = ProducerTable()
         table.open_txns = dict(self._known.open_txns)
         for producer_id, first_offset in self.started:

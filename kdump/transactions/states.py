@@ -54,7 +54,7 @@ class TransactionStates:
 
 
 def _raise_unreadable(problem: Problem) -> None:
-    """What was not read could have told of an abort."""
+    """Raise what kept something from being read: that could have told of an abort."""
     if problem.is_unreadable and not problem.is_missing:
         raise OSError(errno.EIO, problem.text, problem.path)
 

@@ -51,7 +51,7 @@ class IndexMismatch:
 def index_mismatches(
     segment: Segment, aborted: Iterable[EndedTxn], report: Report, *, is_whole: bool
 ) -> Iterator[IndexMismatch]:
-    """What the index has wrong of the transactions that were aborted in a segment.
+    """Yield what the index has wrong of the transactions that were aborted in a segment.
 
     Entries without a marker count only where the segment was read as a whole. What cannot be read is reported.
     """
@@ -71,7 +71,7 @@ def index_mismatches(
 
 
 def _entries(segment: Segment, path: str, report: Report) -> dict[tuple[int, int], AbortedTxn]:
-    """The entries by producer and by the offset of the marker."""
+    """Return the entries by producer and by the offset of the marker."""
     entries: dict[tuple[int, int], AbortedTxn] = {}
     try:
         if segment.has(names.TXN_INDEX):

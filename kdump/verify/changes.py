@@ -10,6 +10,6 @@ from kdump.findings.finding import Finding, found
 
 
 def check_changes(log_directory: str, partitions: Iterable[str]) -> Iterator[Finding]:
-    """The interrupted changes of partition directories of one log directory. Raises OSError."""
+    """Yield the interrupted changes of partition directories of one log directory. Raises OSError."""
     for path, text in unfinished_in(log_directory, partitions):
         yield found("KD-CHANGE-UNFINISHED", path, f"{text}: kdump undo {os.path.join(path)} shows the ways out")

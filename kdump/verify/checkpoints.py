@@ -13,7 +13,7 @@ from kdump.storage.checkpoints import Checkpoints, TopicPartition
 
 
 def unusable(checkpoints: Checkpoints) -> Iterator[Finding]:
-    """Checkpoints that cannot be read or parsed."""
+    """Yield checkpoints that cannot be read or parsed."""
     for name, error in checkpoints.errors.items():
         if isinstance(error, OSError):
             yield found("KD-READ", checkpoints.path(name), error.strerror or str(error))
@@ -23,7 +23,7 @@ def unusable(checkpoints: Checkpoints) -> Iterator[Finding]:
 
 
 def stale_lines(checkpoints: Checkpoints, present: set[TopicPartition]) -> Iterator[Finding]:
-    """Lines of partitions that are not in the directory."""
+    """Yield lines of partitions that are not in the directory."""
     for name, lines in checkpoints.lines.items():
         for (topic, partition), offset in lines.items():
             if (topic, partition) not in present:
@@ -37,7 +37,7 @@ _MISSING = {"KD-CKPT-RECOVERY": "flushed", "KD-CKPT-HIGH-WATERMARK": "committed"
 def check_partition(
     checkpoints: Checkpoints, partition: PartitionDirName, start_offset: int, end_offset: int, *, was_closed: bool
 ) -> Iterator[Finding]:
-    """A partition's lines against its log, which begins at `start_offset` and ends before `end_offset`.
+    """Yield a partition's lines against its log, which begins at `start_offset` and ends before `end_offset`.
 
     A log that `was_closed` in order is flushed up to its end.
     """

@@ -21,7 +21,7 @@ _ASIDE = "; a broker renames the directory at start (-stray) and serves nothing 
 
 
 def check_placement(log: PartitionLog, placing: Placing) -> Iterator[Finding]:
-    """A partition directory that a broker would load, by what the cluster has under its name and its topic id.
+    """Yield a partition directory that a broker would load, by what the cluster has under its name and its topic id.
 
     Raises OSError.
     """
@@ -43,7 +43,7 @@ def check_placement(log: PartitionLog, placing: Placing) -> Iterator[Finding]:
 
 
 def _is_anothers(placement: Placement, topic_id: str) -> bool:
-    """Whether the cluster has the topic id for another topic, or another one for the topic of that name."""
+    """Return whether the cluster has the topic id for another topic, or another one for the topic of that name."""
     if placement.topic_id is None:
         return placement.topic is not None
     return placement.topic_id != topic_id
@@ -56,7 +56,7 @@ def _difference(topic: str, topic_id: str, placement: Placement) -> str:
 
 
 def check_metadata(clusters: Clusters, directory: LogDirectory) -> Iterator[Finding]:
-    """Whether the metadata in a log directory, if there is any, tells of partitions."""
+    """Yield whether the metadata in a log directory, if there is any, tells of partitions."""
     if names.CLUSTER_METADATA_DIR not in directory.directories:
         return
     troubles = clusters.of(directory).troubles

@@ -8,12 +8,12 @@ from kdump import kernels
 
 
 def is_uniform(column: array[int], value: int) -> bool:
-    """Whether all of a column is `value`."""
+    """Return whether all of a column is `value`."""
     return column == array("q", (value,)) * len(column)
 
 
 def increases(column: array[int]) -> bool:
-    """Whether each number is larger than the one before."""
+    """Return whether each number is larger than the one before."""
     if len(column) < 2:
         return True
     _, _, falls, _, repeats = kernels.survey(column)
@@ -21,5 +21,5 @@ def increases(column: array[int]) -> bool:
 
 
 def is_sorted(column: array[int]) -> bool:
-    """Whether no number is smaller than the one before."""
+    """Return whether no number is smaller than the one before."""
     return len(column) < 2 or not kernels.survey(column)[2]

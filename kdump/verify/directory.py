@@ -42,8 +42,8 @@ _FILE_STATES = {
 
 
 def no_files(path: str) -> Iterator[Finding]:
-    """What is in a directory and is neither a file nor a directory: symbolic links that lead nowhere or in a circle,
-    pipes and the like; and directories where a broker expects a file. Raises OSError.
+    """Yield what is in a directory and is neither a file nor a directory: symbolic links that lead nowhere or in a
+    circle, pipes and the like; and directories where a broker expects a file. Raises OSError.
     """
     with os.scandir(path) as entries:
         odd = [entry for entry in entries if entry.is_symlink() or not entry.is_file()]
@@ -63,7 +63,7 @@ def no_files(path: str) -> Iterator[Finding]:
 
 
 def _effect_of_no_file(path: str) -> BrokerEffect | None:
-    """What a broker does where something of a file's name is no file.
+    """Return what a broker does where something of a file's name is no file.
 
     It passes over it when it lists a partition directory (LogLoader looks at files alone), and fails where it opens
     the file by its name: the index of a log that is there, and the files of the whole partition or directory.
@@ -95,14 +95,14 @@ class Place:
         self._cleaned: dict[tuple[Owner, tuple[str, int]], str] = {}
 
     def partition(self, path: str, name: PartitionDirName, owner: Owner) -> Iterator[Finding]:
-        """A partition directory that a broker would load."""
+        """Yield a partition directory that a broker would load."""
         other = self._places.add(owner, name, path)
         if other is not None:
             what = f"{name.topic}-{name.partition}" + (" on its way here (-future)" if name.state else "")
             yield found("KD-DIR-DUPLICATE", path, f"{what} is in {other} too")
 
     def topic_id(self, log: PartitionLog, owner: Owner) -> Iterator[Finding]:
-        """The partition's topic id against that of the other partitions of the topic. Raises OSError."""
+        """Yield the partition's topic id against that of the other partitions of the topic. Raises OSError."""
         path = os.path.join(log.path, names.PARTITION_METADATA)
         try:
             metadata = log.metadata
@@ -123,7 +123,7 @@ class Place:
             yield found("KD-META-TOPIC-ID", path, text)
 
     def cleaned(self, checkpoint: str, partitions: Iterable[tuple[str, int]], owner: Owner) -> Iterator[Finding]:
-        """Partitions in the cleaner's checkpoint of a log directory that another one's has as well."""
+        """Yield partitions in the cleaner's checkpoint of a log directory that another one's has as well."""
         if owner is None:
             return
         for topic, number in partitions:
@@ -132,7 +132,7 @@ class Place:
                 yield found("KD-CKPT-CLEANER-TWICE", checkpoint, f"{topic}-{number} has a line here and in {other}")
 
     def differs(self, directory: LogDirectory, owner: Owner) -> Iterator[Finding]:
-        """Whether a log directory is of the same broker as the first one, and goes with it."""
+        """Yield whether a log directory is of the same broker as the first one, and goes with it."""
         if owner is None:
             return
         path = os.path.join(directory.path, names.META_PROPERTIES)
@@ -153,7 +153,7 @@ class Place:
 
 
 def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:
-    """The broker that a log directory belongs to, and what is wrong with its meta.properties."""
+    """Return the broker that a log directory belongs to, and what is wrong with its meta.properties."""
     path = os.path.join(directory.path, names.META_PROPERTIES)
     try:
         owner = identity_of(directory)
@@ -167,7 +167,7 @@ def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:
 
 
 def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:
-    """Whether .kafka_cleanshutdown can be parsed, where it is there."""
+    """Yield whether .kafka_cleanshutdown can be parsed, where it is there."""
     path = os.path.join(directory.path, names.CLEAN_SHUTDOWN)
     try:
         directory.clean_shutdown_file()
@@ -178,7 +178,7 @@ def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:
 
 
 def directory_names(directory: LogDirectory) -> Iterator[Finding]:
-    """Directories of a log directory that are not a partition's, and temporary files."""
+    """Yield directories of a log directory that are not a partition's, and temporary files."""
     for name in directory.directories:
         if name == names.REMOTE_LOG_INDEX_CACHE_DIR:
             continue
@@ -194,14 +194,14 @@ def directory_names(directory: LogDirectory) -> Iterator[Finding]:
 
 
 def directory_state(log: PartitionLog) -> Iterator[Finding]:
-    """What the name of a partition directory says of it."""
+    """Yield what the name of a partition directory says of it."""
     if log.name is not None and log.name.state:
         code, text = _DIRECTORY_STATES[log.name.state]
         yield found(code, log.path, text)
 
 
 def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]:
-    """Files of a partition that no segment has, and those in a state of their own.
+    """Yield files of a partition that no segment has, and those in a state of their own.
 
     Of a log that was not closed in order, what the cleaner was at when the broker ended is nothing to warn of.
     """
@@ -222,7 +222,7 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
 
 
 def _needs_offset(says: FileName) -> bool:
-    """Whether a broker reads the offset in a file's name when it loads the log, and dies where there is none."""
+    """Return whether a broker reads the offset in a file's name when it loads the log, and dies where there is none."""
     is_of_segment = says.state == names.LIVE and says.kind in names.SEGMENT_KINDS
     return is_of_segment or says.state in (names.CLEANED, names.SWAP)
 

@@ -17,7 +17,9 @@ class Effects:
         self._known: dict[str, bool] = {}
 
     def of_all(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """The findings; what takes a directory offline ends the process where the cluster's metadata log is in it."""
+        """Yield the findings; what takes a directory offline ends the process where the cluster's metadata log is in
+        it.
+        """
         for finding in findings:
             if finding.broker == GOES_OFFLINE and self._is_needed(finding.path):
                 yield finding._replace(effect=REFUSES)
@@ -25,7 +27,7 @@ class Effects:
                 yield finding
 
     def _is_needed(self, path: str) -> bool:
-        """Whether the metadata log is in the directory of a file, of a partition, or of a partition's file."""
+        """Return whether the metadata log is in the directory of a file, of a partition, or of a partition's file."""
         folder = os.path.dirname(os.path.abspath(path))
         return self._has_log(folder) or self._has_log(os.path.dirname(folder))
 

@@ -24,7 +24,7 @@ _LITTLE = sys.byteorder == "little"
 
 
 def columns_of(data: bytes, typecode: str) -> array[int]:
-    """Big-endian numbers of four bytes; what is left at the end is no number."""
+    """Return big-endian numbers of four bytes; what is left at the end is no number."""
     column = array(typecode, data[: len(data) // 4 * 4])
     if _LITTLE:
         column.byteswap()
@@ -32,7 +32,7 @@ def columns_of(data: bytes, typecode: str) -> array[int]:
 
 
 def widened(column: array[int]) -> array[int]:
-    """Numbers of four bytes as a column like all others, which has eight."""
+    """Return numbers of four bytes as a column like all others, which has eight."""
     wide = array("q", bytes(8 * len(column)))
     memoryview(wide).cast("B").cast("i")[0 if _LITTLE else 1 :: 2] = memoryview(column)
     # those below 0 are not right then, and are too large
@@ -40,7 +40,7 @@ def widened(column: array[int]) -> array[int]:
 
 
 def absolute(relative: array[int], base_offset: int) -> array[int]:
-    """The offsets that entries mean."""
+    """Return the offsets that entries mean."""
     if not base_offset:
         return relative
     try:
@@ -77,12 +77,12 @@ class Entries:
         return list(self._sort_out())
 
     def drop(self, count: int) -> None:
-        """The first `count` are done with."""
+        """Drop the first `count`, which are done with."""
         del self.first[:count], self.second[:count]
         self.numbers = self.numbers[count:]
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Number, first and second of each."""
+        """Yield number, first and second of each."""
         return zip(self.numbers, self.first, self.second, strict=True)
 
     def _sort_out(self) -> Iterable[tuple[int, int, int]]:
@@ -143,7 +143,9 @@ class Leftovers:
                 self._held.append(finding)
 
     def settle(self, entries: int) -> Iterator[Finding]:
-        """The log is over; give one note where most of what follows the first wrong entry is wrong, of `entries`."""
+        """Yield the log is over; give one note where most of what follows the first wrong entry is
+        wrong, of `entries`.
+        """
         if not self._held:
             return
         first = min(finding.position or 0 for finding in self._held) // self._entry_size
@@ -156,7 +158,7 @@ class Leftovers:
 
 
 def used_entries(segment: Segment, kind: str) -> int:
-    """How many entries an .index or .timeindex has, zeros at its end left out; none where it cannot be read."""
+    """Return how many entries an .index or .timeindex has, zeros at its end left out; none where it cannot be read."""
     try:
         with segment.offset_index() if kind == names.OFFSET_INDEX else segment.time_index() as index:
             index.drop_zero_tail()
@@ -166,8 +168,8 @@ def used_entries(segment: Segment, kind: str) -> int:
 
 
 def fits_preallocation(segment: Segment) -> bool:
-    """Whether both indexes may be as preallocation left them: zeros at the end, and sizes that one segment.index.bytes
-    gives them, which is cut to whole entries of each.
+    """Return whether both indexes may be as preallocation left them: zeros at the end, and sizes that one
+    segment.index.bytes gives them, which is cut to whole entries of each.
     """
     kinds = ((names.OFFSET_INDEX, OFFSET_ENTRY_SIZE), (names.TIME_INDEX, TIME_ENTRY_SIZE))
     sizes = []

@@ -79,7 +79,7 @@ class EpochCheck:
         self._segment = path
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
-        """Good batches."""
+        """Take good batches; yield what is found."""
         epochs = sheet.leader_epoch
         first, length = epochs[0], len(epochs)
         if is_uniform(epochs, first) and is_uniform(sheet.magic, 2):
@@ -97,7 +97,9 @@ class EpochCheck:
             yield from self._rows(sheet, start, row)
 
     def _rows(self, sheet: Sheet, first: int, stop: int) -> Iterator[Finding]:
-        """The rows `first` to `stop` - 1, which have the same epoch: where they begin, and where another should."""
+        """Yield the rows `first` to `stop` - 1, which have the same epoch: where they begin, and where
+        another should.
+        """
         bases = sheet.base_offset
         if self._stretch is None or sheet.leader_epoch[first] != self._stretch.epoch:
             yield from self._begin(sheet, first)
@@ -111,7 +113,7 @@ class EpochCheck:
                 self._agree(sheet, row)
 
     def _begin(self, sheet: Sheet, row: int) -> Iterator[Finding]:
-        """A stretch begins: its epoch should be higher than that of the one before."""
+        """Yield a stretch begins: its epoch should be higher than that of the one before."""
         epoch, position, base = sheet.leader_epoch[row], sheet.position[row], sheet.base_offset[row]
         before, self._stretch = self._stretch, _Stretch(epoch, self._segment, position, base)
         if epoch < -1:
@@ -161,7 +163,7 @@ class EpochCheck:
         )
 
     def finish(self, end_offset: int | None) -> Iterator[Finding]:
-        """The log is over; it ends before `end_offset`."""
+        """Yield the log is over; it ends before `end_offset`."""
         if self._disagreement_found:
             yield self._disagreement_found
         elif self._first is not None:

@@ -19,11 +19,11 @@ class Gaps:
         self._unknown = 0  # up to this offset, exclusive, anything may be lacking
 
     def begin(self, offset: int) -> None:
-        """The log's first batch begins here (absolute)."""
+        """Begin with the log's first batch (absolute offset)."""
         self._unknown = max(offset, 0)
 
     def add(self, start: int, stop: int) -> None:
-        """The offsets from `start` up to `stop` (absolute) are not in any batch."""
+        """Add the offsets from `start` up to `stop` (absolute), which are not in any batch."""
         self._starts.append(start)
         self._stops.append(stop)
         if len(self._starts) > MAX_GAPS:
@@ -31,19 +31,19 @@ class Gaps:
             del self._starts[: MAX_GAPS // 2 + 1], self._stops[: MAX_GAPS // 2 + 1]
 
     def add_between(self, bases: Iterable[int], lasts: Iterable[int], expected: int) -> None:
-        """Those before and between batches with these base and last offsets, where `expected` was to come next."""
+        """Add those before and between batches with these base and last offsets, where `expected` was to come next."""
         for base, last in zip(bases, lasts, strict=True):
             if base > expected:
                 self.add(expected, base)
             expected = last + 1
 
     def has(self, offset: int) -> bool:
-        """Whether there may have been a batch at `offset` that there is no more."""
+        """Return whether there may have been a batch at `offset` that there is no more."""
         if offset < self._unknown:
             return offset >= 0
         at = bisect_right(self._starts, offset) - 1
         return at >= 0 and offset < self._stops[at]
 
     def has_after(self, offset: int) -> bool:
-        """Whether any offset above `offset` is lacking."""
+        """Return whether any offset above `offset` is lacking."""
         return bool(self._stops) and self._stops[-1] > offset

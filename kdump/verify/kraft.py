@@ -14,7 +14,7 @@ from kdump.verify.sheets import Piece, Reading, walk
 
 
 def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
-    """All of one snapshot. What cannot be read is a finding."""
+    """Yield all of one snapshot. What cannot be read is a finding."""
     segment = Segment(path)
     check = LogCheck(holds_metadata=True)
     first: Marker | None = None

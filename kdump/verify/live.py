@@ -40,12 +40,14 @@ Key = tuple[str, str, int | None, int | None]
 
 
 def key_of(finding: Finding) -> Key:
-    """What two findings of the same thing have in common."""
+    """Return what two findings of the same thing have in common."""
     return finding.code, finding.path, finding.position, finding.offset
 
 
 def judged(findings: Iterable[Finding], log: PartitionLog | None = None) -> Iterator[Finding]:
-    """The findings without what a running broker's files may be like at any moment; its leftovers become notes."""
+    """Yield the findings without what a running broker's files may be like at any moment; its leftovers
+    become notes.
+    """
     newest = _newest_snapshot(log) if log is not None else None
     active = log.segments[-1].base_offset if log is not None and log.segments else None
     for finding in findings:
@@ -65,14 +67,14 @@ def judged(findings: Iterable[Finding], log: PartitionLog | None = None) -> Iter
 
 
 def is_doubtful(finding: Finding) -> bool:
-    """Whether a finding has to come twice."""
+    """Return whether a finding has to come twice."""
     return finding.severity != INFO
 
 
 def confirmed(
     first: Iterable[Finding], look_again: Callable[[list[Finding]], Iterable[Finding]], since: float
 ) -> Iterator[Finding]:
-    """Those of the findings of a first look that a second one finds as well, and the notes among them.
+    """Yield those of the findings of a first look that a second one finds as well, and the notes among them.
 
     `since` is when the first look ended (time.monotonic()); `look_again` is given what is in doubt.
     """
@@ -88,12 +90,12 @@ def confirmed(
 
 
 def need_metadata(doubtful: Iterable[Finding]) -> bool:
-    """Whether a second look has to go by the cluster's metadata of its own moment."""
+    """Return whether a second look has to go by the cluster's metadata of its own moment."""
     return any(finding.code in _OF_CLUSTERS for finding in doubtful)
 
 
 def segments_in_doubt(doubtful: Iterable[Finding], log: PartitionLog) -> tuple[int, int | None] | None:
-    """From which base offset on, and before which one (None: to the end), a second look is to go.
+    """Tell from which base offset on, and before which one (None: to the end), a second look is to go.
 
     None where it has to go over the whole partition, because something follows from more than a segment.
     """
@@ -110,7 +112,7 @@ def segments_in_doubt(doubtful: Iterable[Finding], log: PartitionLog) -> tuple[i
 
 
 def _newest_snapshot(log: PartitionLog) -> str | None:
-    """The name of the producer snapshot that may be in the middle of being written."""
+    """Return the name of the producer snapshot that may be in the middle of being written."""
     found = [
         (says.offset, name)
         for name, says in log.files.items()

@@ -94,7 +94,7 @@ class LogCheck:
         self.is_empty, self.is_damaged = True, False
 
     def close_segment(self, size: int, later: int) -> Iterator[Finding]:
-        """The segment, of `size` bytes, is over; `later` segments follow."""
+        """Yield the segment, of `size` bytes, is over; `later` segments follow."""
         yield from self._order.close_segment()
         if size > MAX_SEGMENT_BYTES:
             yield found("KD-LOG-LARGE", self._path, f"the log has {size} bytes")
@@ -110,7 +110,7 @@ class LogCheck:
             yield found("KD-LOG-BEYOND", self._path, text, self._damage.position)
 
     def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
-        """Bytes that are no batches."""
+        """Take bytes that are no batches; yield what is to be said of them."""
         position, kind, text = bad.position, bad.kind, bad.text
         if kind is DamageKind.ZEROS and self._is_active and not self._was_closed:
             yield found("KD-LOG-PREALLOCATED", self._path, text, position, self.end_offset)
@@ -126,7 +126,8 @@ class LogCheck:
         yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
 
     def _stops_a_broker(self, position: int, resumed: int) -> bool:
-        """Whether a broker that opens the segment without recovery fails over the bytes from `position` to `resumed`.
+        """Return whether a broker that opens the segment without recovery fails over the bytes from `position` to
+        `resumed`.
 
         It reads the batches from the last index entry on to find the log's end (LogSegment.readNextOffset), CRCs not
         looked at; a size field below the minimum ends that in a CorruptRecordException, which nothing catches.
@@ -141,7 +142,7 @@ class LogCheck:
             return position != resumed and entry.status == UNDERSIZED
 
     def sheet(self, sheet: Sheet) -> list[Finding]:
-        """Good batches; what is found comes in their order."""
+        """Take good batches; what is found comes in their order."""
         self.is_empty = False
         if self._damage:
             self._beyond[0] += len(sheet.position)
@@ -156,7 +157,7 @@ class LogCheck:
         return found(code, self._path, message, sheet.position[row], sheet.last_offset[row])
 
     def _batches(self, sheet: Sheet) -> Iterator[Finding]:
-        """Offsets, counts and producers."""
+        """Check offsets, counts and producers."""
         base, last, count = sheet.base_offset, sheet.last_offset, sheet.count
         is_v2 = is_uniform(sheet.magic, 2)
         if not is_v2:
@@ -254,7 +255,7 @@ class LogCheck:
 
 
 def _have_plain_producers(sheet: Sheet) -> bool:
-    """Whether all producer fields are legal, as far as their columns tell at once."""
+    """Return whether all producer fields are legal, as far as their columns tell at once."""
     columns = sheet.producer_id, sheet.producer_epoch, sheet.base_sequence
     lowest = NO_PRODUCER if is_uniform(sheet.producer_id, NO_PRODUCER) else 0
     return all(is_uniform(column, NO_PRODUCER) for column in columns) or all(
@@ -263,5 +264,5 @@ def _have_plain_producers(sheet: Sheet) -> bool:
 
 
 def _is_plain(attributes: int) -> bool:
-    """Whether v2 attributes need no look at the batch's other fields."""
+    """Return whether v2 attributes need no look at the batch's other fields."""
     return attributes & CODEC_MASK <= ZSTD and not attributes & ~(CODEC_MASK | LOG_APPEND_TIME | DELETE_HORIZON)

@@ -40,7 +40,7 @@ class Marker(NamedTuple):
 
 
 def markers_of(log: LogFile, block: BatchBlock, first: int, stop: int) -> dict[int, Marker]:
-    """The markers of the control batches among the rows `first` to `stop` - 1, by row counted from `first`."""
+    """Return the markers of the control batches among the rows `first` to `stop` - 1, by row counted from `first`."""
     attributes = block.attributes
     column = attributes[first:stop]
     if not column[0] & CONTROL and is_uniform(column, column[0]):

@@ -36,7 +36,7 @@ class Notes:
         self._open_from: int | None = None  # base offset of the first segment with a transaction that is open still
 
     def begin(self, task: PartitionTask) -> None:
-        """A partition begins."""
+        """Begin a partition."""
         self._verified = list(task.known)
         self._checksum = Checksum()
         self._is_wrong = False
@@ -45,12 +45,12 @@ class Notes:
         self._before = {each.base_offset: each for each in earlier}
 
     def part(self, part: Part) -> None:
-        """The next part of the log of a segment."""
+        """Note the next part of the log of a segment."""
         if self._state is not None and isinstance(part, Sheet):
             self._checksum.add(part.crc)
 
     def closed(self, segment: Segment, before_next: Before) -> None:
-        """A segment was read to its end."""
+        """Note that a segment was read to its end."""
         if self._state is None:
             return
         checksum, self._checksum = self._checksum.value, Checksum()
@@ -66,7 +66,7 @@ class Notes:
         self._verified.append(Verified(segment.base_offset, files, checksum, last, epoch, self._deep))
 
     def seen(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """The findings of the partition, as they come."""
+        """Yield the findings of the partition, as they come."""
         for finding in findings:
             says = parse_file_name(os.path.basename(finding.path))
             if finding.severity != INFO and says.kind in names.SEGMENT_KINDS:
@@ -78,7 +78,7 @@ class Notes:
             yield self._changed.pop(0)
 
     def keep(self, task: PartitionTask) -> None:
-        """The partition is over, or as much of it as there was time for."""
+        """End the partition, or as much of it as there was time for."""
         if self._state is None or task.only:
             return
         known = [] if self._is_wrong else self._verified

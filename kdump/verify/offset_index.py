@@ -34,7 +34,9 @@ that a rolled or closed segment gets; truncation may leave one more.
 
 
 def _begins_at(sheet: Sheet, row: int, offset: int) -> bool:
-    """Whether `offset` is a batch's first one; of a v0/v1 wrapper that was not decompressed, whether it may be."""
+    """Return whether `offset` is a batch's first one; of a v0/v1 wrapper that was not decompressed,
+    whether it may be.
+    """
     base = sheet.base_offset[row]
     if base < 0 and sheet.magic[row] < 2:
         return (sheet.last_offset[row - 1] if row else -1) < offset <= sheet.last_offset[row]
@@ -42,7 +44,7 @@ def _begins_at(sheet: Sheet, row: int, offset: int) -> bool:
 
 
 def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
-    """Whether an entry may name `offset` for a batch: its last one or, where the cleaner took records out of the
+    """Return whether an entry may name `offset` for a batch: its last one or, where the cleaner took records out of the
     batch and so wrote the offset of the last record left, one inside.
     """
     last, base = sheet.last_offset[row], sheet.base_offset[row]
@@ -93,7 +95,9 @@ class OffsetIndexCheck:
                 yield found("KD-IDX-EMPTY", self.path, text)
 
     def _missing(self) -> Finding:
-        """A broker makes the file with the first entry: an active segment without any may have none (LazyIndex)."""
+        """Return a broker makes the file with the first entry: an active segment without any may have
+        none (LazyIndex).
+        """
         is_due = not self._is_last or used_entries(self._segment, names.TIME_INDEX) > 1
         text = "the segment has no .index" if is_due else "the active segment has no .index yet"
         severity = "" if is_due else INFO
@@ -106,7 +110,7 @@ class OffsetIndexCheck:
             self._index = None
 
     def _load(self, index: OffsetIndex) -> Iterator[Finding]:
-        """The next entries, those out of order left out."""
+        """Yield the next entries, those out of order left out."""
         count = min(CHUNK_ENTRIES, index.entries - self._next)
         data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
@@ -117,7 +121,7 @@ class OffsetIndexCheck:
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
-        """Good batches. Raises OSError."""
+        """Take good batches; yield what is found. Raises OSError."""
         return self.leftovers.pass_on(self._sheet(sheet))
 
     def _sheet(self, sheet: Sheet) -> Iterator[Finding]:
@@ -144,11 +148,13 @@ class OffsetIndexCheck:
             yield from self._settle(sheet, entries.second[0] if entries else None)
 
     def covered(self, sheet: Sheet) -> int:
-        """Rows of the sheet up to the batch that the last entry leads to: the time index has been told of them."""
+        """Return rows of the sheet up to the batch that the last entry leads to: the time index has
+        been told of them.
+        """
         return bisect_left(sheet.position, self._last_position + 1)
 
     def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
-        """Bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
+        """Take bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
         self._waiting = None
         while self._index is not None:
             if not self._entries:
@@ -172,7 +178,7 @@ class OffsetIndexCheck:
         self._gap_from = positions[-1]
 
     def _one_by_one(self, sheet: Sheet, stop: int) -> Iterator[Finding]:
-        """The next `stop` entries, all of which lead into the sheet or before it."""
+        """Yield the next `stop` entries, all of which lead into the sheet or before it."""
         for at in range(stop):
             number = self._entries.numbers[at]
             offset, position = self._entries.first[at], self._entries.second[at]
@@ -188,7 +194,7 @@ class OffsetIndexCheck:
                 yield self._misnamed(number, offset, position)
 
     def _settle(self, sheet: Sheet, upto: int | None) -> Iterator[Finding]:
-        """Whether the waiting entry's offset is the last one of a batch before byte `upto`, the next entry's."""
+        """Yield whether the waiting entry's offset is the last one of a batch before byte `upto`, the next entry's."""
         if self._waiting is None:
             return
         number, offset, position = self._waiting
@@ -207,7 +213,7 @@ class OffsetIndexCheck:
         return found("KD-IDX-OFFSET", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
 
     def finish(self) -> Iterator[Finding]:
-        """The log is over: what is left leads beyond it. Raises OSError."""
+        """Yield the log is over: what is left leads beyond it. Raises OSError."""
         if self._index is None:
             return
         yield from self.leftovers.pass_on(self._rest(self._index))
@@ -220,7 +226,7 @@ class OffsetIndexCheck:
             yield found("KD-IDX-SPARSE", self.path, f"{text} {start} on")
 
     def _rest(self, index: OffsetIndex) -> Iterator[Finding]:
-        """The entries that lead beyond the log."""
+        """Yield the entries that lead beyond the log."""
         if self._waiting:
             yield self._misnamed(*self._waiting)
         while True:
@@ -234,7 +240,7 @@ class OffsetIndexCheck:
 
 
 def _agree(sheet: Sheet, offsets: array[int], positions: array[int]) -> bool:
-    """Whether all entries lead to batches of the sheet and name their last offsets."""
+    """Return whether all entries lead to batches of the sheet and name their last offsets."""
     at = sheet.position
     count, first = len(positions), bisect_left(at, positions[0])
     if at[first : first + count] == positions:  # as where every batch has an entry

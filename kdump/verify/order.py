@@ -54,7 +54,7 @@ class OrderCheck:
         return bool(self._far)
 
     def close_segment(self) -> Iterator[Finding]:
-        """The segment is over: a log that ends too far from its base offset is one that a broker splits."""
+        """Yield the segment is over: a log that ends too far from its base offset is one that a broker splits."""
         if self._far:
             first = self._far[0]
             yield self._found("KD-LOG-OVERFLOW", first, f"from offset {first.last} on, {self._distance(first)}")
@@ -97,7 +97,7 @@ class OrderCheck:
         return self._base - 1 if self.last_offset is None else max(self.last_offset, self._base - 1)
 
     def _fits(self, last: int) -> bool:
-        """Whether an offset is inside the segment, above its base offset as known."""
+        """Return whether an offset is inside the segment, above its base offset as known."""
         if self._next_base is not None and last >= self._next_base:
             return False
         return last - self._base <= MAX_RELATIVE_OFFSET

@@ -80,7 +80,7 @@ class PartitionCheck:
         """`segments` are those to look at, `owner` is the broker that the partition belongs to.
 
         `placing` tells what the cluster's metadata says of partitions, where that is at hand, `coordinator` what the
-        coordinators at hand say of transactions, `retention` which segments the broker deletes.
+        coordinators at hand say of transactions, `retention` which segments the broker deletes and how it loads them.
 
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
         batch begins, in bytes.
@@ -96,6 +96,7 @@ class PartitionCheck:
         self._now = now
         self._placing = placing
         self._coordinator = coordinator
+        self._loading = retention.loading
         self._tells_times = any(map(options.filter.wants, TIME_CODES))
         before = before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
@@ -118,7 +119,7 @@ class PartitionCheck:
         return Before(self._logs.last_offset, self._epochs.epoch)
 
     def start(self) -> Iterator[Finding]:
-        """What can be said before the log is walked."""
+        """Yield what can be said before the log is walked."""
         yield from directory_state(self.log)
         yield from self._guarded(self.log.path, no_files(self.log.path))
         if self.log.name is not None:
@@ -191,7 +192,7 @@ class PartitionCheck:
             yield from self._guarded(check.path, check.open())
 
     def advised(self, findings: Iterator[Finding]) -> Iterator[Finding]:
-        """The findings; a file that is built from a log is not to be built from one that is wrong itself."""
+        """Yield the findings; a file that is built from a log is not to be built from one that is wrong itself."""
         for finding in findings:
             is_index = finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}")
             if is_index and self._logs.is_opened_as_it_is:
@@ -223,7 +224,7 @@ class PartitionCheck:
         return None
 
     def _loading_effect(self, finding: Finding) -> BrokerEffect | None:
-        """What a broker does that fails over the segment of a finding, though it would serve such a batch.
+        """Return what a broker does that fails over the segment of a finding, though it would serve such a batch.
 
         Where batches stand twice, transactions end that did not begin, or end again; a v0 or v1 wrapper that cannot be
         decompressed hides its first offset from the search for an offset.
@@ -239,14 +240,15 @@ class PartitionCheck:
     @cached_property
     def _load_failure(self) -> Failure | None:
         says = self._checkpoints.of(self.log.name)
-        startup = Startup(self._now, self._was_closed, says.recovery_point or 0, says.log_start or 0)
+        points = says.recovery_point or 0, says.log_start or 0
+        startup = Startup(self._now, self._was_closed, *points, self._loading)
         try:
             return load_log(self.log, startup).failure
         except OSError:
             return None
 
     def part(self, part: Part) -> Iterator[Finding]:
-        """The next part of the segment's log."""
+        """Yield the next part of the segment's log."""
         assert self._offset_index is not None
         assert self._time_index is not None
         if isinstance(part, Damage):
@@ -267,13 +269,13 @@ class PartitionCheck:
         yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
-        """The segment's log could not be read, or not to its end."""
+        """Yield the segment's log could not be read, or not to its end."""
         assert self._segment is not None
         self._has_lost = self._has_unread = True
         yield unreadable(self._segment.log_path, error)
 
     def close_segment(self, *, was_read: bool) -> Iterator[Finding]:
-        """The segment's log is over; what follows from the whole of it is said unless it could not be read."""
+        """Yield the segment's log is over; what follows from the whole of it is said unless it could not be read."""
         segment, offset_index, time_index = self._segment, self._offset_index, self._time_index
         assert segment is not None
         assert offset_index is not None
@@ -320,7 +322,7 @@ class PartitionCheck:
         yield from self._times.close_segment(modified, record)
 
     def finish(self) -> Iterator[Finding]:
-        """The last segment is over."""
+        """Yield the last segment is over."""
         for offset in sorted(self._snapshots):
             yield from self._snapshot(offset, compares=offset == self._logs.end_offset)
         if not self._has_lost:
@@ -334,7 +336,7 @@ class PartitionCheck:
 
 
 def unreadable(path: str, error: OSError) -> Finding:
-    """The finding for what could not be read."""
+    """Return the finding for what could not be read."""
     if isinstance(error, FileNotFoundError):
         return found("KD-READ", path, "vanished while it was being checked")
     return found("KD-READ", path, error.strerror or str(error))

@@ -46,13 +46,16 @@ class AbortedHere(NamedTuple):
     """An aborted transaction as the log has it; `position` is the byte position of its marker.
 
     `stable_offset` is the last stable offset that a broker had behind the marker, unless a transaction was open then
-    whose first batch the log lacks.
+    whose first batch the log lacks. `copied_offset` is the one that a follower may have taken for it: it learns all
+    that it appends at once before it ends a transaction, so the first one of another producer behind the marker counts
+    as open (ProducerStateManager.lastStableOffset). None where there is no such one.
     """
 
     producer_id: int
     first_offset: int
     position: int
     stable_offset: int
+    copied_offset: int | None = None
 
 
 class ProducerCheck:
@@ -69,6 +72,7 @@ class ProducerCheck:
         self._missing_before: dict[int, int] = {}  # and lacked when a producer's last batch came
         self._next_offset: int | None = None
         self._aborted: dict[int, AbortedHere] = {}
+        self._not_followed: dict[int, list[int]] = {}  # by producer the markers behind which no other one has begun
         self._markers: dict[int, int] = {}
         self.gaps = Gaps()
 
@@ -76,10 +80,11 @@ class ProducerCheck:
         """Go on with this segment."""
         self._path = path
         self._aborted.clear()
+        self._not_followed.clear()
         self._markers.clear()
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
-        """Good batches."""
+        """Take good batches; yield what is found."""
         if is_uniform(sheet.producer_id, -1):
             self._pass(sheet)
             return
@@ -142,13 +147,20 @@ class ProducerCheck:
         match producer.join_txn(sheet.base_offset[row], is_transactional=is_transactional):
             case TransactionOpened(first_offset):
                 self._table.begin(number, first_offset)
+                self._follow(number, first_offset)
                 self._began[number] = self._path, sheet.position[row]
             case NotInTransaction(first_offset):
                 text = f"producer {number} has a transaction open from offset {first_offset} on, this"
                 yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
 
+    def _follow(self, number: int, first_offset: int) -> None:
+        """Note that a producer's transaction begins behind what other producers have aborted."""
+        for other in [other for other in self._not_followed if other != number]:
+            for offset in self._not_followed.pop(other):
+                self._aborted[offset] = self._aborted[offset]._replace(copied_offset=first_offset)
+
     def _fault(self, producer: Producer, number: int, epoch: int, sequence: int) -> tuple[str, str] | None:
-        """What is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
+        """Return what is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
         may_skip = self._missing - self._missing_before.get(number, 0)
         match producer.check_batch(epoch, sequence):
             case EpochWentBack(_, known_epoch):
@@ -163,7 +175,7 @@ class ProducerCheck:
         return None
 
     def _pass(self, sheet: Sheet) -> None:
-        """Batches without producers: how many offsets are missing between them."""
+        """Pass over batches without producers: count how many offsets are missing between them."""
         last, expected = sheet.last_offset, self._next_offset
         if expected is None:
             self.gaps.begin(sheet.base_offset[0])
@@ -202,6 +214,8 @@ class ProducerCheck:
             if is_abort:
                 stable_offset = self._table.stable_after(txn)
                 self._aborted[offset] = AbortedHere(number, ended.first_offset, sheet.position[row], stable_offset)
+                if stable_offset > offset:
+                    self._not_followed.setdefault(number, []).append(offset)
 
     @property
     def aborted(self) -> dict[int, AbortedHere]:
@@ -228,7 +242,7 @@ class ProducerCheck:
                 self._table.forget_txn(producer)
 
     def finish(self, coordinator: Coordinator) -> Iterator[Finding]:
-        """The log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
+        """Yield the log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
         for number, producer in self.producers.items():
             if producer.txn_first_offset < 0:
                 continue

@@ -36,7 +36,7 @@ class DeepCheck:
         self._largest = -1
 
     def findings(self, block: BatchBlock, first: int, stop: int) -> list[Finding]:
-        """What is wrong with the records of the rows `first` to `stop` - 1, which the block must hold.
+        """Return what is wrong with the records of the rows `first` to `stop` - 1, which the block must hold.
 
         `base_offsets` then has the first offset in each v0/v1 wrapper, by row.
         """
@@ -99,7 +99,7 @@ class DeepCheck:
             start = stop
 
     def _fit(self, block: BatchBlock) -> bool:
-        """Whether the records decoded last are all those of whole v2 batches, and as the headers of these say.
+        """Return whether the records decoded last are all those of whole v2 batches, and as the headers of these say.
 
         Few batches are not so; this looks at all columns at once, which is much faster than batch by batch.
         """
@@ -126,7 +126,7 @@ class DeepCheck:
         return largest == block.max_timestamp[first:stop].tolist()
 
     def _is_complete(self, block: BatchBlock, row: int) -> bool:
-        """Whether decoding stopped behind the last record of a batch."""
+        """Return whether decoding stopped behind the last record of a batch."""
         records = self._records
         return records.next_row != row or (block.magic[row] >= 2 and records.next_index >= block.count[row])
 
@@ -173,7 +173,9 @@ class DeepCheck:
 
     @staticmethod
     def _must_end(block: BatchBlock, row: int) -> bool:
-        """Whether no record of the batch was compacted away, by its header; of a wrapper the last one is never."""
+        """Return whether no record of the batch was compacted away, by its header; of a wrapper the
+        last one is never.
+        """
         return block.magic[row] < 2 or block.count[row] == block.last_offset[row] - block.base_offset[row] + 1
 
     def _timestamps(self, block: BatchBlock, row: int, largest: int) -> None:
@@ -190,7 +192,9 @@ class DeepCheck:
             )
 
     def _messages(self, block: BatchBlock, row: int, start: int, stop: int) -> None:
-        """What only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths that do not add up."""
+        """Find what only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths
+        that do not add up.
+        """
         records = self._records
         for at in range(start, stop):
             if not records.valid[at]:

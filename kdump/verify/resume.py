@@ -43,7 +43,7 @@ class PassTotals(NamedTuple):
     seconds: float = 0.0
 
     def plus(self, other: PassTotals) -> PassTotals:
-        """The totals with those of the next run, which begins in the partition where the one before it ended."""
+        """Return the totals with those of the next run, which begins in the partition where the one before it ended."""
         seconds, overlap = self.seconds + other.seconds, bool(self.runs and other.partitions)
         sums = PassTotals(*(a + b for a, b in zip(self[:-1], other[:-1], strict=True)))
         return sums._replace(partitions=sums.partitions - overlap, seconds=seconds)
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
 
 def read_place(path: str, paths: list[str]) -> Place:
-    """What the file at `path` keeps; nothing where there is no file, or one of a run over other paths.
+    """Return what the file at `path` keeps; nothing where there is no file, or one of a run over other paths.
 
     Raises OSError, and KdumpError where the file is something else.
     """
@@ -85,7 +85,7 @@ def read_place(path: str, paths: list[str]) -> Place:
 
 
 def _totals(found: object) -> PassTotals:
-    """The totals of a resume file; none in one of an older release."""
+    """Return the totals of a resume file; none in one of an older release."""
     if not isinstance(found, dict):
         return NOTHING_YET
     counts = [found.get(name) for name in PassTotals._fields[:-1]]
@@ -101,7 +101,7 @@ def write_place(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> 
 
 
 def check_writable(path: str) -> None:
-    """Whether a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
+    """Check that a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
     descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
     os.close(descriptor)
     os.remove(temporary)

@@ -71,7 +71,7 @@ class Verification:
         self._serial = False  # whether the rest of the segment is not walked in pieces
 
     def run(self, paths: list[str]) -> Iterator[Finding]:
-        """The findings. Raises OSError and NameFormatError for a path that is nothing to verify."""
+        """Yield the findings. Raises OSError and NameFormatError for a path that is nothing to verify."""
         for path in () if self._has_around else paths:
             look(path)
         options = self._options
@@ -109,7 +109,7 @@ class Verification:
             self._tasks.close()
 
     def _look_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
-        """What a second look at a partition finds, which goes as far as what is in doubt does."""
+        """Yield what a second look at a partition finds, which goes as far as what is in doubt does."""
         if need_metadata(doubtful):
             self._tasks.clusters = self._tasks.clusters.anew()
         second = Verification(replace(self._options, jobs=1, deadline=None, progress=None))
@@ -122,7 +122,7 @@ class Verification:
             second._tasks.close()
 
     def _of(self, tasks: Iterable[Task]) -> Iterator[tuple[Iterator[Finding], PartitionTask | None, bool]]:
-        """What each task finds, with the partition that it is part of, and whether that is over."""
+        """Yield what each task finds, with the partition that it is part of, and whether that is over."""
         partition: PartitionTask | None = None
         for task, result in ordered(tasks, _walked, _is_ahead, self._jobs):
             if isinstance(task, Said):
@@ -156,13 +156,13 @@ class Verification:
         self.mark = None
 
     def _mark_at(self, base_offset: int) -> Mark:
-        """Where a run that is ended here is to be gone on with."""
+        """Return where a run that is ended here is to be gone on with."""
         assert self._check is not None
         before = self._check.before_next
         return Mark(self._check.log.path, base_offset, before.last_offset, before.leader_epoch)
 
     def _is_late(self) -> bool:
-        """Whether the time is up; one segment at least is checked in every run."""
+        """Return whether the time is up; one segment at least is checked in every run."""
         deadline = self._options.deadline
         return deadline is not None and self.segments > 0 and time.monotonic() > deadline
 
@@ -196,20 +196,23 @@ class Verification:
         return self._tasks.clusters.of(directory) if directory else ClusterMetadata()
 
     def _retention(self, task: PartitionTask) -> RetentionSettings:
-        """What decides which segments of a partition go; Kafka's defaults where nothing says it."""
+        """Return what decides how a partition is loaded and which of its segments go; Kafka's defaults where nothing
+        says it.
+        """
         given, name = self._options.retention_ms, task.log.name
         if name is not None and name.topic == names.CLUSTER_METADATA_TOPIC:
             return RetentionSettings(deletes=False)  # snapshots decide there (KIP-630)
         was_cleaned = task.around.checkpoints.of(name).cleaner is not None
+        cluster = self._cluster(task)
         try:
-            settings = self._cluster(task).settings().of(name.topic if name else "", was_cleaned=was_cleaned)
-            known = RetentionSettings.of(settings)
+            settings = cluster.settings().of(name.topic if name else "", was_cleaned=was_cleaned)
+            known = RetentionSettings.of(settings, cluster.kafka)
         except ConfigError:
             known = RetentionSettings()
         return known if given is None else replace(known, retention_ms=given, deletes=True)
 
     def _coordinator(self, task: PartitionTask, producer_id: int, producer_epoch: int) -> Coordinated | None:
-        """What the coordinator of a producer says of its transaction in a partition, where it is at hand."""
+        """Return what the coordinator of a producer says of its transaction in a partition, where it is at hand."""
         name, directory = task.log.name, task.around.directory
         if name is None or directory is None:
             return None
@@ -219,7 +222,7 @@ class Verification:
         return Coordinated(owner.state, owner.covers(name.topic, name.partition, producer_epoch))
 
     def _chosen(self, findings: Iterator[Finding]) -> Iterator[Finding]:
-        """Where a single file was asked for, what concerns it."""
+        """Return where a single file was asked for, what concerns it."""
         if self._check is not None:
             findings = self._check.advised(findings)
         if self._only:
@@ -229,7 +232,7 @@ class Verification:
     def _piece(
         self, check: PartitionCheck, piece: Piece, result: list[Part] | BaseException | None
     ) -> Iterator[Finding]:
-        """What a piece of a log holds; in order from where the one before it ended."""
+        """Yield what a piece of a log holds; in order from where the one before it ended."""
         if not self._is_open or self._serial:
             return
         try:
@@ -254,7 +257,7 @@ class Verification:
             yield from check.unread(error)
 
     def _rest(self, check: PartitionCheck, piece: Piece) -> Iterator[Part]:
-        """Everything from where the check stands on, where pieces do not fit together or are damaged.
+        """Return everything from where the check stands on, where pieces do not fit together or are damaged.
 
         It begins a batch earlier, for what is to be expected behind damage depends on what was before it.
         """
@@ -269,17 +272,17 @@ class Verification:
 
 
 def _is_ahead(task: Task) -> bool:
-    """Whether a thread may do a task ahead of its turn."""
+    """Return whether a thread may do a task ahead of its turn."""
     return isinstance(task, Piece) and task.ahead
 
 
 def _walked(task: Task) -> list[Part] | None:
-    """The parts of a piece that is small enough to be kept as a whole."""
+    """Return the parts of a piece that is small enough to be kept as a whole."""
     return list(walk(task)) if isinstance(task, Piece) and task.ahead else None
 
 
 def _is_sound(parts: list[Part], stop: int | None) -> bool:
-    """Whether the parts of a piece are good batches that end where it does."""
+    """Return whether the parts of a piece are good batches that end where it does."""
     if any(isinstance(part, Damage) for part in parts):
         return False
     return stop is None or (bool(parts) and isinstance(parts[-1], Sheet) and parts[-1].end == stop)

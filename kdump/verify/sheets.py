@@ -124,7 +124,7 @@ _spare = _Spare()
 
 @contextmanager
 def spare_block() -> Iterator[BatchBlock]:
-    """The thread's spare block, or a new one while that is in use."""
+    """Hold the thread's spare block, or a new one while that is in use."""
     block, _spare.block = _spare.block or BatchBlock(), None
     try:
         yield block
@@ -134,7 +134,7 @@ def spare_block() -> Iterator[BatchBlock]:
 
 
 def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
-    """The parts of a piece. Batches that start before byte `resume_after` are left out. Raises OSError."""
+    """Yield the parts of a piece. Batches that start before byte `resume_after` are left out. Raises OSError."""
     segment, start, stop, reading, _ = piece
     with (
         segment.open_log() as log,
@@ -174,7 +174,7 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
 
 
 def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
-    """A run as a sheet of its own; the run's block may be reused afterwards."""
+    """Return a run as a sheet of its own; the run's block may be reused afterwards."""
     block, first, stop = run
     findings = deep.findings(block, first, stop) if deep else []
     sheet = Sheet(
@@ -202,7 +202,7 @@ def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
 
 
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
-    """The pieces that a log of `size` bytes is walked in by threads; one where its index gives no places to cut.
+    """Return the pieces that a log of `size` bytes is walked in by threads; one where its index gives no places to cut.
 
     The last ones are smaller, so that all threads have something to do until shortly before the end.
     """

@@ -28,7 +28,9 @@ def check_snapshot(path: str, data: bytes, known: ProducerCheck | None) -> Itera
 
 
 def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:
-    """The offsets of the snapshots that a broker deletes at start: all that are no segment's, but the last one."""
+    """Return the offsets of the snapshots that a broker deletes at start: all that are no segment's,
+    but the last one.
+    """
     known = set(bases)
     stray = sorted(offset for offset in offsets if offset not in known)
     if stray and known and stray[-1] > max(known):
@@ -37,7 +39,7 @@ def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:
 
 
 def _disagreement(entry: ProducerEntry, producer: Producer) -> str:
-    """How a snapshot's entry contradicts what the log says; empty where it does not.
+    """Return how a snapshot's entry contradicts what the log says; empty where it does not.
 
     Of a compacted log a producer's later batches may be gone, so the snapshot may know more than the log.
     """

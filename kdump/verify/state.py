@@ -46,7 +46,7 @@ class State:
         self.last_pass: float | None = None
 
     def known(self, log: PartitionLog, *, deep: bool) -> list[Verified]:
-        """The first segments of a log, as far as they were verified before and are the same still."""
+        """Return the first segments of a log, as far as they were verified before and are the same still."""
         found: list[Verified] = []
         before = self.partitions.get(os.path.abspath(log.path), ())
         for segment, verified in zip(log.segments[:-1], before, strict=False):
@@ -57,7 +57,7 @@ class State:
         return found
 
     def verified(self, log: PartitionLog) -> list[Verified]:
-        """What was verified of a log before, whether it is the same still or not."""
+        """Return what was verified of a log before, whether it is the same still or not."""
         return self.partitions.get(os.path.abspath(log.path), [])
 
     def put(self, path: str, verified: Sequence[Verified]) -> None:
@@ -66,13 +66,15 @@ class State:
 
 
 def files_of(segment: Segment) -> Files:
-    """What tells whether a segment is still the same. Raises OSError."""
+    """Return what tells whether a segment is still the same. Raises OSError."""
     kinds = (kind for kind in (names.LOG, *names.INDEX_KINDS) if is_file(segment.path(kind)))
     return {kind: _identity(status_of(segment.path(kind))) for kind in kinds}
 
 
 def is_same_file(before: Files, now: Files) -> bool:
-    """Whether a .log is the file that it was, of the same size. The cleaner and a broker's fetches make new files."""
+    """Return whether a .log is the file that it was, of the same size. The cleaner and a broker's fetches make new
+    files.
+    """
     return names.LOG in before and names.LOG in now and before[names.LOG][:2] == now[names.LOG][:2]
 
 
@@ -87,12 +89,14 @@ class Checksum:
         self.value = 0
 
     def add(self, crcs: array[int]) -> None:
-        """The CRCs of the batches that follow."""
+        """Add the CRCs of the batches that follow."""
         self.value = zlib.crc32(b"".join(crc.to_bytes(4, "big") for crc in crcs), self.value)
 
 
 def read_state(path: str) -> State:
-    """The state in a file; an empty one without it. Raises OSError, and KdumpError where it is something else."""
+    """Return the state in a file; an empty one without it. Raises OSError, and KdumpError where it is
+    something else.
+    """
     state = State()
     try:
         content = json.loads(read_small(path, MAX_BYTES))

@@ -59,7 +59,7 @@ class Share(NamedTuple):
     stop: int | None = None
 
     def has(self, number: int) -> bool:
-        """Whether a partition is in it."""
+        """Return whether a partition is in it."""
         return number >= self.first and (self.stop is None or number < self.stop)
 
 
@@ -140,7 +140,9 @@ class Tasks:
             hold.close()
 
     def again(self, task: PartitionTask, bases: tuple[int, int | None] | None) -> Iterator[Task]:
-        """A second look at a partition, at its segments from one base offset on up to another (None: to the end)."""
+        """Yield a second look at a partition, at its segments from one base offset on up to another
+        (None: to the end).
+        """
         around = _around(task.log.path)
         first, stop = bases or (task.segments[0].base_offset if task.segments else 0, None)
         is_whole = not task.segments or first == task.segments[0].base_offset
@@ -159,7 +161,7 @@ class Tasks:
         )
 
     def of(self, paths: list[str]) -> Iterator[Task]:
-        """The tasks for log directories, partition directories and files."""
+        """Yield the tasks for log directories, partition directories and files."""
         resume = self._resume if self._resume and os.path.isdir(self._resume.partition) else None  # gone: start over
         self.clusters = Clusters(paths)
         if self._around is not None:
@@ -198,14 +200,16 @@ class Tasks:
             number += len(folders)
 
     def _partitions(self, directory: LogDirectory) -> list[str]:
-        """The partition directories of a log directory, in the order in which they are looked at."""
+        """Return the partition directories of a log directory, in the order in which they are looked at."""
         folders = [os.path.join(directory.path, name) for name in directory.partition_names]
         if self._options.newest_first:
             folders.sort(key=_last_written, reverse=True)
         return folders
 
     def _said(self, path: str, findings: list[Finding]) -> Iterator[Finding]:
-        """What was found around the partitions of a log directory; beside a broker, what a second look finds too."""
+        """Yield what was found around the partitions of a log directory; beside a broker, what a second
+        look finds too.
+        """
         if broker_on(path) is None:
             yield from findings
             return
@@ -240,7 +244,7 @@ class Tasks:
         return Around(checkpoints, directory.clean_shutdown, owner, directory), found
 
     def _pass(self, folder: str, owner: Owner) -> None:
-        """A partition that an earlier run has checked: others are compared with it."""
+        """Pass over a partition that an earlier run has checked: others are compared with it."""
         with suppress(OSError):
             log = PartitionLog(folder)
             if log.name is not None:
@@ -251,7 +255,9 @@ class Tasks:
         yield from self._held_tasks(folder, lambda log, hold: self._partition_task(log, around, hold, resume))
 
     def _held_tasks(self, folder: str, task_of: Callable[[PartitionLog, ExitStack], PartitionTask]) -> Iterator[Task]:
-        """The tasks of a partition that is held until they are done; none where a running broker has deleted it."""
+        """Yield the tasks of a partition that is held until they are done; none where a running broker
+        has deleted it.
+        """
         hold = ExitStack()
         try:
             known = self._around.log if self._around is not None else None
@@ -305,7 +311,7 @@ class Tasks:
                 yield Said(check_kraft_snapshot(os.path.join(log.path, name), reading))
 
     def _file_tasks(self, path: str) -> Iterator[Task]:
-        """A single file: the segment that it belongs to is walked, and what concerns the file is said."""
+        """Yield a single file: the segment that it belongs to is walked, and what concerns the file is said."""
         folder, name = os.path.split(path)
         folder = folder or "."
         says = parse_file_name(name)
@@ -327,7 +333,7 @@ class Tasks:
 
 
 def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
-    """The segment that a file belongs to, of which what concerns the file is to be said."""
+    """Return the segment that a file belongs to, of which what concerns the file is to be said."""
     folder, name = os.path.split(path)
     says = parse_file_name(name)
     around = _around(folder or ".")
@@ -345,7 +351,7 @@ def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
 
 
 def look(path: str) -> None:
-    """Whether a path is something to verify. Raises OSError, NameFormatError."""
+    """Check that a path is something to verify. Raises OSError, NameFormatError."""
     if os.path.isdir(path):
         open_directory(path)
     else:
@@ -364,7 +370,9 @@ def _unopened(path: str, error: OSError | NameFormatError) -> Finding:
 
 
 def _around(folder: str) -> Around:
-    """What is around a partition directory; what is wrong with it is said where the log directory is verified."""
+    """Return what is around a partition directory; what is wrong with it is said where the log
+    directory is verified.
+    """
     parent = os.path.dirname(os.path.abspath(folder))
     checkpoints = Checkpoints.read(parent)
     try:
@@ -382,7 +390,7 @@ def _size(path: str) -> int:
 
 
 def _last_written(path: str) -> int:
-    """When a partition was written to last (ns); 0 where that cannot be seen."""
+    """Return when a partition was written to last (ns); 0 where that cannot be seen."""
     try:
         log = PartitionLog(path)
         return max((status_of(segment.log_path).modified_ns for segment in log.segments[-1:]), default=0)

@@ -70,7 +70,9 @@ class TimeIndexCheck:
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
 
     def _missing(self) -> Finding:
-        """A broker makes the file with the first entry: an open segment without any may have none (LazyIndex)."""
+        """Return a broker makes the file with the first entry: an open segment without any may have
+        none (LazyIndex).
+        """
         is_due = not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
         text = "the segment has no .timeindex" if is_due else "the active segment has no .timeindex yet"
         severity = "" if is_due else INFO
@@ -83,7 +85,7 @@ class TimeIndexCheck:
             self._index = None
 
     def _load(self, index: TimeIndex) -> Iterator[Finding]:
-        """The next entries, those out of order left out."""
+        """Yield the next entries, those out of order left out."""
         count = min(CHUNK_ENTRIES, index.entries - self._next)
         data = index.read(self._next * TIME_ENTRY_SIZE, count * TIME_ENTRY_SIZE)
         data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
@@ -96,7 +98,7 @@ class TimeIndexCheck:
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
-        """Good batches; those before row `covered` were there when the offset index got its last entry.
+        """Take good batches; those before row `covered` were there when the offset index got its last entry.
 
         Raises OSError.
         """
@@ -138,11 +140,11 @@ class TimeIndexCheck:
             entries.drop(stop)
 
     def bad_bytes(self) -> None:
-        """Bytes that are no batches: entries that name offsets of the gap cannot be judged."""
+        """Take bytes that are no batches: entries that name offsets of the gap cannot be judged."""
         self._hole = True
 
     def _one_by_one(self, sheet: Sheet, times: array[int], stop: int, before: int) -> Iterator[Finding]:
-        """The next `stop` entries, all of which name offsets of the sheet or before it."""
+        """Yield the next `stop` entries, all of which name offsets of the sheet or before it."""
         done, running = 0, before
         length = len(sheet.last_offset)
         rows = dict(zip(reversed(sheet.last_offset), range(length - 1, -1, -1), strict=True))
@@ -171,7 +173,7 @@ class TimeIndexCheck:
                 yield found("KD-TIDX-TIMESTAMP", self.path, text, number * TIME_ENTRY_SIZE, offset)
 
     def finish(self, *, has_batches: bool, is_damaged: bool, is_misled: bool) -> Iterator[Finding]:
-        """The log is over. The offset index `is_misled`, and so what was said to be covered. Raises OSError."""
+        """Yield the log is over. The offset index `is_misled`, and so what was said to be covered. Raises OSError."""
         if self._index is None:
             return
         yield from self._leftovers.pass_on(self._beyond(self._index))
@@ -190,7 +192,7 @@ class TimeIndexCheck:
         yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")
 
     def _beyond(self, index: TimeIndex) -> Iterator[Finding]:
-        """The entries for offsets beyond the log."""
+        """Yield the entries for offsets beyond the log."""
         while True:
             for number, timestamp, offset in self._entries:
                 self._is_beyond = True
@@ -206,21 +208,21 @@ class TimeIndexCheck:
 
 
 def _counted_times(sheet: Sheet) -> array[int]:
-    """The timestamps of a sheet that an index must count: those of its batches, of emptied ones -1."""
+    """Return the timestamps of a sheet that an index must count: those of its batches, of emptied ones -1."""
     if 0 not in sheet.count:
         return sheet.max_timestamp
     return array("q", [time if count else -1 for time, count in zip(sheet.max_timestamp, sheet.count, strict=True)])
 
 
 def _is_v0(sheet: Sheet, offset: int) -> bool:
-    """Whether the message at an offset of the sheet is of format v0, which has no timestamps."""
+    """Return whether the message at an offset of the sheet is of format v0, which has no timestamps."""
     row = bisect_left(sheet.last_offset, offset)
     return row < len(sheet.magic) and sheet.magic[row] == 0
 
 
 def _agree(sheet: Sheet, counted: array[int], times: array[int], offsets: array[int], before: int) -> bool:
-    """Whether all entries name last offsets of batches that have their timestamps, and no batch before a larger one;
-    `before` is the largest timestamp before the sheet, `counted` those of its batches that count.
+    """Return whether all entries name last offsets of batches that have their timestamps, and no batch before a larger
+    one; `before` is the largest timestamp before the sheet, `counted` those of its batches that count.
     """
     last, own = sheet.last_offset, sheet.max_timestamp
     count, first = len(offsets), bisect_left(last, offsets[0])

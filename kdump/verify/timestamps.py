@@ -37,7 +37,7 @@ _YEAR_10000 = 253_402_300_800_000
 
 
 def distance(ms: int) -> str:
-    """A length of time for people."""
+    """Return a length of time for people."""
     if ms < 120_000:
         return f"{ms // 1000} s"
     if ms < 2 * _DAY:
@@ -46,7 +46,7 @@ def distance(ms: int) -> str:
 
 
 def shown(timestamp: int) -> str:
-    """A timestamp (ms) as number and, where it has one, as time of day (UTC)."""
+    """Return a timestamp (ms) as number and, where it has one, as time of day (UTC)."""
     if not 0 <= timestamp < _YEAR_10000:
         return str(timestamp)
     return f"{timestamp} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(timestamp // 1000))})"
@@ -65,7 +65,7 @@ class Holder(NamedTuple):
     producer_id: int
 
     def record(self, segment: Segment, limit: int | None) -> int | None:
-        """The offset of the first record with the timestamp; None where only the whole batch can be named.
+        """Return the offset of the first record with the timestamp; None where only the whole batch can be named.
 
         `limit` bounds the bytes that the batch may decompress to; None: it is not decompressed. Raises OSError.
         """
@@ -84,7 +84,9 @@ class Holder(NamedTuple):
 
 
 def _falls(times: array[int]) -> tuple[int, int]:
-    """How many batches are older than the one before, and the first of them; those without a timestamp are not."""
+    """Return how many batches are older than the one before, and the first of them; those without a
+    timestamp are not.
+    """
     older = [later >= 0 and earlier > later for earlier, later in pairwise(times)]
     return sum(older), older.index(True) + 1 if any(older) else -1
 
@@ -134,7 +136,7 @@ class TimestampCheck:
         self._reset()
 
     def sheet(self, sheet: Sheet) -> None:
-        """Good batches."""
+        """Take good batches."""
         times = sheet.max_timestamp
         self._batches += len(times)
         lowest, largest, falls, first_fall, _ = kernels.survey(times)
@@ -200,7 +202,9 @@ class TimestampCheck:
                 self._type = kind
 
     def close_segment(self, modified: int, record: int | None) -> Iterator[Finding]:
-        """The segment is over; its .log was last modified at `modified` (ms), `record` is the holder's, if known."""
+        """Yield the segment is over; its .log was last modified at `modified` (ms), `record` is the
+        holder's, if known.
+        """
         if not self._batches:
             return
         for unit, tally in self._units.items():

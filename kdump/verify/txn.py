@@ -51,21 +51,28 @@ def check_txn_index(
 
 
 def _fault(txn: AbortedTxn, known: AbortedHere, gaps: Gaps | None) -> str:
-    """How an entry contradicts the log; empty where it does not. Without `gaps`, anything may be lacking."""
+    """Return how an entry contradicts the log; empty where it does not. Without `gaps`, anything may be lacking."""
     if not _may_be(txn.first_offset, known.first_offset, gaps):
         return f"begins at offset {txn.first_offset}, its transaction at {known.first_offset}"
-    if gaps is not None and not _may_be(txn.last_stable_offset, known.stable_offset, gaps):
-        return f"has the last stable offset {txn.last_stable_offset}, by the log it was {known.stable_offset}"
+    stable, copied = txn.last_stable_offset, known.copied_offset
+    if copied is not None and txn.last_offset < stable and _may_be(stable, copied, gaps):
+        return ""
+    if gaps is not None and not _may_be(stable, known.stable_offset, gaps):
+        return f"has the last stable offset {stable}, by the log it was {known.stable_offset}"
     return ""
 
 
 def _may_be(offset: int, known: int, gaps: Gaps | None) -> bool:
-    """Whether the beginning of a transaction may be at `offset`, which by what is there of the log is at `known`."""
+    """Return whether the beginning of a transaction may be at `offset`, which by what is there of the log is at
+    `known`.
+    """
     return offset == known or (offset < known and (gaps is None or gaps.has(offset)))
 
 
 def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | None, Finding | None]]:
-    """Number and content of every entry, its content None where it is not one; and what is wrong with the file."""
+    """Yield number and content of every entry, its content None where it is not one; and what is wrong
+    with the file.
+    """
     before = -1
     with segment.txn_index() as index:
         if left := index.size % ABORTED_TXN_SIZE:

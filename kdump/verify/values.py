@@ -24,7 +24,9 @@ class ValueCheck:
         self._decode = decode
 
     def faults(self, records: RecordBlock, source: Bytes, start: int, stop: int) -> Iterator[tuple[int, str]]:
-        """The records among `start` to `stop` - 1 that cannot be decoded, and why; newer ones than kdump are sound."""
+        """Yield the records among `start` to `stop` - 1 that cannot be decoded, and why; newer ones than kdump are
+        sound.
+        """
         for at in range(start, stop):
             key = content_at(source, records.key_position[at], records.key_length[at])
             value = content_at(source, records.value_position[at], records.value_length[at])
@@ -37,7 +39,7 @@ class ValueCheck:
 
 
 def value_check(topic: str) -> ValueCheck | None:
-    """The check for a topic's records; None where Kafka leaves their form to clients."""
+    """Return the check for a topic's records; None where Kafka leaves their form to clients."""
     tables = tables_of(topic)
     if tables is None:
         return None

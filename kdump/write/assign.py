@@ -47,7 +47,7 @@ class OffsetAssigner:
     def assign(
         self, block: BatchBlock, data: bytes | bytearray, next_offset: int, leader_epoch: int, origin: str, now: int
     ) -> bytearray | bytes:
-        """The bytes to be appended from absolute `next_offset` on; `now` (ms) is the broker's clock.
+        """Return the bytes to be appended from absolute `next_offset` on; `now` (ms) is the broker's clock.
 
         `data` are the bytes of the batches and of nothing else. Raises InvalidRecordError, InvalidTimestampError,
         UnsupportedForMessageFormatError, CodecError.
@@ -220,14 +220,14 @@ class OffsetAssigner:
         CRC.pack_into(data, at + _CRC_V1_AT, crc32(memoryview(data)[at + MAGIC_BYTE : end]))
 
     def _is_stamped(self, block: BatchBlock, row: int, max_timestamp: int) -> bool:
-        """Whether the batch has the timestamp type of the topic and this max timestamp (ms) already."""
+        """Return whether the batch has the timestamp type of the topic and this max timestamp (ms) already."""
         is_append_time = bool(block.attributes[row] & LOG_APPEND_TIME)
         return is_append_time == self.config.log_append_time and max_timestamp == block.max_timestamp[row]
 
     def _rebuilt(
         self, block: BatchBlock, next_offset: int, leader_epoch: int, magic: int, codec: int, now: int
     ) -> bytes:
-        """All records in one batch (v2, or a compressed v0/v1 message), or in a message each."""
+        """Return all records in one batch (v2, or a compressed v0/v1 message), or in a message each."""
         records: list[NewRecord] = []
         for record in records_of(block):
             if isinstance(record, BadBatch):
@@ -253,12 +253,12 @@ class OffsetAssigner:
 
 
 def _typed(attributes: int, *, append_time: bool) -> int:
-    """`attributes` with the timestamp type of the topic."""
+    """Return `attributes` with the timestamp type of the topic."""
     return attributes | LOG_APPEND_TIME if append_time else attributes & ~LOG_APPEND_TIME
 
 
 def _legacy(records: list[NewRecord], magic: int, codec: int, append_time: int | None, level: int | None) -> bytes:
-    """Messages of v0 or v1, in a compressed one where there is a codec."""
+    """Return messages of v0 or v1, in a compressed one where there is a codec."""
     attributes = 0
     if append_time is not None and magic:
         attributes = LOG_APPEND_TIME

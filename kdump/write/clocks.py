@@ -15,18 +15,18 @@ Jitter = Callable[[int], int]
 
 
 def wall_clock() -> int:
-    """The time in ms."""
+    """Return the time in ms."""
     return time.time_ns() // 1_000_000
 
 
 def random_jitter(limit: int) -> int:
-    """A number of ms from 0 up to, but without, `limit`."""
+    """Return a number of ms from 0 up to, but without, `limit`."""
     import random
 
     return random.randrange(limit)
 
 
 def draw_jitter(config: WritingSettings, jitter: Jitter) -> int:
-    """How much earlier (ms) than segment.ms a new segment is rolled."""
+    """Return how much earlier (ms) than segment.ms a new segment is rolled."""
     limit = min(config.segment_jitter_ms, config.segment_ms)
     return jitter(limit) if limit else 0

@@ -16,7 +16,7 @@ MAX_OFFSET_DELTA = (1 << 31) - 1
 
 
 def as_sent(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | None = None) -> bytes:
-    """The batch as a producer would send it to the leader: offsets from 0 on, CreateTime. It needs a record.
+    """Return the batch as a producer would send it to the leader: offsets from 0 on, CreateTime. It needs a record.
 
     Raises InvalidRecordError, UnsupportedForMessageFormatError, CodecError.
     """
@@ -29,7 +29,7 @@ def as_sent(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | No
 
 
 def as_stored(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | None = None) -> bytes:
-    """The batch as the leader has it: offsets, epoch and times as they were told.
+    """Return the batch as the leader has it: offsets, epoch and times as they were told.
 
     With CreateTime, and no codec or gzip or zstd at its default level, these are Kafka's very bytes. Raises as
     `as_sent`.

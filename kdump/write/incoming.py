@@ -45,7 +45,7 @@ class BatchReader:
         self._block = BatchBlock(_ROWS)
 
     def read(self, data: bytes | bytearray) -> BatchBlock:
-        """The batches in `data`, whose CRCs are not looked at yet; an incomplete one at the end is left out.
+        """Return the batches in `data`, whose CRCs are not looked at yet; an incomplete one at the end is left out.
 
         Raises CorruptRecordError.
         """
@@ -69,7 +69,7 @@ class BatchReader:
             self._block = BatchBlock(4 * block.capacity)
 
     def check(self, block: BatchBlock, origin: str, max_size: int | None) -> None:
-        """What every batch has to be. `max_size` is max.message.bytes, None where it does not apply.
+        """Check what every batch has to be. `max_size` is max.message.bytes, None where it does not apply.
 
         Raises InvalidRecordError, RecordTooLargeError, CorruptRecordError.
         """
@@ -87,7 +87,7 @@ class BatchReader:
                 )
 
     def check_offsets(self, block: BatchBlock, info: AppendInfo, end_offset: int, log_start_offset: int) -> None:
-        """What the offsets of a follower's append have to be, for a log between these two (absolute).
+        """Check what the offsets of a follower's append have to be, for a log between these two (absolute).
 
         Raises OffsetsOutOfOrderError, UnexpectedAppendOffsetError.
         """
@@ -107,7 +107,7 @@ class BatchReader:
             )
 
     def too_large(self, size: int, max_size: int) -> RecordTooLargeError:
-        """The refusal of a batch of `size` bytes."""
+        """Return the refusal of a batch of `size` bytes."""
         return RecordTooLargeError(
             f"The record batch size in the append to {self.partition} is {size} bytes which exceeds the maximum"
             f" configured value of {max_size}."
@@ -115,7 +115,7 @@ class BatchReader:
 
 
 def describe(block: BatchBlock) -> AppendInfo:
-    """What the headers of the batches say of the append; there must be one batch at least."""
+    """Return what the headers of the batches say of the append; there must be one batch at least."""
     max_timestamp = offset_of_max = -1
     for row in range(block.length):
         if block.max_timestamp[row] > max_timestamp:
@@ -131,6 +131,6 @@ def describe(block: BatchBlock) -> AppendInfo:
 
 
 def source_codec(block: BatchBlock) -> int:
-    """The codec of the last compressed batch, 0 where none is."""
+    """Return the codec of the last compressed batch, 0 where none is."""
     codecs = (attributes & CODEC_MASK for attributes in reversed(block.attributes[: block.length]))
     return next((codec for codec in codecs if codec), 0)

@@ -30,7 +30,8 @@ from kdump.write.log_writer import LogWriter
 
 
 def read_offsets(log_dir: str, checkpoint: str) -> dict[TopicPartition, int]:
-    """An offset checkpoint by (topic, partition); empty without the file, and where a broker could not read it either.
+    """Return an offset checkpoint by (topic, partition); empty without the file, and where a broker could not read it
+    either.
 
     Raises OSError.
     """
@@ -153,7 +154,9 @@ class LogDirWriter:
         start_offset: int = 0,
         topic_id: bytes | None = None,
     ) -> LogWriter:
-        """The log of a new partition. Raises OSError, NameFormatError for a topic that cannot be a directory's name."""
+        """Return the log of a new partition. Raises OSError, NameFormatError for a topic that cannot be a directory's
+        name.
+        """
         name = partition_dir_name(topic, partition)
         parse_partition_dir(name)
         log = LogWriter.create(

@@ -107,7 +107,7 @@ class LogWriter:
         durable: bool = True,
         like: os.stat_result | None = None,
     ) -> Self:
-        """A new log in the directory `path`, which must not have one yet; it starts at `start_offset`.
+        """Return a new log in the directory `path`, which must not have one yet; it starts at `start_offset`.
 
         With a `topic_id` (16 bytes) it gets a partition.metadata. Files get the owner and mode of `like`, the
         directory its owner. Raises OSError.
@@ -425,7 +425,7 @@ class LogWriter:
 
 
 def _valid(data: bytes | bytearray, batches: BatchBlock) -> bytes | bytearray:
-    """The bytes of the batches alone."""
+    """Return the bytes of the batches alone."""
     last = batches.length - 1
     end = batches.position[last] + batches.size[last]
     return data if end == len(data) else data[:end]

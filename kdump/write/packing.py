@@ -62,7 +62,8 @@ class Packing:
 
 
 def pack(messages: Iterable[Message] | RecordSource, packing: Packing) -> Iterator[bytes | bytearray]:
-    """The batches of the records; of format v0 and v1, what one append writes: a wrapper, or plain messages. Lazy.
+    """Return the batches of the records; of format v0 and v1, what one append writes: a wrapper, or plain messages.
+    Lazy.
 
     Raises InvalidTimestampError, UnsupportedForMessageFormatError, CodecError, InvalidRecordError.
     """
@@ -167,7 +168,7 @@ def _check_timestamp(timestamp: int) -> None:
 def pack_marker(
     producer_id: int, producer_epoch: int, timestamp: int, *, commit: bool, coordinator_epoch: int = 0
 ) -> bytes:
-    """The marker that ends a transaction; `timestamp` in ms."""
+    """Return the marker that ends a transaction; `timestamp` in ms."""
     record = NewRecord(0, timestamp, *encode_marker(COMMIT if commit else ABORT, coordinator_epoch))
     batch = NewBatch(CONTROL | TRANSACTIONAL, producer_id, producer_epoch)
     return encode_batch([record], batch)

@@ -74,7 +74,7 @@ class ProducerAppends:
         self._recent: dict[int, deque[SentBatch]] = {}
 
     def find_duplicate(self, block: BatchBlock) -> SentBatch | None:
-        """The batch in the log that a producer sends again; the block's last batches may be new nonetheless."""
+        """Return the batch in the log that a producer sends again; the block's last batches may be new nonetheless."""
         for row in range(block.length):
             producer = self.states.producers.get(block.producer_id[row])
             if producer is None or producer.epoch != block.producer_epoch[row]:
@@ -87,7 +87,9 @@ class ProducerAppends:
         return None
 
     def prepare(self, block: BatchBlock, origin: str, log: LogView) -> Pending:
-        """What the batches, with their final offsets, change. Raises AppendError, LoadError for a broken marker."""
+        """Return what the batches, with their final offsets, change. Raises AppendError, LoadError for
+        a broken marker.
+        """
         pending = Pending(self.states)
         for row in range(block.length):
             if block.producer_id[row] < 0:
@@ -101,7 +103,7 @@ class ProducerAppends:
         return pending
 
     def aborted(self, pending: Pending) -> list[AbortedTxn]:
-        """The entries of the transaction index that the append calls for."""
+        """Return the entries of the transaction index that the append calls for."""
         return [
             AbortedTxn(ABORTED_TXN_VERSION, txn.producer_id, txn.first_offset, txn.last_offset, stable_offset)
             for txn, stable_offset in pending.ended()

@@ -60,7 +60,7 @@ class RecordSource:
         headers_length: array[int] | None = None,
         headers_count: array[int] | None = None,
     ) -> None:
-        """The columns are used as they are, not copied. Raises ValueError where their lengths differ."""
+        """Take the columns as they are, not copied. Raises ValueError where their lengths differ."""
         self.source = source
         self.length = length = len(value_length)
         zeros, nulls = array("q", bytes(8 * length)), array("q", b"\xff" * (8 * length))
@@ -81,7 +81,7 @@ class RecordSource:
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> Self:
-        """The columns of records that are Python values."""
+        """Return the columns of records that are Python values."""
         timestamps, headers_count = array("q"), array("q")
         parts: list[bytes] = []
         lengths: list[int] = []
@@ -105,7 +105,7 @@ class RecordSource:
         )
 
     def messages(self) -> Iterator[Message]:
-        """The records as Python values."""
+        """Yield the records as Python values."""
         source = bytes(self.source)
         for row in range(self.length):
             key_at, key_length = self.key_position[row], self.key_length[row]

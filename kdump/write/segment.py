@@ -90,25 +90,27 @@ class ActiveSegment:
         return segment_file_name(self.base_offset, f".{kind}")
 
     def path(self, kind: str) -> str:
-        """The path of the segment's file of a kind (names.LOG, …)."""
+        """Return the path of the segment's file of a kind (names.LOG, …)."""
         return os.path.join(self.folder, self._name(kind))
 
     def fits(self, last_offset: int) -> bool:
-        """Whether absolute `last_offset` can be told relative to the base offset."""
+        """Return whether absolute `last_offset` can be told relative to the base offset."""
         return 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def is_full(self) -> bool:
-        """Whether one of the indexes has no room for another entry."""
+        """Return whether one of the indexes has no room for another entry."""
         return not (self.offsets.has_room(1) and self.times.has_room(1))
 
     def waited(self, now: int, max_timestamp: int) -> int:
-        """How long (ms) the segment has been active as segment.ms counts it, for an append with this max timestamp."""
+        """Return how long (ms) the segment has been active as segment.ms counts it, for an append with this max
+        timestamp.
+        """
         if self.rolling_timestamp is not None and self.rolling_timestamp >= 0:
             return max_timestamp - self.rolling_timestamp
         return now - self.created
 
     def mark(self) -> Mark:
-        """How far the segment is written."""
+        """Return how far the segment is written."""
         return Mark(
             self.size,
             len(self.offsets),

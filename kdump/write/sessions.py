@@ -73,7 +73,9 @@ class Producer:
         return sent
 
     def packing_for(self, log: LogWriter, base_sequence: int | None = None) -> Packing:
-        """How the producer packs what it sends to a log; its first sequence number is the one due unless given."""
+        """Return how the producer packs what it sends to a log; its first sequence number is the one
+        due unless given.
+        """
         return replace(
             self.packing,
             producer_id=self.producer_id,
@@ -83,7 +85,7 @@ class Producer:
         )
 
     def next_sequence(self, log: LogWriter) -> int:
-        """The sequence number that is due in a log."""
+        """Return the sequence number that is due in a log."""
         known = log.states.producers.get(self.producer_id)
         if known is None or known.epoch != self.epoch or known.last_sequence == NO_SEQUENCE:
             return 0

@@ -32,7 +32,7 @@ class SnapshotsOnDisk(SnapshotFiles):
         }
 
     def read(self, offset: int) -> bytes:
-        """The content of a snapshot. Raises OSError."""
+        """Return the content of a snapshot. Raises OSError."""
         return read_small(os.path.join(self.folder, self.by_offset[offset]), _MAX_BYTES)
 
     def write(self, offset: int, data: bytes) -> None:

@@ -28,7 +28,7 @@ from kdump.serve.channels import Channel
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.connection import Connection
 from kdump.serve.context import Context
-from kdump.serve.pieces import FileRange, OnDamage
+from kdump.serve.pieces import OnDamage
 from kdump.serve.protocol.apis import APIS
 from kdump.serve.server import ServeOptions, Server
 from kdump.storage.directory import LogDirectory
@@ -128,10 +128,6 @@ class _Line(Channel):
 
     async def send(self, data: bytes) -> None:
         self.sent += len(data)
-
-    async def send_file(self, part: FileRange) -> None:
-        assert len(part.file.read(part.start, part.size)) == part.size
-        self.sent += part.size
 
     def close(self) -> None:
         """Nothing is open."""

@@ -20,7 +20,7 @@ from kdump.change.undo import Verdict, close, judge, prune, roll_back, undo
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, examine
 from tests.change.kept import change_files, killed_after, only_change
 from tests.repair.damaged import DAMAGES, STARTUP, build, name
 from tests.repair.salvaging import content
@@ -49,13 +49,13 @@ def partition(sound: Path, tmp_path: Path, damage: str) -> Path:
     return tmp_path / "logs" / "orders-0"
 
 
-def planned(partition: Path, strategy: str = TRUNCATE_LOG) -> Plan:
+def planned(partition: Path, strategy: Strategy = TRUNCATE_LOG) -> Plan:
     plan = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy)).plan
     assert plan
     return plan
 
 
-def repaired(partition: Path, strategy: str = TRUNCATE_LOG) -> Change:
+def repaired(partition: Path, strategy: Strategy = TRUNCATE_LOG) -> Change:
     return apply_plan(planned(partition, strategy), new_change(str(partition)), command="repair")
 
 
@@ -289,14 +289,16 @@ def check_killed(partition: Path, tmp_path: Path, run: Callable[[Path], None], w
     assert count > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGED_BY)
 @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
-def test_undo_killed_anywhere(partition: Path, tmp_path: Path, strategy: str) -> None:
+def test_undo_killed_anywhere(partition: Path, tmp_path: Path, strategy: Strategy) -> None:
     before = state(partition.parent)
     repaired(partition, strategy)
     check_killed(partition, tmp_path, undo_first, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGED_BY)
 @pytest.mark.parametrize("steps", [2, 5, 100])
 def test_rolling_back_killed_anywhere(partition: Path, tmp_path: Path, steps: int) -> None:

@@ -11,6 +11,9 @@ from kdump.errors import CleaningError
 from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.releases import KafkaRelease
+from kdump.settings.sources import Settings
+from kdump.settings.views import CleaningSettings
 from tests.change.kept import change_files
 from tests.clean.building import (
     CONFIG,
@@ -183,6 +186,26 @@ def test_only_if_it_reaches_the_end_of_what_can_be_cleaned(tmp_path: Path) -> No
     partition = build(tmp_path, {0: [batch(0, (A, b"1")), batch(5, (None, b"1"), (None, b"2"))], 8: [HEAD]})
     clean_once(partition)
     assert [found.base_offset for found in batches_in(partition)] == [0, 100]
+
+
+@pytest.mark.parametrize(
+    ("release", "high_watermark", "stays"),
+    [
+        (KafkaRelease.V4_3, 101, True),
+        (KafkaRelease.V4_4, 101, False),
+        (KafkaRelease.V4_3, 7, True),
+        (KafkaRelease.V4_4, 7, True),
+    ],
+)
+def test_from_4_4_on_only_if_it_reaches_the_high_watermark(
+    tmp_path: Path, release: KafkaRelease, high_watermark: int, stays: bool
+) -> None:
+    known = CleaningSettings.of(Settings({}).of("users"), release)
+    config = replace(CONFIG, keeps_batch_at_high_watermark=known.keeps_batch_at_high_watermark)
+    segments = {0: [batch(0, (A, b"1")), batch(5, (None, b"1"), (None, b"2"))], 7: [HEAD]}
+    partition = build(tmp_path, segments, high_watermark=high_watermark)
+    clean_once(partition, config)
+    assert [found.base_offset for found in batches_in(partition)] == [0, *([5] if stays else []), 100]
 
 
 def test_an_empty_last_batch_keeps_header_and_offsets(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, examine
 from tests.change.kept import change_files
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
@@ -93,7 +93,9 @@ def changes(partition: Path) -> list[journal.Change]:
 class TestPlan:
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("format_", ["text", "jsonl"])
-    def test_nothing_is_changed(self, run: Run, data: Path, config: list[str], strategy: str, format_: str) -> None:
+    def test_nothing_is_changed(
+        self, run: Run, data: Path, config: list[str], strategy: Strategy, format_: str
+    ) -> None:
         before = tree(data)
         assert run("repair", data, "--strategy", strategy, "--format", format_, *config) == 1
         assert run.err == ""
@@ -140,7 +142,9 @@ class TestPlan:
 class TestApply:
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("jobs", ["1", "2"])
-    def test_a_whole_log_directory(self, run: Run, data: Path, config: list[str], strategy: str, jobs: str) -> None:
+    def test_a_whole_log_directory(
+        self, run: Run, data: Path, config: list[str], strategy: Strategy, jobs: str
+    ) -> None:
         arguments = ["repair", data, "--strategy", strategy, "--jobs", jobs, *config]
         assert run(*arguments, "--apply") == 0
         assert run.err == ""
@@ -470,7 +474,7 @@ class TestOutput:
 
 
 class TestInterrupted:
-    def interrupt(self, partition: Path, strategy: str = TRUNCATE_LOG) -> str:
+    def interrupt(self, partition: Path, strategy: Strategy = TRUNCATE_LOG) -> str:
         """Leave a repair behind that was killed after its first changes."""
         task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
         assert task.plan is not None
@@ -493,7 +497,7 @@ class TestInterrupted:
         return files.id
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
-    def test_the_next_run_finishes_it(self, run: Run, data: Path, config: list[str], strategy: str) -> None:
+    def test_the_next_run_finishes_it(self, run: Run, data: Path, config: list[str], strategy: Strategy) -> None:
         undisturbed = Path(shutil.copytree(data, data.parent / "undisturbed"))
         assert run("repair", undisturbed, "--strategy", strategy, "--apply", *config) == 0
         id_ = self.interrupt(data / "orders-1", strategy)

@@ -102,6 +102,78 @@ def test_two_histories(tmp_path: Path) -> None:
     assert choice(tmp_path, 2)["lost"]["possiblyAcknowledgedByAll"] == 20
 
 
+def test_a_leader_with_a_hole_loses_what_it_cannot_serve(tmp_path: Path) -> None:
+    """Followers cut nothing there, but no consumer gets it; a copy with the same hole loses nothing more."""
+    hole = [batch for batch in SHARED if not 50 <= batch.base < 65]
+    for broker, batches in ((1, hole), (2, LONGER), (3, LONGER)):
+        write_copy(tmp_path, broker, OnDisk(batches, high_watermark=200))
+    write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [1, 2, 3], 1))
+    lost = choice(tmp_path, 1)["lost"]
+    assert (lost["records"], lost["committed"]) == (15 + 40, 15)
+    ranges = [(each["copy"], each["isCut"], each["firstOffset"], each["lastOffset"]) for each in lost["ranges"]]
+    assert ranges == [(2, False, 50, 64), (2, True, 200, 239)]
+    assert [each["cutAt"] for each in choice(tmp_path, 1)["copies"]] == [200, 200]
+    assert choice(tmp_path, 2)["lost"]["records"] == 0
+    assert "leader 1: nobody can read 50\N{EN DASH}64, which copy 2 has" in said(tmp_path).out
+    done = kdump(tmp_path, "export", "--lost", "--leader", "1", "b1", "b2", "b3", "--to", "lost")
+    assert done.code == 0
+    written = (tmp_path / "lost" / "orders-0.jsonl").read_text().splitlines()
+    assert [json.loads(line)["offset"] for line in written] == [*range(50, 65), *range(200, 240)]
+
+
+def test_a_history_that_a_follower_keeps_without_its_epochs_is_lost_too(tmp_path: Path) -> None:
+    """It has lost its leader epochs below offset 70, so that it cuts at the leader's end, not where they part."""
+    shared = chain(0, (1, 4))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(20, (2, 8))]))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(20, (3, 12))], epochs=[(3, 70)]))
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 1))
+    found = choice(tmp_path, 1)
+    assert [each["cutAt"] for each in found["copies"]] == [60]
+    assert [(each["isCut"], each["firstOffset"], each["lastOffset"]) for each in found["lost"]["ranges"]] == [
+        (False, 20, 59),
+        (True, 60, 79),
+    ]
+
+
+def test_records_before_an_unclean_election_may_have_been_acknowledged_by_all(tmp_path: Path) -> None:
+    """The leader of epoch 0 was alone in sync when it died, and one that was behind was elected."""
+    shared = chain(0, (0, 10))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(50, (1, 4))], high_watermark=40))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(50, (0, 9), mark="old")], high_watermark=40))
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1], 1, leaderRecoveryState=1))
+    lost = choice(tmp_path, 1)["lost"]
+    assert (lost["records"], lost["committed"], lost["possiblyAcknowledgedByAll"]) == (45, 0, 45)
+    assert "45 records (45 perhaps acknowledged by all)" in said(tmp_path).out
+
+
+def test_without_metadata_nothing_is_said_of_acknowledgements(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    write_copy(tmp_path, 2, OnDisk(LONGER))
+    out = said(tmp_path).out
+    assert "1            ISR unknown  40 records\n" in out
+    assert "acks=1" not in out
+
+
+def test_a_single_copy_is_not_called_identical(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    assert said(tmp_path).out == "OK. 1 partition: 1 with one copy only, nothing to compare it with.\n"
+    write_copy(tmp_path, 1, OnDisk(SHARED), name="orders-1")
+    write_copy(tmp_path, 2, OnDisk(SHARED), name="orders-1")
+    assert said(tmp_path, "--partition", "1").out == "OK. 1 partition: all copies are identical.\n"
+
+
+def test_a_reassignment_is_told(tmp_path: Path) -> None:
+    for broker in (1, 2, 3):
+        write_copy(tmp_path, broker, OnDisk(SHARED if broker == 3 else chain(0, (0, 20))))
+    fields = partition_fields([2, 1, 3], [3], 3, addingReplicas=[2], removingReplicas=[3])
+    write_metadata(tmp_path, 1, fields)
+    out = said(tmp_path).out
+    assert "a reassignment adds 2" in out
+    assert "a reassignment removes 3: the copy there goes when it is done" in " ".join(out.split())
+    (row,) = rows(tmp_path, "partition")
+    assert (row["addingReplicas"], row["removingReplicas"]) == ([2], [3])
+
+
 def test_the_newest_metadata_counts(tmp_path: Path) -> None:
     for broker in (1, 2):
         write_copy(tmp_path, broker, OnDisk(SHARED))

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdump import kernels
 from kdump.errors import KdumpError
 from kdump.formats import checksums
-from kdump.formats.checksums import crc32, crc32c, crc32c_engine
+from kdump.formats.checksums import crc32, crc32c, crc32c_engine, library_crc32c
 
 Checksum = Callable[..., int]
 
 reference: Checksum = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
-both = pytest.mark.parametrize("checksum", [crc32, crc32c])
+both = pytest.mark.parametrize("checksum", [crc32, crc32c, library_crc32c])
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_crc32_of_known_data() -> None:
 
 @given(st.binary(max_size=300))
 def test_same_as_the_references(data: bytes) -> None:
-    assert crc32c(data) == reference(data)
+    assert crc32c(data) == library_crc32c(data) == reference(data)
     assert crc32(data) == zlib.crc32(data)
 
 
@@ -84,12 +85,19 @@ def test_crcmod_serves_without_fastcrc(unpicked: pytest.MonkeyPatch, compiled: b
         unpicked.setitem(sys.modules, "crcmod._crcfunext", None)
     assert crc32c_engine() == engine
     data = b"123456789"
-    assert crc32c(data) == 0xE3069283
-    assert crc32c(memoryview(data)[4:], crc32c(bytearray(data[:4]))) == 0xE3069283
+    assert library_crc32c(data) == 0xE3069283
+    assert library_crc32c(memoryview(data)[4:], library_crc32c(bytearray(data[:4]))) == 0xE3069283
 
 
 def test_without_any_library(unpicked: pytest.MonkeyPatch) -> None:
     unpicked.setitem(sys.modules, "fastcrc.crc32", None)
     unpicked.setitem(sys.modules, "crcmod.crcmod", None)
     with pytest.raises(KdumpError, match="pip install fastcrc"):
-        crc32c(b"123456789")
+        library_crc32c(b"123456789")
+
+
+@pytest.mark.skipif(kernels.active != "native", reason="the portable kernels use a library")
+def test_the_compiled_kernel_needs_no_library(unpicked: pytest.MonkeyPatch) -> None:
+    unpicked.setitem(sys.modules, "fastcrc.crc32", None)
+    unpicked.setitem(sys.modules, "crcmod.crcmod", None)
+    assert crc32c(b"123456789") == 0xE3069283

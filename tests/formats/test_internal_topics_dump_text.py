@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import pytest
@@ -293,6 +294,14 @@ def test_remote_leader_epochs_are_sorted_and_unknown_delete_states_have_no_text(
 
 def transaction(**fields: object) -> bytes:
     return transaction_state.encode_value(0, 1, {"transactionStatus": 1} | fields)
+
+
+@pytest.mark.parametrize(("release", "status"), [(KafkaRelease.V4_3, 4), (KafkaRelease.V4_4, "CompleteCommit")])
+def test_from_4_4_on_the_status_of_a_transaction_is_a_name(release: KafkaRelease, status: int | str) -> None:
+    _, text = dump_text.parse(TRANSACTIONS, 0, b"\0\0\0\1t", transaction(transactionStatus=4), release=release)
+    assert text is not None
+    said = json.loads(text)
+    assert (said["version"], said["data"]["transactionStatus"]) == ("1", status)
 
 
 @pytest.mark.parametrize(

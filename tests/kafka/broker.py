@@ -27,7 +27,7 @@ _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 KAFKAS_JVM = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 """What kafka-server-start.sh gives, where speed counts and not a short start."""
 
-_LOG4J2 = """\
+LOG4J2 = """\
 status = error
 appender.c.type = Console
 appender.c.name = C
@@ -162,20 +162,19 @@ class Broker:
         }
         text = "".join(f"{name}={value}\n" for name, value in lines.items())
         (self.folder / "server.properties").write_text(text)
-        (self.folder / "log4j2.properties").write_text(_LOG4J2)
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
         (self.folder / "log4j.properties").write_text(_LOG4J1)
 
     @property
     def config(self) -> Path:
         return self.folder / "server.properties"
 
-    def format(self, *features: str) -> None:
-        """Make the log directories those of a new cluster. Raises BrokerError."""
+    def format(self, *arguments: str) -> None:
+        """Make the log directories those of a new cluster; `arguments` go to kafka-storage too. Raises BrokerError."""
         for log_dir in self.log_dirs:
             log_dir.mkdir(parents=True, exist_ok=True)
         command = java(self.release, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self.config))
-        for feature in features:
-            command += ["--feature", feature]
+        command += arguments
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerError(f"{self.release} was not formatted:\n{done.stdout}{done.stderr}")

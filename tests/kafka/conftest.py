@@ -16,6 +16,7 @@ _TALLY = pytest.StashKey[Tally]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kafka", "tests with real Kafka brokers")
     group.addoption("--release", action="append", default=[], choices=RELEASES, help="only these releases of Kafka")
+    group.addoption("--other", action="append", default=[], choices=RELEASES, help="what is held against those")
     group.addoption("--rounds", type=int, default=12, help="random damages of each release [12]")
     group.addoption("--seed", type=int, default=1, help="of the random damages [1]")
     group.addoption("--seconds", type=int, default=60, help="that the soaks of all releases take together [60]")
@@ -37,6 +38,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pairs = [(release, state) for release in releases for state in State]
         names = [f"{release}-{state}" for release, state in pairs]
         metafunc.parametrize("directory", pairs, ids=names, indirect=True, scope="session")
+    elif "other" in metafunc.fixturenames:
+        others = metafunc.config.getoption("--other") or releases
+        pairs = [(release, other) for release in releases for other in others if other != release]
+        metafunc.parametrize(("release", "other"), pairs, scope="session")
     elif "release" in metafunc.fixturenames:
         metafunc.parametrize("release", releases, scope="session")
 

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tests.kafka import chance
 from tests.kafka.broker import Broker, minor, settings_of
 from tests.kafka.jars import LOCKS, cache
 from tests.kafka.kit import Kit, sources
@@ -158,14 +159,17 @@ def _made_by(release: str) -> str:
         if path.name not in _FOR_SINGLE_TESTS and (_seed() or path.name != _BY_CHANCE):
             digest.update(path.read_bytes())
     settings = [settings_of(release), DISKS, FEATURES.get(minor(release)), LOAD_SECONDS]
-    functions = [inspect.getsource(function) for function in (_make, _say, _keep, _restart)]
+    functions = [inspect.getsource(function) for function in (_make, _formatting, _say, _keep, _restart)]
+    if _seed():
+        functions.append(inspect.getsource(chance))
     digest.update(repr([settings, functions]).encode())
     return digest.hexdigest()[:12]
 
 
 def _make(release: str, folder: Path) -> None:
-    broker = Broker(release, folder / "live", [folder / "live" / disk for disk in DISKS])
-    broker.format(*FEATURES.get(minor(release), ()))
+    chosen = chance.settings(_seed())
+    broker = Broker(release, folder / "live", [folder / "live" / disk for disk in DISKS], **chosen)
+    broker.format(*_formatting(release))
     try:
         with Kit(release, MADE, folder / "kit.log") as kit:
             broker.start()
@@ -187,6 +191,12 @@ def _make(release: str, folder: Path) -> None:
         _restart(release, state, folder / state)
 
 
+def _formatting(release: str) -> list[str]:
+    if _seed():
+        return chance.formatting(release, _seed())
+    return [part for feature in FEATURES.get(minor(release), ()) for part in ("--feature", feature)]
+
+
 def _say(folder: Path, state: State, truth: dict[str, Any]) -> None:
     (folder / state).mkdir()
     (folder / state / "before.json").write_text(json.dumps(truth, indent=1))
@@ -202,7 +212,7 @@ def _keep(broker: Broker, target: Path) -> None:
 def _restart(release: str, state: State, folder: Path) -> None:
     """Start a broker on a copy, ask it everything, stop it, and keep what it left."""
     copies = Rich(release, state, folder).copy(folder / "recovered")
-    broker = Broker(release, folder / "recovered", copies)
+    broker = Broker(release, folder / "recovered", copies, **chance.settings(_seed()))
     try:
         with Kit(release, MADE, folder.parent / "kit.log") as kit:
             broker.start()

@@ -19,6 +19,9 @@ RELEASES = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1")
 SPARK_SOURCE = "spark-4.2.0"
 """What stands for the jars of Spark's own Kafka source, in the newest release that Maven has; Spark 4.3 runs it too."""
 
+MIRROR = "mirror-4.3.1"
+"""What stands for MirrorMaker 2 and Connect's file connectors, beside the jars of the release in its name."""
+
 _MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies"
 _LOG4J = "2.25.4"
 
@@ -38,7 +41,7 @@ def home() -> Path:
 
 
 def why_not(release: str) -> str | None:
-    """Why no broker of this release can run on this machine; None if one can."""
+    """Why nothing can run on this machine that needs these jars; None if it can."""
     for program in ("java", "javac"):
         if shutil.which(program) is None:
             return f"there is no {program} (a JDK of 17 or later)"
@@ -96,6 +99,10 @@ def _bring(release: str) -> None:
 def _dependencies(release: str) -> Iterator[tuple[str, str, str]]:
     if release == SPARK_SOURCE:
         yield "org.apache.spark", "spark-sql-kafka-0-10_2.13", release.removeprefix("spark-")
+        return
+    if release == MIRROR:
+        for artifact in ("connect-mirror", "connect-file"):
+            yield "org.apache.kafka", artifact, release.removeprefix("mirror-")
         return
     yield "org.apache.kafka", "kafka_2.13", release
     yield "org.apache.kafka", "kafka-tools", release

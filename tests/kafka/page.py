@@ -44,12 +44,12 @@ and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, 
 (`KDUMP_KAFKA_JARS` names another folder), and so are the data sets, under a digest of all that makes them.
 
     ./dev kafka                                    # all releases, as many at a time as there are processors, at most 3
-    ./dev kafka tests/kafka/test_reading.py        # one file; CI leaves out soaks, damages, changes and clients
+    ./dev kafka tests/kafka/test_reading.py        # one file
     ./dev kafka --release 4.3.1 --rounds 260       # a campaign of random damages
     ./dev kafka --release 4.3.1 --rounds 100 tests/kafka/test_loading.py  # 400 damaged partitions, no broker
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
     ./dev kafka --release 4.3.1 tests/kafka/test_disks.py  # six brokers' disks, any of them; only by name
-    KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # the same with more data, made by chance
+    KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # the same with more data, other settings and features, by chance
     ./dev kafka --write-docs
 """
 

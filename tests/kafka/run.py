@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.kafka import clients
-from tests.kafka.jars import RELEASES, JarError, cache, class_path, why_not
+from tests.kafka.jars import MIRROR, RELEASES, SPARK_SOURCE, JarError, cache, class_path, why_not
 from tests.kafka.page import PAGE, written
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -32,8 +32,10 @@ _WORKERS = min(3, os.cpu_count() or 1)
 _BY_NAME = ("tests/kafka/test_disks.py",)
 """Tests that take long and run only when they are named."""
 
-_NEWEST_ONLY = ("tests/kafka/test_spark.py",)
-"""Tests of which the release makes no difference: they run with the newest one, or where they are named."""
+_NEWEST_ONLY = {"tests/kafka/test_spark.py": SPARK_SOURCE, "tests/kafka/test_mirror.py": MIRROR}
+"""Tests of which the release makes no difference: they run with the newest one, or where they are named. Each with the
+jars that it needs besides that release's.
+"""
 
 _LAST_RUN = cache() / "last-run"
 
@@ -53,11 +55,16 @@ def main() -> int:
     for client in clients.absent():
         print(f"not run: the client {client}: it is not installed", flush=True)
     present = [release for release in wanted if release not in absent]
+    lacking = {path: why for path, jars in _NEWEST_ONLY.items() if RELEASES[-1] in present and (why := _why_not(jars))}
+    for path, why in lacking.items():
+        print(f"not run: {path}: {why}", flush=True)
     if not present:
         return INCOMPLETE
     _LAST_RUN.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    each = partial(_run, rest=[*rest, "--seconds", str(options.seconds // len(present))])
+    others = [part for release in present for part in ("--other", release)]
+    left_out = [f"--ignore={path}" for path in lacking]
+    each = partial(_run, rest=[*rest, *others, *left_out, "--seconds", str(options.seconds // len(present))])
     with ThreadPoolExecutor(max(1, options.workers)) as workers:
         codes = dict(zip(present, workers.map(each, present), strict=True))
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
@@ -72,7 +79,7 @@ def main() -> int:
             if _results(release).exists():
                 counts |= json.loads(_results(release).read_text())
         PAGE.write_text(written(counts))
-    return code or (INCOMPLETE if absent or clients.absent() else 0)
+    return code or (INCOMPLETE if absent or lacking or clients.absent() else 0)
 
 
 def _results(release: str) -> Path:

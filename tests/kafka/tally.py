@@ -61,13 +61,15 @@ class Tally:
 
     @contextmanager
     def of(self, release: str, column: Column) -> Iterator[Comparison]:
-        """The comparisons of a test, which fails at their end with all differences."""
+        """The comparisons of a test, which fails at their end with all differences, or where it compared nothing."""
         comparison = Comparison()
         try:
             yield comparison
         finally:
             self.made[release, column] += comparison.done
             self.differed[release, column] += len(comparison.differences)
+        if not comparison.done:
+            pytest.fail(f"{release}: nothing was compared", pytrace=False)
         if comparison.differences:
             shown = "\n".join(comparison.differences[:_SHOWN])
             total = len(comparison.differences)

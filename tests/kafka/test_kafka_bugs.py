@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import time
 from pathlib import Path
 
+import pytest
+from confluent_kafka import Producer
+from kafka import KafkaConsumer, TopicPartition
+
+from kdump.formats import names
+from kdump.formats.batch import CONTROL
+from kdump.formats.kraft_snapshot import kraft_batch
+from kdump.formats.schemas.cluster_metadata import decode_value, encode_value
+from kdump.query.contents import contents_in, runs
+from kdump.storage.partition import PartitionLog
+from tests.kafka.answers import check_nothing_found
 from tests.kafka.broker import Broker, minor
 from tests.kafka.command import jsonl
 from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
@@ -58,6 +72,110 @@ def test_a_producer_id_that_is_handed_out_again(release: str, tally: Tally, tmp_
         compare.same("records", [row["value"] for row in rows], ["first 0", "second 1"])
         batches = jsonl("dump", "--batches-only", tmp_path / "data" / f"{_TOPIC}-0").of_type("batch")
         compare.same("producer ids", len({row["producerId"] for row in batches}), 1)
+
+
+def test_a_torn_partition_metadata(release: str, tally: Tally, tmp_path: Path) -> None:
+    """The log directory is noted as offline, and met again: the process ends. `startup` knows."""
+    first, second = rich(release, State.STOPPED).copy(tmp_path)
+    assert (first / names.CLUSTER_METADATA_DIR).is_dir()
+    # of a partition that is not the last to be loaded
+    name = next(name for name in os.listdir(second) if (second / name / names.PARTITION_METADATA).is_file())
+    torn = second / name / names.PARTITION_METADATA
+    torn.write_bytes(torn.read_bytes()[:20])
+    broker = Broker(release, tmp_path, [first, second])
+    foretold = jsonl("startup", "--config", broker.config, first, second).of_type("broker")[0]["starts"]
+    with tally.of(release, Column.FORECAST) as compare:
+        serves, log = broker.tried()
+        compare.same("a broker serves beside a torn partition.metadata", serves, False)
+        compare.same("what startup says of it", foretold, serves)
+        compare.holds("is already offline", "is already offline due to a previous IO exception" in log)
+
+
+def test_a_topic_without_its_first_partition(release: str, tally: Tally, tmp_path: Path) -> None:
+    """The controller fails at what brokers register and report, and renounces its leadership each time."""
+    log_dirs = rich(release, State.STOPPED).copy(tmp_path)
+    _append_a_topic(PartitionLog(str(log_dirs[0] / names.CLUSTER_METADATA_DIR)))
+    limit = {"initial.broker.registration.timeout.ms": "8000"}
+    broker = Broker(release, tmp_path, log_dirs, **limit)
+    with tally.of(release, Column.FORECAST) as compare:
+        _, log = broker.tried()
+        fails = re.search(r"quorum controller fault: .* NullPointerException .* Renouncing leadership", log)
+        compare.holds("the controller's NullPointerException", fails is not None)
+
+
+def test_aborted_records_of_a_partition_that_was_copied(release: str, tally: Tally, tmp_path: Path) -> None:
+    """What is fetched at once is appended at once: an aborted transaction's last stable offset is too high then, and
+    the search for aborted transactions ends before it comes to the next one. No file is damaged by that.
+    """
+    log_dirs = [tmp_path / "disk1", tmp_path / "disk2"]
+    broker = Broker(release, tmp_path, log_dirs)
+    broker.format()
+    try:
+        with Kit(release, MADE, tmp_path / "kit.log") as kit:
+            broker.start()
+            kit.ask("admin", servers=broker.servers, step="create", topic=_TOPIC, configs={"index.interval.bytes": "0"})
+            _transactions(broker.servers)
+            before = _committed(broker.servers)
+            source, target = sorted(log_dirs, key=lambda path: not (path / f"{_TOPIC}-0").is_dir())
+            kit.ask("admin", servers=broker.servers, step="move", topic=_TOPIC, to=str(target))
+            while (source / f"{_TOPIC}-0").exists() or not (target / f"{_TOPIC}-0").exists():
+                assert broker.runs
+                time.sleep(0.1)
+            after = _committed(broker.servers)
+        broker.stop()
+    finally:
+        broker.kill()
+    with tally.of(release, Column.VERIFY) as compare:
+        compare.same("offsets of what a read_committed consumer gets before the copy", before, [4])
+        compare.same("and after it", after, [2, 4])
+        done = jsonl("verify", "--deep", "--fail-on", "warning", *log_dirs)
+        check_nothing_found(compare, done)
+
+
+def _transactions(servers: str) -> None:
+    """Two transactions of a producer, both aborted, and one of another one: a record and a marker each."""
+    for name, ends in (("first", ("abort", "abort")), ("second", ("commit",))):
+        producer = Producer({"bootstrap.servers": servers, "transactional.id": name})
+        producer.init_transactions(60)
+        for end in ends:
+            producer.begin_transaction()
+            producer.produce(_TOPIC, b"a value", partition=0)
+            producer.flush()
+            producer.abort_transaction(60) if end == "abort" else producer.commit_transaction(60)
+
+
+def _committed(servers: str) -> list[int]:
+    """The offsets that a read_committed consumer gets, a batch at a time."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=servers, isolation_level="read_committed", max_partition_fetch_bytes=1, fetch_max_bytes=1
+    )
+    partition = TopicPartition(_TOPIC, 0)
+    consumer.assign([partition])
+    consumer.seek_to_beginning(partition)
+    end, found = consumer.end_offsets([partition])[partition], []
+    while consumer.position(partition) < end:
+        for records in consumer.poll(200).values():
+            found += [record.offset for record in records]
+    consumer.close()
+    return found
+
+
+def _append_a_topic(log: PartitionLog) -> None:
+    """A topic with the partition 1 alone, behind the end of a cluster's metadata log."""
+    last = {}
+    for segment, run in runs(log.segments, lambda problem: pytest.fail(str(problem))):
+        for content in contents_in(segment, run, lambda problem: pytest.fail(str(problem))):
+            end, epoch, time = content.offset + 1, run.block.leader_epoch[content.row], content.timestamp
+            if not run.block.attributes[content.row] & CONTROL:
+                record = decode_value(content.value or b"")
+                last[record.name] = record
+    made = {"name": "without-first", "topicId": bytes(range(16)), "partitionId": 1}
+    values = []
+    for name in ("TopicRecord", "PartitionRecord"):
+        fields = {field: made.get(field, value) for field, value in last[name].fields.items()}
+        values.append(encode_value(last[name].type, last[name].version, fields))
+    with open(log.segments[-1].log_path, "ab") as file:
+        file.write(kraft_batch([(None, value) for value in values], end, epoch, time, is_control=False))
 
 
 def _ask(broker: Broker, step: str, **request: object) -> None:

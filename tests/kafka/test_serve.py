@@ -17,9 +17,12 @@ from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
 from kdump.storage.open import open_directory
 from tests.kafka.broker import Broker
+from tests.kafka.clients import watermarks
 from tests.kafka.directories import MADE, Rich, State
+from tests.kafka.jars import RELEASES
 from tests.kafka.kit import Kit
 from tests.kafka.tally import Column, Comparison, Tally
+from tests.serve.clients import batches
 
 CLIENTS = ("3.9.2", "4.0.2", "4.3.1")
 
@@ -78,6 +81,56 @@ def test_clients_get_the_same_from_both(client: str, directory: Rich, tally: Tal
             if key[0] not in grown | directory.cleaned and not key[0].startswith("__"):
                 compare.same(f"record {key}", mine.get(key), theirs.get(key))
         compare.same("damage", said, [])
+
+
+_STATIC_BROKER = 4
+"""The source of what is in server.properties, which is not at hand (ConfigSource)."""
+
+
+def _configs(servers: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """All configurations of all topics: values, sources and synonyms."""
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+    admin = AdminClient({"bootstrap.servers": servers})
+    resources = [ConfigResource("topic", name) for name in admin.list_topics(timeout=60).topics]
+    found = {}
+    for each in resources:  # librdkafka takes one resource a request
+        for asked in admin.describe_configs([each]).values():
+            for name, entry in asked.result(timeout=60).items():
+                synonyms = tuple((one.name, one.value, one.source) for one in entry.synonyms.values())
+                found[each.name, name] = (entry.value, entry.source, entry.is_default, synonyms)
+    return found
+
+
+def test_batches_are_byte_for_byte_those_of_the_broker(directory: Rich, tally: Tally, tmp_path: Path) -> None:
+    """And both are the files' own. Of the newest release, which kdump knows, topics have equal configurations, too."""
+    if directory.state is State.KILLED:
+        return
+    from confluent_kafka import Consumer, TopicPartition
+
+    broker = Broker(directory.release, tmp_path / "broker", directory.copy(tmp_path / "data"))
+    try:
+        broker.start()
+        everything = {"group.id": "waits", "isolation.level": "read_uncommitted"}
+        consumer = Consumer({"bootstrap.servers": broker.servers} | everything)
+        with tally.of(directory.release, Column.READ) as compare, served(map(str, directory.log_dirs)) as servers:
+            for path in directory.partitions:
+                topic, _, number = path.name.rpartition("-")
+                if topic.startswith("__") or path.name in directory.cleaned:
+                    continue
+                first, end = watermarks(consumer, TopicPartition(topic, int(number)))
+                mine = b"".join(batches(servers, topic, int(number), first))
+                compare.same(path.name, mine, b"".join(batches(broker.servers, topic, int(number), first)))
+                files = b"".join(file.read_bytes() for file in sorted(path.glob("*.log")))
+                compare.holds(f"{path.name}: the end of the files", files.endswith(mine))
+                compare.same(f"{path.name}: is empty", not mine, first == end)
+            if directory.release == RELEASES[-1]:
+                ours = _configs(servers)
+                for key, found in _configs(broker.servers).items():
+                    if _STATIC_BROKER not in (found[1], *(source for _, _, source in found[3])):
+                        compare.same(f"{key}: configuration", ours.get(key), found)
+    finally:
+        broker.kill()
 
 
 def test_consoles_read(directory: Rich, tmp_path: Path) -> None:

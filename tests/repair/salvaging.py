@@ -12,7 +12,7 @@ from kdump.change.plan import Plan
 from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.load_result import holding
-from kdump.repair.lost_markers import OPEN
+from kdump.repair.lost_markers import OPEN, LostMarkers
 from kdump.repair.proposal import SALVAGE, Request, Task, examine
 from kdump.repair.salvage_partition import Rescue
 from kdump.verify.options import Options
@@ -20,12 +20,12 @@ from kdump.verify.run import Verification
 from tests.repair.damaged import STARTUP
 
 
-def examined(partition: Path, startup: Startup = STARTUP, lost_markers: str = OPEN) -> Task:
+def examined(partition: Path, startup: Startup = STARTUP, lost_markers: LostMarkers = OPEN) -> Task:
     """What salvage would do; nothing is changed."""
     return examine(kdump.open_log(str(partition)), startup, Request(SALVAGE, lost_markers=lost_markers))
 
 
-def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: str = OPEN) -> Rescue:
+def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: LostMarkers = OPEN) -> Rescue:
     """Salvage a partition directory; nothing is kept but what is cut out."""
     task = examined(partition, startup, lost_markers)
     assert task.rescue is not None

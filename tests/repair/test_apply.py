@@ -22,7 +22,7 @@ from kdump.change.undo import undo
 from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, examine
 from kdump.storage.recipe import NewContent, SourceBytes
 from tests.change.kept import change_files, only_change
 from tests.repair.damaged import DAMAGES, STARTUP, name
@@ -39,7 +39,7 @@ def partition(sound: Path, tmp_path: Path) -> Path:
     return tmp_path / "logs" / "orders-0"
 
 
-def planned(partition: Path, strategy: str = TRUNCATE_LOG) -> Plan:
+def planned(partition: Path, strategy: Strategy = TRUNCATE_LOG) -> Plan:
     plan = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy)).plan
     assert plan
     return plan
@@ -91,7 +91,7 @@ class TestRails:
         assert refused.value.filename == blocked
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
-    def test_not_enough_space(self, partition: Path, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    def test_not_enough_space(self, partition: Path, monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> None:
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
         with pytest.raises(RefusedError, match="bytes of space are needed here, and 1048576 are free"):
@@ -143,7 +143,7 @@ def test_a_file_that_was_replaced_since_the_plan_was_made(partition: Path) -> No
 
 @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_undo_brings_back_every_byte(sound: Path, tmp_path: Path, damage: str, strategy: str) -> None:
+def test_undo_brings_back_every_byte(sound: Path, tmp_path: Path, damage: str, strategy: Strategy) -> None:
     partition = tmp_path / "logs" / "orders-0"
     shutil.copytree(sound, tmp_path / "logs")
     DAMAGES[damage](partition)
@@ -345,11 +345,11 @@ def test_leftovers_go_and_finished_repairs_stay(partition: Path) -> None:
 class TestOrder:
     """Of a plan's operations."""
 
-    def actions(self, partition: Path, strategy: str) -> list[tuple[str, str]]:
+    def actions(self, partition: Path, strategy: Strategy) -> list[tuple[str, str]]:
         return [(each.action, each.name) for each in planned(partition, strategy).operations]
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
-    def test_an_index_goes_before_its_log_changes_and_comes_after(self, partition: Path, strategy: str) -> None:
+    def test_an_index_goes_before_its_log_changes_and_comes_after(self, partition: Path, strategy: Strategy) -> None:
         found = self.actions(partition, strategy)
         changed = [name for action, name in found if name.endswith(".log") and action in (REPLACE, TRUNCATE)]
         assert changed

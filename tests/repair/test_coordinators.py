@@ -10,7 +10,7 @@ import kdump
 from kdump.disk.reading import ReadOnlyFile
 from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import SALVAGE, STRATEGIES, Request, examine
+from kdump.repair.proposal import SALVAGE, STRATEGIES, Request, Strategy, examine
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.repair.salvaging import salvage
@@ -56,7 +56,7 @@ def test_nothing_is_wrong_with_it(directory: Path) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_there_is_nothing_to_repair(directory: Path, partition: str, strategy: str) -> None:
+def test_there_is_nothing_to_repair(directory: Path, partition: str, strategy: Strategy) -> None:
     task = examine(kdump.open_log(str(directory / partition)), STARTUP, Request(strategy))
     assert task.plan is not None
     assert task.plan.operations == ()

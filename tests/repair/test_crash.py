@@ -27,7 +27,7 @@ from kdump.change.apply import apply_plan
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import PREFIX, new_change
 from kdump.formats import names
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Task, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
 from tests.change.kept import is_kept
 from tests.repair.damaged import DAMAGES, STARTUP, build
 from tests.repair.salvaging import content, errors
@@ -115,11 +115,11 @@ def files(log_dir: Path) -> dict[str, bytes]:
     return around | content(log_dir / "orders-0")
 
 
-def planned(log_dir: Path, strategy: str) -> Task:
+def planned(log_dir: Path, strategy: Strategy) -> Task:
     return examine(kdump.open_log(str(log_dir / "orders-0")), STARTUP, Request(strategy))
 
 
-def repair(log_dir: Path, strategy: str = TRUNCATE_LOG, *, keep_old: bool = True) -> None:
+def repair(log_dir: Path, strategy: Strategy = TRUNCATE_LOG, *, keep_old: bool = True) -> None:
     """What one run of the repair does: finish an interrupted one, then plan and apply."""
     partition = str(log_dir / "orders-0")
     finish_interrupted(partition)
@@ -150,7 +150,7 @@ class Saboteur:
             self.step()
 
 
-def run_child(log_dir: Path, strategy: str, at: int, *, keep_old: bool) -> bool:
+def run_child(log_dir: Path, strategy: Strategy, at: int, *, keep_old: bool) -> bool:
     """Repair in a child that is killed at change number `at`; whether it got that far."""
     child = os.fork()
     if child:
@@ -179,7 +179,7 @@ class Watchman:
             cls.saboteur.audit(event, args)
 
 
-def run_failing(log_dir: Path, strategy: str, at: int, error: int, *, keep_old: bool) -> bool:
+def run_failing(log_dir: Path, strategy: Strategy, at: int, error: int, *, keep_old: bool) -> bool:
     """Repair with an error at change number `at`; whether it got that far."""
     if not Watchman.is_there:
         sys.addaudithook(Watchman.hook)
@@ -199,7 +199,7 @@ def run_failing(log_dir: Path, strategy: str, at: int, error: int, *, keep_old: 
 
 
 def kill_points(
-    log_dir: Path, scratch: Path, strategy: str, error: int | None = None, *, keep_old: bool
+    log_dir: Path, scratch: Path, strategy: Strategy, error: int | None = None, *, keep_old: bool
 ) -> Iterator[Path]:
     """A copy of the directory for every change of the repair, interrupted there; one more that was not."""
     at = 0
@@ -216,7 +216,7 @@ def kill_points(
         shutil.rmtree(copy)
 
 
-def outcome(log_dir: Path, scratch: Path, strategy: str, *, keep_old: bool = True) -> dict[str, bytes]:
+def outcome(log_dir: Path, scratch: Path, strategy: Strategy, *, keep_old: bool = True) -> dict[str, bytes]:
     """The files that an undisturbed repair leaves."""
     done = scratch / "done"
     shutil.copytree(log_dir, done)
@@ -254,7 +254,7 @@ def state(log_dir: Path) -> frozenset[tuple[str, bytes]]:
     return frozenset(found)
 
 
-def check_killed(damaged: Path, scratch: Path, strategy: str, error: int | None = None, *, keep_old: bool) -> int:
+def check_killed(damaged: Path, scratch: Path, strategy: Strategy, error: int | None = None, *, keep_old: bool) -> int:
     """Kill a repair at each of its steps, and look at what is there then and after a rerun; the number of steps."""
     before, known = files(damaged), codes(damaged)
     after = outcome(damaged, scratch, strategy, keep_old=keep_old)
@@ -287,7 +287,7 @@ POINTS: dict[str, int] = {}
     indirect=["damaged"],
 )
 def test_killed_anywhere_nothing_is_lost_and_a_rerun_finishes(
-    damaged: Path, scratch: Path, strategy: str, error: int | None, request: pytest.FixtureRequest
+    damaged: Path, scratch: Path, strategy: Strategy, error: int | None, request: pytest.FixtureRequest
 ) -> None:
     POINTS[request.node.name] = check_killed(damaged, scratch, strategy, error, keep_old=True)
 
@@ -303,7 +303,7 @@ WITHOUT_BACKUP = (
 
 @pytest.mark.parametrize(("strategy", "damaged", "error"), WITHOUT_BACKUP, indirect=["damaged"])
 def test_without_a_backup_too(
-    damaged: Path, scratch: Path, strategy: str, error: int | None, request: pytest.FixtureRequest
+    damaged: Path, scratch: Path, strategy: Strategy, error: int | None, request: pytest.FixtureRequest
 ) -> None:
     POINTS[request.node.name] = check_killed(damaged, scratch, strategy, error, keep_old=False)
     assert bool(saved_cuts(scratch / "done")) == (strategy == SALVAGE)
@@ -350,7 +350,7 @@ def test_how_often_repairs_were_killed() -> None:
 
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
 @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
-def test_a_second_run_finds_nothing_to_do(damaged: Path, strategy: str) -> None:
+def test_a_second_run_finds_nothing_to_do(damaged: Path, strategy: Strategy) -> None:
     repair(damaged, strategy)
     plan = planned(damaged, strategy).plan
     assert plan is not None

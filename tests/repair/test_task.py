@@ -15,13 +15,13 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Task, examine
+from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
 from kdump.settings.views import LoadingSettings
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
 from tests.repair.salvaging import content
 
 
-def examined(partition: Path, *kinds: str, strategy: str = TRUNCATE_LOG, startup: Startup = STARTUP) -> Task:
+def examined(partition: Path, *kinds: str, strategy: Strategy = TRUNCATE_LOG, startup: Startup = STARTUP) -> Task:
     return examine(kdump.open_log(str(partition)), startup, Request(strategy, frozenset(kinds) or None))
 
 
@@ -83,7 +83,7 @@ class TestOnly:
         assert sorted(parts) == touched(examined(damaged))
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
-    def test_indexes_of_a_log_that_needs_repair_itself(self, partition: Path, strategy: str) -> None:
+    def test_indexes_of_a_log_that_needs_repair_itself(self, partition: Path, strategy: Strategy) -> None:
         edit(name(20, "log"), flip(300))(partition)
         task = examined(partition, "indexes", "epochs", strategy=strategy)
         assert task.plan is None
@@ -91,7 +91,7 @@ class TestOnly:
         assert problem.endswith(": not rebuilt: the log is damaged. First: kdump repair")
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
-    def test_a_log_without_its_indexes(self, partition: Path, strategy: str) -> None:
+    def test_a_log_without_its_indexes(self, partition: Path, strategy: Strategy) -> None:
         edit(name(20, "log"), flip(300))(partition)
         task = examined(partition, "log", strategy=strategy)
         assert task.plan is None

@@ -175,6 +175,16 @@ def test_checkpoints_lead_to_the_new_end(copies: tuple[Path, Path], tmp_path: Pa
     assert sorted(entries) == [("orders", 0, 195), ("other", 3, 7)]
 
 
+def test_a_wiped_copy_has_the_high_watermark_of_what_it_gets(tmp_path: Path) -> None:
+    """Its own was that of other records."""
+    folder = write_copy(tmp_path, 1, OnDisk(chain(0, (2, 10)), high_watermark=50))
+    write_copy(tmp_path, 2, OnDisk(chain(0, (1, 12)), high_watermark=20))
+    _wipe(folder)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    marks = parse_offset_checkpoint((tmp_path / "b1" / "replication-offset-checkpoint").read_bytes(), "")
+    assert [tuple(entry) for entry in marks] == [("orders", 0, 20)]
+
+
 def test_a_running_broker_gives_its_closed_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_copy(tmp_path, 1, OnDisk(BATCHES, roll=ROLL))
     write_copy(tmp_path, 2, OnDisk(BATCHES, roll=(75, 160)))
@@ -292,6 +302,32 @@ def test_what_cleaners_have_left_is_not_mixed(cleaned: tuple[Path, Path], tmp_pa
     assert "the topic is compacted" in refused.err
 
 
+def test_a_batch_across_what_a_cleaner_has_been_at_is_not_taken(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    """One cleaner has left a part of it, the other one all of it."""
+    for broker in (1, 2):
+        (tmp_path / f"b{broker}" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 97\n")
+    first = cleaned[0] / f"{5:020d}.log"
+    data, batch = first.read_bytes(), BATCHES[19]
+    first.write_bytes(data.replace(batch.data, Sent(batch.base, 3, batch.epoch, batch.mark).data))
+    before = content(cleaned[0])
+    flip(cleaned[0] / f"{100:020d}.log", 300)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(cleaned[0]) == before
+
+
+def test_an_empty_segment_ends_a_log_whose_last_batches_are_cleaned_away(tmp_path: Path) -> None:
+    batches = [*chain(0, (0, 8)), *chain(100, (0, 4))]
+    for broker in (1, 2):
+        write_copy(tmp_path, broker, OnDisk(batches, roll=(100, 150)))
+        (tmp_path / f"b{broker}" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 60\n")
+    folder = tmp_path / "b1" / "orders-0"
+    flip(folder / f"{100:020d}.log", 300)
+    done = heal(tmp_path, "--from", "b2", "--apply")
+    assert done.code == 0
+    assert "log end offset 150" in done.out
+    assert content(folder) == b"".join(batch.data for batch in batches)
+
+
 def test_a_broker_that_has_nothing_gets_what_one_cleaner_has_left(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
     _wipe(cleaned[0])
     assert heal(tmp_path, "--from", "b2", "--apply").code == 0
@@ -406,6 +442,22 @@ def test_a_segment_inside_a_batch_that_is_taken_goes(tmp_path: Path) -> None:
     write_copy(tmp_path, 2, OnDisk(whole))
     assert heal(tmp_path, "--from", "b2", "--apply").code == 0
     assert content(folder) == b"".join(batch.data for batch in whole)
+    assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
+
+
+def test_segments_above_the_end_go_where_nothing_in_them_is_valid(tmp_path: Path) -> None:
+    """The last batches are damaged, the other copy was behind them: the broker gets them from the leader."""
+    batches = chain(0, (0, 20))
+    folder = write_copy(tmp_path, 1, OnDisk(batches, roll=(50, 90)))
+    for batch in (batches[11], *batches[17:]):
+        path = folder / f"{50 if batch.base < 90 else 90:020d}.log"
+        flip(path, path.read_bytes().index(batch.data) + 70)
+    write_copy(tmp_path, 2, OnDisk(batches[:16]))
+    done = heal(tmp_path, "--from", "b2", "--apply")
+    assert done.code == 0
+    assert "damaged batches up to offset 99 are valid in none of these copies" in done.out
+    assert content(folder) == b"".join(batch.data for batch in batches[:17])
+    assert sorted(path.name for path in folder.glob("*.log")) == [f"{0:020d}.log", f"{50:020d}.log"]
     assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
 
 

@@ -58,7 +58,7 @@ def test_values(schema: object, value: object, shown: object) -> None:
     written = schema
     if isinstance(schema, dict) and isinstance(value, int | str):  # as plain numbers and text, beyond Python's dates
         written = {name: each for name, each in schema.items() if name != "logicalType"}
-    found = AvroSchema(json.dumps(schema)).decode(avro(written, value))
+    found = AvroSchema(json.dumps(_record(schema))).decode(avro(_record(written), {"v": value}))["v"]
     assert found == shown
     assert str(found) == str(shown)
 
@@ -95,8 +95,16 @@ def test_names_without_a_namespace_stay_apart_from_those_with_one() -> None:
     assert AvroSchema(user, [bare]).decode(b"\0\0") == {"x": "inner", "y": "inner"}
 
 
-def test_bytes_may_come_without_their_length() -> None:
-    assert AvroSchema('"bytes"').decode(b"plain text") == {"base64": "cGxhaW4gdGV4dA=="}
+def _record(schema: object) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": "v", "type": schema}]}
+
+
+@pytest.mark.parametrize("text", ['"bytes"', '{"type":"bytes"}', '{"type":{"type":"bytes"}}'])
+def test_bytes_alone_have_no_length(text: str) -> None:
+    assert AvroSchema(text).decode(b"\x06abc") == {"base64": "BmFiYw=="}
+    assert AvroSchema(text).decode(b"") == {"base64": ""}
+    as_text = AvroSchema('"string"', form=Form.NATIVE)
+    assert AvroSchema(text, form=Form.NATIVE).decode(b"x" * 300, as_text) == "x" * 300
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x80", b"\x06ab", b"\2a\0"])

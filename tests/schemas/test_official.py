@@ -13,6 +13,7 @@ from base64 import b64decode
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -23,7 +24,7 @@ from kdump.schemas.errors import SchemaError
 from kdump.schemas.known_protos import KNOWN_PROTOS
 from kdump.schemas.protobuf import ProtobufSchema
 from tests.commands.running import invoked
-from tests.schemas.random_avro import Avro, Value, evolution, text_of
+from tests.schemas.random_avro import Avro, Value, base64, evolution, text_of
 from tests.schemas.registries import framed, partition, registry, schema_record
 from tests.topics.building import Log
 
@@ -107,12 +108,30 @@ def test_avro_that_is_no_record() -> None:
     for seed in range(20):
         official, avro = Official(), Avro(random.Random(seed))
         node = avro.any(2)
-        if not node.least or node.group == "bytes":  # bytes alone are written without their length
+        if not node.least or node.group == "bytes":  # of logical types of bytes alone the library knows none
             continue
         text = text_of(node.schema)
         official.register(SUBJECT, text, "AVRO")
         found = avro_messages(official, text, node)
         checked(official, found)
+
+
+def test_avro_bytes_alone(tmp_path: Path) -> None:
+    """Written and read as they are, whatever they begin with."""
+    official, chance = Official(), random.Random(6)
+    schema = official.register(SUBJECT, '{"type":"bytes"}', "AVRO")
+    read = AvroDeserializer(official.client)
+    values = [b"\x06abc", b"x", b"\0", b"\x04ab\0", *(chance.randbytes(chance.randrange(1, 300)) for _ in range(50))]
+    messages = []
+    for conf in framings():
+        write = AvroSerializer(official.client, schema, conf=conf)
+        for value in values:
+            message = sent(write, value, TOPIC)
+            if len(message[0]) >= LEAST:
+                assert received(read, message, TOPIC) == value
+            assert decoded(official.decoder(), TOPIC, message).value == base64(value)
+            messages.append(message)
+    agree(tmp_path, official.decoder(), values * 2, messages)
 
 
 def test_avro_with_references() -> None:
@@ -209,6 +228,27 @@ def _field(field: Any) -> tuple[Any, ...]:
     return field.name, field.number, field.type, field.is_repeated, of and of.full_name, oneof
 
 
+def test_a_guid_before_the_payload() -> None:
+    """No serializer writes it, their deserializers take it; message indexes of Protobuf follow it."""
+    official, proto = Official(), random_proto.Proto(random.Random(1))
+    text = official.register(SUBJECT, '{"type":"string"}', "AVRO")
+    kind = next(proto.classes(proto.file("main.proto", "proto3", "p")))
+    cases: list[tuple[Any, Any, Any, Any]] = [
+        (AvroSerializer(official.client, text), AvroDeserializer(official.client), "text", "text"),
+        (ProtobufSerializer(kind, official.client), ProtobufDeserializer(kind, {}, official.client), kind(), {}),
+    ]
+    for write, read, value, shown in cases:
+        data, _ = sent(write, value, TOPIC)
+        number = int.from_bytes(data[1:5], "big")
+        guid = next(each.guid for each in official.client._store.schema_id_index.values() if each.schema_id == number)
+        message: Sent = (b"\1" + UUID(guid).bytes + data[5:], ())
+        assert received(read, message, TOPIC) == value
+        found = decoded(official.decoder(), TOPIC, message)
+        assert (found.error, found.schema_id, found.value) == (None, number, shown)
+    plain = b"\1" + bytes(20)
+    assert official.decoder().of_topic(TOPIC)(None, plain)[1] == plain
+
+
 def test_json_schema_with_references() -> None:
     chance, official = random.Random(18), Official()
     inner = {"$id": "https://x/inner.json", "type": "object", "properties": {"n": {"type": "integer"}}}
@@ -266,6 +306,14 @@ def _record(name: str, *kinds: Any) -> Any:
     return {"type": "record", "name": name, "fields": fields}
 
 
+def _doubling(times: int, *more: Any) -> Any:
+    """A record of records, each of which holds the one before twice."""
+    made = _record("R0")
+    for at in range(times):
+        made = _record(f"R{at + 1}", made, f"R{at}")
+    return _record("R", made, *more)
+
+
 def _nested(depth: int) -> bytes:
     data = b""
     for _ in range(depth):
@@ -302,6 +350,8 @@ HOSTILE: dict[str, tuple[str, Any, bytes]] = {
     "a long decimal": ("AVRO", DECIMAL, b"\xc0\x84\x3d" + b"\x7f" * 500_000),
     "a long decimal within": ("AVRO", _record("R", DECIMAL), b"\xc0\x84\x3d" + b"\x7f" * 500_000),
     "a decimal of a large scale": ("AVRO", _record("R", {**DECIMAL, "scale": 1 << 30}), b"\2\1"),
+    "records that double": ("AVRO", _doubling(40), b""),
+    "records that double in lists": ("AVRO", {"type": "array", "items": _doubling(9, "int")}, b"\2" + b"\0" * 9),
     "items of no bytes": ("AVRO", {"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\x0f\0"),
     "messages within messages": ("PROTOBUF", MESSAGE, b"\0" + _nested(5000)),
     "a long text": ("PROTOBUF", MESSAGE, b"\0\x1a\xff\xff\xff\xff\x07"),
@@ -314,7 +364,7 @@ HOSTILE: dict[str, tuple[str, Any, bytes]] = {
     "a long number": ("JSON", {}, b"9" * 500_000),
     "no JSON": ("JSON", {}, b"\xff\0"),
 }
-UNUSABLE = ("a record that holds itself", "items of no bytes")
+UNUSABLE = ("a record that holds itself", "items of no bytes", "records that double", "records that double in lists")
 """Those whose schema is refused."""
 
 

@@ -91,6 +91,13 @@ def test_the_subject_decides_between_contexts() -> None:
     assert texts == {"t-value": "int", "u-value": "long", "x-value": "int"}
 
 
+def test_of_contexts_that_both_have_the_subject_the_default_one_counts() -> None:
+    found = registry(schema_record(":.other:t-value", 1, 1, "long"), schema_record("t-value", 1, 1, "int"))
+    schema = found.by_id(1, "t-value")
+    assert schema is not None
+    assert schema.text == "int"
+
+
 def test_references_come_before_what_uses_them() -> None:
     def refers(name: str) -> list[dict[str, object]]:
         return [{"name": name, "subject": name, "version": 1}]
@@ -111,6 +118,21 @@ def test_a_reference_that_is_not_there_is_named() -> None:
     assert schema is not None
     with pytest.raises(UnknownSchemaError, match=r"x\.Y \(gone version 4\)"):
         found.referenced(schema)
+
+
+def test_what_is_referred_to_again_and_again_is_taken_once() -> None:
+    """Two ways lead from each schema to the next one: 2 to the power of 100 in all."""
+    steps = 100
+    records = []
+    for at in range(steps + 1):
+        names = () if at == steps else ("left", "right")
+        references = [{"name": f"{name}{at + 1}", "subject": f"s{at + 1}", "version": 1} for name in names]
+        records.append(schema_record(f"s{at}", 1, at + 1, f"t{at}", references=references))
+    found = registry(*records)
+    first = found.by_id(1)
+    assert first is not None
+    names = [name for name, _ in found.referenced(first)]
+    assert names == [f"{side}{at}" for at in range(steps, 0, -1) for side in ("left", "right")]
 
 
 def test_a_circle_of_references_is_an_error() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.serve import partition
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.partition import ServedPartition
 from kdump.serve.pieces import Fetched, OnDamage
@@ -63,6 +64,24 @@ def test_every_offset(limit: int, is_first: bool, sound: Path) -> None:
         assert fetched.size <= max(limit, size)
         assert served.fetch_known(offset, served.end_offset, limit, is_first=is_first).size == fetched.size
         assert fetched.next_offset > offset
+
+
+def test_bytes_in_a_row_are_one_range(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "CHECKED_AT_ONCE", 0)
+    served = opened(sound)
+    last = served.log.segments[-1].base_offset
+    served.fetch(last - 1, last, 1, is_first=True)  # what comes before it is checked later, as a piece of its own
+    ranges = served.fetch(0, last, 1 << 30, is_first=True).ranges
+    assert len(served._segments[0]._pieces) == 2
+    assert [(part.start, part.size) for part in ranges] == [(0, ranges[0].file.size)]
+
+
+def test_what_is_checked_as_a_whole_needs_no_check(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = opened(sound)
+    assert served.needs_check(0, 1 << 30)
+    served.check_ahead(0, 1 << 30)
+    monkeypatch.setattr(served, "fetch_known", None)
+    assert not served.needs_check(0, 1 << 30)
 
 
 def test_it_ends_before_the_offset_where_it_is_to_stop(sound: Path) -> None:

@@ -13,10 +13,17 @@ from kdump.findings.finding import BrokerEffect
 from kdump.formats import names
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_wrapper
+from kdump.library.reading import startup
 from kdump.library.verifying import verify
+from kdump.operations.startup import Loaded
 from kdump.recovery.loader import load_log
+from kdump.releases import KafkaRelease, newest_metadata_version
+from kdump.settings.sources import Settings
+from kdump.settings.views import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from tests.repair.damaged import STARTUP, build, edit, name
+from tests.topics.building import Log as MetadataLog
+from tests.topics.building import metadata_pairs
 from tests.verify.building import batch, marker, produced
 from tests.verify.building import build as build_log
 
@@ -76,12 +83,25 @@ def test_batches_of_a_transaction_that_stand_twice(tmp_path: Path, was_closed: b
     assert is_refused(log.partition) != is_loaded
 
 
-def test_a_wrapper_whose_first_offset_cannot_be_read(tmp_path: Path) -> None:
-    """Its checksum is right: a broker meets it in the search for the end of the log (4.1 and later)."""
+@pytest.mark.parametrize("release", [KafkaRelease.V3_9, KafkaRelease.V4_1, KafkaRelease.V4_3])
+def test_a_wrapper_whose_first_offset_cannot_be_read(tmp_path: Path, release: KafkaRelease) -> None:
+    """Its checksum is right: a broker meets it in the search for the end of the log, from 4.1 on.
+
+    Which release the broker runs is in the cluster's metadata.
+    """
     wrapper = bytearray(encode_wrapper([NewRecord(0, 1000, None, b"value")], 1, GZIP))
     wrapper[34:36] = b"no"
     pack_into(">I", wrapper, 12, zlib.crc32(wrapper[16:]))
     log = build_log(tmp_path / "data", {0: [bytes(wrapper)]}, closed=False)
-    assert not load_log(PartitionLog(str(log.partition)), replace(STARTUP, clean=False)).ok
-    (finding,) = [each for each in verify(str(log.partition), deep=True) if each.code == "KD-BATCH-CODEC"]
-    assert finding.broker == BrokerEffect.REFUSES
+    level = newest_metadata_version(release)
+    feature = {"name": "metadata.version", "minSupportedVersion": 7, "maxSupportedVersion": level}
+    broker = {"brokerId": 1, "brokerEpoch": 1, "rack": None, "features": [feature]}
+    metadata_log = MetadataLog(log.directory / names.CLUSTER_METADATA_DIR)
+    metadata_log.add(*metadata_pairs(("RegisterBroker", broker))).write()
+    of_release = replace(STARTUP, clean=False, config=LoadingSettings.of(Settings({}).of("orders"), release))
+    is_loaded = load_log(PartitionLog(str(log.partition)), of_release).ok
+    assert is_loaded == (release < KafkaRelease.V4_1)
+    (finding,) = [each for each in verify(str(log.directory), deep=True) if each.code == "KD-BATCH-CODEC"]
+    assert (finding.broker == BrokerEffect.REFUSES) != is_loaded
+    told = {each.path: each for each in startup(str(log.directory)) if isinstance(each, Loaded)}
+    assert told[str(log.partition)].outcome.ok == is_loaded

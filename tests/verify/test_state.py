@@ -124,6 +124,16 @@ def test_transactions_of_several_producers(tmp_path: Path) -> None:
     assert (code, text) == ("KD-TXN-ENTRY", "entry 0 has the last stable offset 5, by the log it was 0")
 
 
+def test_transactions_that_a_follower_appended_at_once(tmp_path: Path) -> None:
+    """The next transaction of another producer counts as open behind those that 7 aborted, one of its own does not."""
+    aborted = [produced(0, 7, 0), marker(2, 7), produced(3, 7, 2), marker(5, 7), produced(6, 7, 4)]
+    batches = [*aborted, produced(8, 8, 0), marker(10, 8, commit=True), marker(11, 7, commit=True)]
+    for number, (first, second, wrong) in enumerate([(8, 8, None), (3, 6, None), (6, 6, 3), (8, 12, 6), (9, 6, 3)]):
+        index = encode_aborted_txns([AbortedTxn(0, 7, 0, 2, first), AbortedTxn(0, 7, 3, 5, second)])
+        found = said(tmp_path / str(number), "TXN", *batches, beside={file(0, "txnindex"): index})
+        assert [text.rpartition(" ")[2] for _, _, text in found] == ([] if wrong is None else [str(wrong)]), number
+
+
 def test_a_transaction_from_before_the_log_may_have_been_open(tmp_path: Path) -> None:
     log = build(
         tmp_path / "data",

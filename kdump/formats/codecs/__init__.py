@@ -60,13 +60,13 @@ LEVELS = {GZIP: (1, 9), LZ4: (1, 17), ZSTD: (-131072, 22)}
 
 
 def codec_name(codec: int) -> str:
-    """Kafka's name of a codec id. Raises UnknownCodecError."""
+    """Return Kafka's name of a codec id. Raises UnknownCodecError."""
     _check(codec)
     return NAMES[codec]
 
 
 def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT_LIMIT) -> bytes:
-    """The bytes that a Kafka consumer's stream over the payload `data` of a batch would deliver up to its end.
+    """Return the bytes that a Kafka consumer's stream over the payload `data` of a batch would deliver up to its end.
 
     `magic` is that of the batch or wrapper message; it matters to lz4 alone. `limit` bounds the bytes delivered.
     Raises CodecError where Kafka's stream would fail at any point, where the output grows past `limit` and where the
@@ -87,7 +87,8 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT
 def delivered(
     codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT_LIMIT
 ) -> tuple[bytes | None, CodecError | None]:
-    """What a Kafka consumer gets of the payload `data` before its stream fails, and the failure, if there is one.
+    """Return what a Kafka consumer gets of the payload `data` before its stream fails, and the failure, if there is
+    one.
 
     For payloads that `decompress` refuses: Kafka takes records from the stream as it goes, so it meets those before
     the damage, and may be done before it meets the damage. The bytes are None where the stream cannot even be
@@ -126,7 +127,7 @@ def compress(codec: int, data: Buffer, *, magic: int = 2, level: int | None = No
 
 
 def _kafka_pieces(codec: int, data: Buffer, magic: int, limit: int) -> Iterator[bytes]:
-    """An empty piece once the stream is open, then pieces as Kafka's reader asks for them."""
+    """Return an empty piece once the stream is open, then pieces as Kafka's reader asks for them."""
     if codec == GZIP:
         return gzip.kafka_pieces(data)
     if codec == SNAPPY:

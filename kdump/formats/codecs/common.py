@@ -52,7 +52,7 @@ def recut(pieces: Iterable[bytes], size: int, *, reads_ahead: bool = False) -> I
 
 
 def join(pieces: Iterable[bytes], limit: int) -> bytes:
-    """All of `pieces`, which are at most `limit` bytes. Raises LimitError."""
+    """Return all of `pieces`, which are at most `limit` bytes. Raises LimitError."""
     got = []
     total = 0
     for piece in pieces:
@@ -65,11 +65,11 @@ def join(pieces: Iterable[bytes], limit: int) -> bytes:
 
 
 def missing(codec: int, package: str) -> CodecMissingError:
-    """The error for a codec whose library is not there."""
+    """Return the error for a codec whose library is not there."""
     name = NAMES[codec]
     return CodecMissingError(f"{name} needs the package {package}, which is not installed: pip install {package}")
 
 
 def library_text(error: Exception) -> str:
-    """What a library found wrong, without the name of its function that says so."""
+    """Return what a library found wrong, without the name of its function that says so."""
     return str(error).rpartition(": ")[2]

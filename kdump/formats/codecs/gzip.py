@@ -40,7 +40,7 @@ _KAFKA_FEED = 8 << 10  # the input buffer that Kafka gives to GZIPInputStream
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
-    """The output of all members. Raises CodecError, LimitError past `limit` bytes.
+    """Return the output of all members. Raises CodecError, LimitError past `limit` bytes.
 
     isal, where it is installed, takes some Huffman codes that leave bit patterns unused and that zlib refuses; such a
     member passes here, though not in Kafka, if its checksum is right.
@@ -59,12 +59,14 @@ def decompress(data: Buffer, limit: int) -> bytes:
 
 
 def kafka_pieces(data: Buffer) -> Iterator[bytes]:
-    """An empty piece once the stream is open, then the output in the portions that Kafka gets. Raises CodecError."""
+    """Return an empty piece once the stream is open, then the output in the portions that Kafka gets. Raises
+    CodecError.
+    """
     return _pieces(data, zlib, _KAFKA_FEED, KAFKA_STEP)
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
-    """One member, byte for byte as Kafka on a current Java writes it."""
+    """Return one member, byte for byte as Kafka on a current Java writes it."""
     deflate = zlib.compressobj(6 if level is None else level, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
     trailer = _TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFFFFFF)
     return b"".join((_HEADER, deflate.compress(data), deflate.flush(), trailer))
@@ -110,7 +112,7 @@ def _pieces(data: Buffer, library: ModuleType, feed: int, step: int) -> Iterator
 
 
 def _header_end(view: memoryview, start: int) -> int:
-    """Where the deflate data of the member that starts at `start` starts."""
+    """Return where the deflate data of the member that starts at `start` starts."""
     fixed = view[start : start + _HEADER_SIZE]
     if len(fixed) < _HEADER_SIZE or fixed[:4] != _PLAIN:
         _check_fixed_header(fixed)

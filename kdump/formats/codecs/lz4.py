@@ -57,7 +57,7 @@ class HeaderError(CodecError):
 
 
 def decompress(data: Buffer, magic: int, limit: int) -> bytes:
-    """All output, of at most `limit` bytes. Raises CodecError, LimitError."""
+    """Return all output, of at most `limit` bytes. Raises CodecError, LimitError."""
     size = len(data) - _FRAME_SIZE
     if size > 0 and limit >= _BLOCK_SIZE and _START.unpack_from(data) == (_HEADER, size):
         # what nearly all batches are: a header without options, a single block, and probably the end mark
@@ -69,7 +69,7 @@ def decompress(data: Buffer, magic: int, limit: int) -> bytes:
 
 
 def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
-    """An empty piece once the stream is open, then one for each block. Raises CodecError."""
+    """Yield an empty piece once the stream is open, then one for each block. Raises CodecError."""
     library = _library()
     view = memoryview(data)
     total = len(view)
@@ -107,7 +107,7 @@ def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
 
 
 def compress(data: Buffer, magic: int, level: int | None) -> bytes:
-    """A frame as Kafka's writer frames it, for `magic` 0 with the wrong header checksum of its time."""
+    """Return a frame as Kafka's writer frames it, for `magic` 0 with the wrong header checksum of its time."""
     library = _library()
     dense = level is not None and level != _FAST_LEVEL
     options: dict[str, Any] = {"mode": "high_compression", "compression": level} if dense else {}
@@ -125,7 +125,9 @@ def compress(data: Buffer, magic: int, level: int | None) -> bytes:
 
 
 def _decompress_block(library: Any, block: memoryview, largest: int) -> bytes | int:
-    """The output of a block, at most `largest` bytes; where the block is corrupt, how far into it that was met."""
+    """Return the output of a block, at most `largest` bytes; where the block is corrupt, how far into
+    it that was met.
+    """
     try:
         output: bytes = library.decompress(block, uncompressed_size=min(largest, _MAX_EXPANSION * len(block)))
     except (library.LZ4BlockError, ValueError) as error:
@@ -143,7 +145,7 @@ def _library() -> Any:
 
 
 def _header(view: memoryview, magic: int) -> tuple[int, int, int]:
-    """The frame header's end, its FLG byte and the size of the largest block."""
+    """Return the frame header's end, its FLG byte and the size of the largest block."""
     if len(view) < 6:
         raise _end_error()
     if view[:4] != _MAGIC:
@@ -182,7 +184,7 @@ def _end_error() -> CodecError:
 
 
 def _xxh32(data: Buffer) -> int:
-    """The xxh32 with seed 0, taken from an LZ4 frame: its last four bytes can be that of its content."""
+    """Return the xxh32 with seed 0, taken from an LZ4 frame: its last four bytes can be that of its content."""
     import lz4.frame
 
     frame: bytes = lz4.frame.compress(data, content_checksum=True)

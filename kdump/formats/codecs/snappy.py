@@ -46,7 +46,7 @@ class ChunkSizeError(CodecError):
 
 
 def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
-    """An empty piece once the stream is open, then the output chunk by chunk.
+    """Yield an empty piece once the stream is open, then the output chunk by chunk.
 
     Raises CodecError, LimitError before a chunk that would take the output past `limit` bytes.
     """
@@ -86,7 +86,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
 
 
 def compress(data: Buffer) -> bytes:
-    """A stream of chunks as Kafka's writer frames it."""
+    """Return a stream of chunks as Kafka's writer frames it."""
     try:
         import snappy
     except ImportError:
@@ -109,7 +109,7 @@ def _check_size(size: int) -> None:
 
 
 def _is_header(header: memoryview) -> bool:
-    """Whether this is a header, and not just the head of its magic. Raises CodecError."""
+    """Return whether this is a header, and not just the head of its magic. Raises CodecError."""
     if len(header) < _HEADER_SIZE:
         raise CodecError("Insufficient header size in a concatenated block")
     if header[:8] != _MAGIC:
@@ -140,7 +140,7 @@ def _decompress_block(block: memoryview, where: str, output: int, limit: int) ->
 
 
 def _output_size(block: memoryview) -> int | None:
-    """The varint at the start of a snappy block, which fits 32 bits, or None."""
+    """Return the varint at the start of a snappy block, which fits 32 bits, or None."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift

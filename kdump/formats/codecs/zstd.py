@@ -42,7 +42,7 @@ _contexts: Any = None  # a threading.local: a context must never serve two threa
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
-    """All output, of at most `limit` bytes. Raises CodecError, LimitError."""
+    """Return all output, of at most `limit` bytes. Raises CodecError, LimitError."""
     view = memoryview(data)
     # what nearly all batches are: one frame of few blocks, which the library may have at once
     if limit >= _SMALL_OUTPUT and _is_small_frame(view):
@@ -54,7 +54,8 @@ def decompress(data: Buffer, limit: int) -> bytes:
 
 
 def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
-    """An empty piece once the stream is open, then the output with another one after each frame. Raises CodecError.
+    """Yield an empty piece once the stream is open, then the output with another one after each frame. Raises
+    CodecError.
 
     A piece is the output of at most `blocks_at_once` blocks, so at most as many times 128 KiB. That the last frame is
     cut short goes unnoticed, as by zstd-jni, if another frame ended in the same portion of its input.
@@ -83,7 +84,9 @@ def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
-    """One frame, byte for byte as Kafka writes it: it flushes before it closes, so that an empty block comes last."""
+    """Return one frame, byte for byte as Kafka writes it: it flushes before it closes, so that an empty block comes
+    last.
+    """
     zstandard = _library()
     stream = _compressor(_DEFAULT_LEVEL if level is None else level).compressobj()
     flushed = stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
@@ -91,7 +94,7 @@ def compress(data: Buffer, level: int | None) -> bytes:
 
 
 def _is_small_frame(view: memoryview) -> bool:
-    """Whether `view` is one whole frame, without options, of no more than BLOCKS blocks."""
+    """Return whether `view` is one whole frame, without options, of no more than BLOCKS blocks."""
     total = len(view)
     if total < _MIN_FRAME or view[:5] != _PLAIN_FRAME:
         return False
@@ -153,7 +156,7 @@ def _library() -> Any:
 
 
 def _context() -> Any:
-    """What this thread keeps: to make a context takes longer than to decompress a small batch."""
+    """Return what this thread keeps: to make a context takes longer than to decompress a small batch."""
     global _contexts
     if _contexts is None:
         import threading

@@ -33,7 +33,7 @@ _PARTITION_ID = Field("partitionId", "int32", default=-1)
 
 
 def _optional(name: str, kind: str, tag: int, versions: str = "0+") -> Field:
-    """A tagged field that is null where it is not written: nothing known, or nothing changed."""
+    """Return a tagged field that is null where it is not written: nothing known, or nothing changed."""
     return Field(name, kind, versions, nullable=versions, tag=tag, default=None)
 
 
@@ -204,5 +204,5 @@ encode_value = TOPIC.encode_value
 
 
 def type_name(record: str) -> str:
-    """Kafka's constant for a record: TopicRecord is TOPIC_RECORD."""
+    """Return Kafka's constant for a record: TopicRecord is TOPIC_RECORD."""
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in record)[1:]

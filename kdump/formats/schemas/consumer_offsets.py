@@ -286,7 +286,7 @@ ShareGroupStatePartitionMetadataValue 0 flexible 0+
 
 
 def _kind(name: str, *key: str, since: KafkaRelease | None = None, until: KafkaRelease | None = None) -> RecordKind:
-    """The record type whose key has these fields, all text."""
+    """Return the record type whose key has these fields, all text."""
     value = f"{name}Value"
     fields = (Field(field, "string") for field in key)
     return RecordKind(
@@ -342,7 +342,7 @@ CONSUMER_PROTOCOL_ASSIGNMENT = _VALUES["ConsumerProtocolAssignment"]
 
 
 def decode_consumer_protocol(schema: Schema, data: bytes) -> tuple[int, dict[str, Any]]:
-    """Version and fields of a classic consumer's subscription or assignment (the two schemas above).
+    """Return version and fields of a classic consumer's subscription or assignment (the two schemas above).
 
     Clients wrote these bytes, maybe in a later version: they are read as leniently as Kafka does, and what follows
     the known fields is ignored. Raises SchemaError where not even that succeeds.

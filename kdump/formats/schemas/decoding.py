@@ -46,14 +46,16 @@ Decoder = Callable[[bytes | None, bytes | None], DecodedRecord]
 
 
 def tables_of(topic: str) -> CoordinatorTopic | MetadataTopic | None:
-    """The tables of a topic's records; None for a topic that is not one of Kafka's own."""
+    """Return the tables of a topic's records; None for a topic that is not one of Kafka's own."""
     module = _MODULES.get(topic)
     tables = None if module is None else import_module(f"{__package__}.{module}").TOPIC
     return cast("CoordinatorTopic | MetadataTopic | None", tables)
 
 
 def decoder_of(topic: str) -> Decoder | None:
-    """The decoder of a topic's records, control records apart; None for a topic that is not one of Kafka's own."""
+    """Return the decoder of a topic's records, control records apart; None for a topic that is not one
+    of Kafka's own.
+    """
     tables = tables_of(topic)
     if tables is None:
         return None
@@ -66,7 +68,7 @@ def decoder_of(topic: str) -> Decoder | None:
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> DecodedRecord:
-    """What a control record says: the end of a transaction, or a record of KRaft's quorum."""
+    """Return what a control record says: the end of a transaction, or a record of KRaft's quorum."""
     from kdump.formats.control import control_type_of, decode_marker, decode_value
 
     try:

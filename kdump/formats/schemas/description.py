@@ -131,7 +131,7 @@ class Field:
         return release is None or self.since is None or self.since <= release
 
     def initial(self) -> Any:
-        """The default, as a fresh object."""
+        """Return the default, as a fresh object."""
         if self.default is not _TYPE_DEFAULT:
             return self.default
         if self.array:
@@ -178,7 +178,9 @@ class Schema:
         return min(newer) - 1 if newer else self.last
 
     def layout(self, version: int, release: KafkaRelease | None = None) -> Layout:
-        """The fields of a version in a release; one outside its range is read as the nearest inside, as Kafka does."""
+        """Return the fields of a version in a release; one outside its range is read as the nearest inside, as Kafka
+        does.
+        """
         version = min(max(version, self.first), self.last_of(release))
         layout = self._layouts.get((version, release))
         if layout is None:
@@ -216,14 +218,14 @@ class Layout:
         )
 
     def blank(self) -> dict[str, Any]:
-        """A dict of all fields with their defaults, in schema order."""
+        """Return a dict of all fields with their defaults, in schema order."""
         value = self._template.copy()
         for field in self._fresh:
             value[field.name] = field.initial()
         return value
 
     def has(self, name: str) -> bool:
-        """Whether the struct has a field of that name, in this version or another."""
+        """Return whether the struct has a field of that name, in this version or another."""
         return name in self._template
 
 

@@ -58,7 +58,7 @@ class DecoderAbort(KdumpError):
 def parse(
     decoder: str, offset: int, key: bytes | None, value: bytes | None, release: KafkaRelease
 ) -> tuple[str | None, str | None]:
-    """The texts after `key: ` and `payload: ` for a record at an absolute offset; None is not printed.
+    """Return the texts after `key: ` and `payload: ` for a record at an absolute offset; None is not printed.
 
     `decoder` is one of DECODERS. Raises DecoderAbort where Kafka's tool dies.
     """
@@ -72,7 +72,7 @@ def parse(
 
 
 def control_text(control_type: int, value: bytes | None, release: KafkaRelease) -> str:
-    """What is printed for a control record of the types LEADER_CHANGE (2) to KRAFT_VOTERS (6).
+    """Return what is printed for a control record of the types LEADER_CHANGE (2) to KRAFT_VOTERS (6).
 
     Raises DecoderAbort for a value that Kafka's tool dies of, and KeyError for another control type.
     """
@@ -243,7 +243,7 @@ def _short_or_abort(data: bytes) -> int:
 
 
 def _partitions_in_set_order(topics: list[dict[str, Any]] | None) -> list[str]:
-    """Each topic-partition once, in the order of the Scala mutable.HashSet that Kafka collects them in.
+    """Return each topic-partition once, in the order of the Scala mutable.HashSet that Kafka collects them in.
 
     Its table has a power of two of buckets and is walked bucket by bucket, each ordered by hash. Partitions arrive
     topic by topic: up to four one at a time, more as one immutable set, which is added without the look at the load
@@ -272,7 +272,7 @@ def _partitions_in_set_order(topics: list[dict[str, Any]] | None) -> list[str]:
 
 
 def _buckets_for(size: int) -> int:
-    """The table that the set makes room with for a hint of so many elements, at a load of 3/4."""
+    """Return the table that the set makes room with for a hint of so many elements, at a load of 3/4."""
     capacity = int((size + 1) / 0.75)
     return 1 << max(capacity - 1, 4).bit_length()
 

@@ -43,7 +43,9 @@ class Decoded(NamedTuple):
     is_newer: bool = False
 
     def json(self) -> dict[str, Any]:
-        """The fields as Kafka's JSON converters give them, and the tagged fields that are newer than the schema."""
+        """Return the fields as Kafka's JSON converters give them, and the tagged fields that are newer
+        than the schema.
+        """
         return to_json(self.schema, self.version, self.fields, keep_unknown=True)
 
 
@@ -128,11 +130,13 @@ class CoordinatorTopic:
         return next((value for value in found if UNKNOWN_TAGS not in value.fields), found[0])
 
     def encode_key(self, record_type: int, fields: dict[str, Any]) -> bytes:
-        """The key of a record; SchemaError as `writer.encode`."""
+        """Return the key of a record; SchemaError as `writer.encode`."""
         return _INT16.pack(record_type) + encode(self._kind(record_type).key, KEY_VERSION, fields)
 
     def encode_value(self, record_type: int, version: int, fields: dict[str, Any], *, later: bool = False) -> bytes:
-        """The value of a record; with `later` in the layout of Kafka 4.1, where there are two. As `writer.encode`."""
+        """Return the value of a record; with `later` in the layout of Kafka 4.1, where there are two. As
+        `writer.encode`.
+        """
         kind = self._kind(record_type)
         schema = kind.later if later and kind.later else kind.value
         return _INT16.pack(version) + encode(schema, version, fields)
@@ -173,7 +177,7 @@ class MetadataTopic:
         return _message(api_key, schema.name, schema, version, data, position)
 
     def encode_value(self, api_key: int, version: int, fields: dict[str, Any]) -> bytes:
-        """The value of a record; SchemaError as `writer.encode`."""
+        """Return the value of a record; SchemaError as `writer.encode`."""
         message = encode(self._schema(api_key), version, fields)
         out = bytearray()
         for number in (FRAME_VERSION, api_key, version):
@@ -188,7 +192,9 @@ class MetadataTopic:
 
 
 def _message(number: int, name: str, schema: Schema, version: int, data: bytes, position: int) -> Decoded:
-    """The message from a position to the end. A version above those of the schema is read as far as it is known."""
+    """Return the message from a position to the end. A version above those of the schema is read as far
+    as it is known.
+    """
     if version <= schema.last:
         fields, end = decode(schema, version, data, position)
         _check_end(data, end, schema.name)
@@ -202,17 +208,19 @@ def _message(number: int, name: str, schema: Schema, version: int, data: bytes, 
 
 
 def _unknown_type(number: int, found: str) -> SchemaError:
-    """Numbers are given out in ascending order: one that is not known is a newer release's, or a fork's."""
+    """Return the error for an unknown number: they are given out in ascending order, so it is a newer release's, or a
+    fork's.
+    """
     return SchemaError(found) if number < 0 else NewerRecordError(found)
 
 
 def key_schema(name: str, *fields: Field) -> Schema:
-    """The schema of a coordinator record's key."""
+    """Return the schema of a coordinator record's key."""
     return Schema(name, str(KEY_VERSION), "none", *fields)
 
 
 def read_frame(data: bytes) -> tuple[int, int, int]:
-    """The apiKey and the version in front of a metadata message, and the position of the message.
+    """Return the apiKey and the version in front of a metadata message, and the position of the message.
 
     Raises SchemaError with the texts of Kafka's MetadataParseException.
     """
@@ -236,7 +244,7 @@ def read_frame(data: bytes) -> tuple[int, int, int]:
 
 
 def _frame_number(data: bytes, position: int, what: str) -> tuple[int, int]:
-    """A varint that Kafka narrows to a signed 16-bit number, refusing only what is too large."""
+    """Return a varint that Kafka narrows to a signed 16-bit number, refusing only what is too large."""
     try:
         number, end = read_unsigned_varint(data, position)
     except SchemaError:

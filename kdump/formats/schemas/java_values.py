@@ -22,7 +22,7 @@ _PLAIN_EXPONENTS = range(-3, 7)  # the decimal exponents that Double.toString wr
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode`: a signed 32-bit number made of the UTF-16 units."""
+    """Return `String.hashCode`: a signed 32-bit number made of the UTF-16 units."""
     units = text.encode("utf-16-le", "surrogatepass")
     value = 0
     for low, high in zip(units[::2], units[1::2], strict=True):
@@ -31,7 +31,7 @@ def string_hash(text: str) -> int:
 
 
 def double_text(value: float) -> str:
-    """`Double.toString` as of the Java releases up to 18, Kafka 4.0's usual ground.
+    """Return `Double.toString` as of the Java releases up to 18, Kafka 4.0's usual ground.
 
     They show more digits of whole numbers above 2^53 and of the smallest numbers than Java 19 does. Their overflow in
     the last digit of some numbers of 10^19 to 10^26 (1.9999999999999998E23 for 2E23) is not reproduced.
@@ -52,7 +52,7 @@ def double_text(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, int]:
-    """The digits that Java shows of a positive number, and the decimal exponent of the first."""
+    """Return the digits that Java shows of a positive number, and the decimal exponent of the first."""
     numerator, denominator = value.as_integer_ratio()
     if denominator == 1 and numerator < 1 << 63:
         return _whole_digits(numerator)
@@ -60,7 +60,7 @@ def _digits(value: float) -> tuple[str, int]:
 
 
 def _whole_digits(number: int) -> tuple[str, int]:
-    """All digits but those that the bits beyond a double's precision cannot tell apart, rounded half up."""
+    """Return all digits but those that the bits beyond a double's precision cannot tell apart, rounded half up."""
     surplus_bits = number.bit_length() - 55
     unit = 10 ** (len(str(1 << surplus_bits)) - 1) if surplus_bits > 1 else 1
     rounded = str((number + unit // 2) // unit * unit)
@@ -68,7 +68,8 @@ def _whole_digits(number: int) -> tuple[str, int]:
 
 
 def _shortest_digits(value: float) -> tuple[str, int]:
-    """Digits one by one until the number is told from its neighbours, taken to be at the same distance on each side.
+    """Return digits one by one until the number is told from its neighbours, taken to be at the same distance on each
+    side.
 
     Numbers written with an exponent get two digits at least. All integers are over one denominator, `one`.
     """
@@ -103,7 +104,7 @@ def _shortest_digits(value: float) -> tuple[str, int]:
 
 
 def json_text(value: Any) -> str:
-    """The compact JSON that Jackson writes for nested dicts, lists, strings, numbers, booleans and None.
+    """Return the compact JSON that Jackson writes for nested dicts, lists, strings, numbers, booleans and None.
 
     The names in dicts are taken as they are: fields have names that need no escapes.
     """

@@ -24,7 +24,7 @@ def to_json(
     *,
     keep_unknown: bool = False,
 ) -> dict[str, Any]:
-    """What Kafka's generated JSON converter makes of a decoded message; `java_values.json_text` writes it.
+    """Return what Kafka's generated JSON converter makes of a decoded message; `java_values.json_text` writes it.
 
     Fields in schema order, those absent in the version and tagged ones with their default left out; bytes as base64,
     uuids as 22 characters, NaN and the infinities as strings. `release` is the one whose converter it is; None: the

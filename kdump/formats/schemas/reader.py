@@ -55,7 +55,7 @@ def decode(schema: Schema, version: int, data: bytes, position: int = 0) -> tupl
 
 
 def decode_newer(schema: Schema, version: int, data: bytes, position: int = 0) -> tuple[dict[str, Any], int]:
-    """As `decode`, of a version above those of the schema: by the layout of the last one.
+    """Decode a version above those of the schema: by the layout of the last one.
 
     That fits as long as later versions only add tagged fields. Raises SchemaError where it does not.
     """
@@ -71,7 +71,7 @@ def _decode_strictly(schema: Schema, version: int, data: bytes, position: int) -
 def decode_as_broker(
     schema: Schema, version: int, data: bytes, position: int = 0, release: KafkaRelease | None = None
 ) -> tuple[dict[str, Any], int]:
-    """As `decode`, but as lenient as the readers of a Kafka release are (None: the newest known).
+    """Decode as lenient as the readers of a Kafka release are (None: the newest known).
 
     An unknown version is read as the nearest known one (unless a nested struct is met, which they do refuse), neither
     the order of the tags nor the size of a known tagged field is looked at, and tagged fields of later releases are
@@ -83,7 +83,9 @@ def decode_as_broker(
 
 
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The varint at a position, as Java's int, and the position after it; SchemaError if it is cut or too long."""
+    """Return the varint at a position, as Java's int, and the position after it; SchemaError if it is
+    cut or too long.
+    """
     source = _Source(data, position, 0, None)
     return source.unsigned_varint(), source.position
 
@@ -118,7 +120,7 @@ class _Source:
         return self.data[start : start + size]
 
     def unsigned_varint(self) -> int:
-        """At most 5 bytes, taken for a signed 32-bit number as Java's int is."""
+        """Read at most 5 bytes, taken for a signed 32-bit number as Java's int is."""
         value = 0
         for shift in range(0, 35, 7):
             if self.position >= self.end:
@@ -169,7 +171,7 @@ def _read_field(source: _Source, column: Column) -> Any:
 
 
 def _is_null(source: _Source, column: Column) -> bool:
-    """Whether the marker in front of a struct that may be null says so."""
+    """Return whether the marker in front of a struct that may be null says so."""
     if column.tag is not None:
         return source.unsigned_varint() <= 0
     return bool(source.fixed(PACKERS["int8"], "int8") < 0)
@@ -182,7 +184,7 @@ def _read_nested(source: _Source, column: Column, layout: Layout) -> dict[str, A
 
 
 def _read_sized(source: _Source, column: Column, name: str, nullable: bool) -> str | bytes | None:
-    """A string or bytes; `name` is what Kafka's messages call it."""
+    """Return a string or bytes; `name` is what Kafka's messages call it."""
     text = column.kind == "string"
     length = _read_length(source, column.flexible, "int16" if text else "int32")
     if length < 0:

@@ -13,7 +13,9 @@ from kdump.formats.uuids import format_uuid
 
 
 def to_string(record: str, fields: dict[str, Any], *, has_txn_index_empty: bool) -> str:
-    """The text for a record of that schema name; whether there is no transaction index is said from Kafka 4.0 on."""
+    """Return the text for a record of that schema name; whether there is no transaction index is said from Kafka 4.0
+    on.
+    """
     text = _TEXTS[record](fields)
     if has_txn_index_empty and "txnIndexEmpty" in fields:
         text = f"{text[:-1]}, txnIdxEmpty={'true' if fields['txnIndexEmpty'] else 'false'}}}"
@@ -79,7 +81,7 @@ def _topic_id_partition(fields: dict[str, Any]) -> str:
 
 
 def _leader_epochs(fields: dict[str, Any]) -> str:
-    """A Java TreeMap: ascending, the last of equal epochs counts."""
+    """Return a Java TreeMap: ascending, the last of equal epochs counts."""
     epochs = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
     if not epochs:
         raise _refused("segmentLeaderEpochs can not be null or empty")

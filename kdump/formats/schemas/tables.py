@@ -35,7 +35,7 @@ def messages(text: str) -> dict[str, Schema]:
 
 
 def _fields(rows: list[_Row], above: int) -> Iterator[Field]:
-    """The rows that are indented deeper than `above`, which are taken away."""
+    """Yield the rows that are indented deeper than `above`, which are taken away."""
     while rows and rows[0][0] > above:
         depth, (name, kind, *words) = rows.pop(0)
         versions = words.pop(0) if words and words[0][0].isdecimal() else "0+"

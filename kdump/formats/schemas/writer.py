@@ -98,7 +98,7 @@ def _write_array(out: bytearray, column: Column, version: int, value: Any) -> No
 
 
 def _write_one(out: bytearray, column: Column, version: int, value: Any, nullable: bool) -> None:
-    """A struct, string, bytes or a value of fixed size; a struct that may be null gets its marker."""
+    """Write a struct, string, bytes or a value of fixed size; a struct that may be null gets its marker."""
     if column.layout is not None:
         if nullable:
             out += (b"\xff" if column.tag is None else b"\x00") if value is None else b"\x01"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.formats.checksums import crc32, crc32c
+from kdump.formats.checksums import crc32
+from kdump.formats.checksums import library_crc32c as crc32c
 from kdump.kernels.portable.cells import csv_cells
 from kdump.kernels.portable.columns import RecordColumns, murmur2
 from kdump.kernels.portable.compaction import OffsetMap, encode_kept, rewrite

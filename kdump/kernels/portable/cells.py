@@ -11,7 +11,7 @@ from kdump.formats.checksums import Buffer
 def csv_cells(
     data: Buffer, offsets: Buffer, validity: Buffer | None, first: int, count: int
 ) -> tuple[bytearray, bytearray]:
-    """The texts between `offsets` (64-bit) in `data`, UTF-8, as cells of CSV: their bytes, and their offsets.
+    """Return the texts between `offsets` (64-bit) in `data`, UTF-8, as cells of CSV: their bytes, and their offsets.
 
     `count` texts from `first` on. Those of letters and digits are as they are, others in quotes, those whose bit in
     `validity` (as Arrow has it) is not set are empty. Raises ValueError where the offsets fall or lead out of the data.

@@ -96,7 +96,7 @@ class RecordColumns:
         return len(picks)
 
     def take(self) -> Buffers:
-        """What has been gathered; the columns are empty then."""
+        """Return what has been gathered; the columns are empty then."""
         key, value, with_headers = self._with
         taken = (
             self.length,
@@ -172,7 +172,7 @@ def _bitmap(values: Sequence[object]) -> bytearray:
 
 
 def murmur2(data: bytes | bytearray | memoryview, offsets: bytes | bytearray | memoryview) -> bytearray:
-    """Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers.
+    """Return Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers.
 
     Raises ValueError where the offsets fall or lead out of the data.
     """

@@ -37,7 +37,7 @@ class KeyOffsets:
         raise NotImplementedError
 
     def get(self, key: bytes) -> int:
-        """The offset noted for `key`; -1 where there is none."""
+        """Return the offset noted for `key`; -1 where there is none."""
         raise NotImplementedError
 
     def take(
@@ -72,7 +72,7 @@ class KeyOffsets:
         keeps_legacy_tombstones: bool,
         taken_row: int,
     ) -> bytearray:
-        """What becomes of each decoded record: a number of kdump.kernels.fates.
+        """Return what becomes of each decoded record: a number of kdump.kernels.fates.
 
         Records beyond `latest_offset` (absolute) stay whatever they are. A tombstone goes when `now` (ms) has reached
         its batch's delete horizon; those of format v0 and v1 do unless `keeps_legacy_tombstones`. The rows from
@@ -103,7 +103,7 @@ class OffsetMap(KeyOffsets):
     """
 
     def __init__(self, memory: int, limit: int) -> None:
-        """A map of `memory` bytes that takes at most `limit` different keys."""
+        """Make a map of `memory` bytes that takes at most `limit` different keys."""
         self.slots = memory // ENTRY_SIZE
         if not 0 <= limit <= self.slots or not self.slots:
             raise ValueError(f"{memory} bytes have no room for {limit} keys")
@@ -122,7 +122,7 @@ class OffsetMap(KeyOffsets):
         return True
 
     def _note(self, digest: bytes, offset: int) -> None:
-        """There must be an empty entry, or one of this key."""
+        """Note a key in an empty entry, or in its own: there must be one."""
         table, attempt = self._table, 0
         while True:
             at = self._slot(digest, attempt)
@@ -146,7 +146,7 @@ class OffsetMap(KeyOffsets):
                 self._note(bytes(old[at : at + _HASH_SIZE]), _OFFSET.unpack_from(old, at + _HASH_SIZE)[0])
 
     def get(self, key: bytes) -> int:
-        """The offset noted for `key`; -1 where there is none."""
+        """Return the offset noted for `key`; -1 where there is none."""
         digest = md5(key, usedforsecurity=False).digest()
         table = self._table
         for attempt in range(self._slots + _LAST_WORD):
@@ -159,14 +159,16 @@ class OffsetMap(KeyOffsets):
         return -1
 
     def _slot(self, digest: bytes, attempt: int) -> int:
-        """Where in the table to look at this attempt: words of the sum one byte apart, then one slot after another."""
+        """Return where in the table to look at this attempt: words of the sum one byte apart, then one slot after
+        another.
+        """
         word = min(attempt, _LAST_WORD)
         probe = wrap32(int.from_bytes(digest[word : word + 4], signed=True) + max(0, attempt - _LAST_WORD))
         return (0 if probe == -1 << 31 else abs(probe)) % self._slots * ENTRY_SIZE
 
 
 def _is_retained(block: BatchBlock, row: int, now: int, keeps_legacy_tombstones: bool) -> bool:
-    """Whether the tombstones of a batch stay."""
+    """Return whether the tombstones of a batch stay."""
     if block.magic[row] < 2:
         return keeps_legacy_tombstones
     return not block.attributes[row] & DELETE_HORIZON or now < block.base_timestamp[row]
@@ -188,7 +190,8 @@ def encode_kept(
     base_offset: int,
     base_timestamp: int | None,
 ) -> tuple[bytearray, int, int]:
-    """The records that stay of number `start` to `stop` - 1, all of one batch, behind room for a v2 batch's header.
+    """Return the records that stay of number `start` to `stop` - 1, all of one batch, behind room for a v2 batch's
+    header.
 
     Offsets are written relative to `base_offset`, timestamps to `base_timestamp` (None: the first one's). Besides the
     bytes their base timestamp and largest timestamp. One record must stay.
@@ -223,7 +226,7 @@ Rewritten = tuple[bytearray, bytearray, "array[int]", "array[int]", "array[int]"
 def rewrite(
     block: BatchBlock, records: RecordBlock, first: int, stop: int, fates: bytes | bytearray, horizon: int
 ) -> Rewritten:
-    """What stays of rows `first` to `stop` - 1, `records` being theirs and `fates` what becomes of these.
+    """Return what stays of rows `first` to `stop` - 1, `records` being theirs and `fates` what becomes of these.
 
     All batches but those of format v0 and v1, control batches, and compressed ones of which only a part stays: they are
     OTHER, and left to the caller. A batch of which all stays is copied, unless it has tombstones and no delete horizon;
@@ -269,7 +272,7 @@ def rewrite(
 
 
 def _kind(block: BatchBlock, row: int, count: int, kept: int, tombstones: int) -> int:
-    """What becomes of a row with `count` records, of which so many are kept, among them so many tombstones."""
+    """Return what becomes of a row with `count` records, of which so many are kept, among them so many tombstones."""
     attributes = block.attributes[row]
     if block.magic[row] < 2 or attributes & CONTROL or block.size[row] < HEADER_SIZE:
         return OTHER
@@ -289,7 +292,9 @@ def _rebuilt(
     fates: bytes | bytearray,
     horizon: int | None,
 ) -> tuple[bytearray, int, int]:
-    """An uncompressed batch encoded anew, the last offset that stays, its largest timestamp; nothing if too large."""
+    """Return an uncompressed batch encoded anew, the last offset that stays, its largest timestamp; nothing if too
+    large.
+    """
     data, base, largest = encode_kept(block, records, start, stop, fates, None, block.base_offset[row], horizon)
     if len(data) > MAX_BYTES:
         return bytearray(), -1, -1

@@ -31,7 +31,7 @@ class NewRecords(Protocol):
 
 
 def encode(columns: NewRecords, first: int, stop: int, limit: int, reserve: int) -> tuple[bytearray, int]:
-    """The records of a v2 batch out of the rows from `first` on, and the row that comes next.
+    """Return the records of a v2 batch out of the rows from `first` on, and the row that comes next.
 
     Offsets count from 0, timestamps from that of row `first`. There are `reserve` bytes of zeros before the records.
     The row that would make it more than `limit` bytes in all is left for later, unless it is the first.

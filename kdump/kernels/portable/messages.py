@@ -31,7 +31,7 @@ class Message(NamedTuple):
 
 
 def messages(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Message]:
-    """The message of entry `row`, or those inside it when it is a wrapper. Raises the damage where it is met.
+    """Yield the message of entry `row`, or those inside it when it is a wrapper. Raises the damage where it is met.
 
     What makes a wrapper unreadable as a whole is raised before the first message is given.
     """
@@ -62,7 +62,7 @@ def messages(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Mes
 
 
 def _offset_shift(wrapper_offset: int, last_inner: int) -> int:
-    """What turns the relative offsets inside a v1 wrapper into absolute ones."""
+    """Return what turns the relative offsets inside a v1 wrapper into absolute ones."""
     if wrapper_offset == 0:  # some librdkafka releases wrote 0 whatever was inside
         return 0
     if wrapper_offset < last_inner:
@@ -71,7 +71,7 @@ def _offset_shift(wrapper_offset: int, last_inner: int) -> int:
 
 
 def _inner(block: BatchBlock, row: int, payload: bytes) -> Iterator[Message]:
-    """The messages inside a wrapper, with the offsets as stored."""
+    """Yield the messages inside a wrapper, with the offsets as stored."""
     append_time = bool(block.attributes[row] & LOG_APPEND_TIME) and block.magic[row] > 0
     for offset, start, size in _frames(payload):
         magic = payload[start + MAGIC_AT - LOG_OVERHEAD]
@@ -83,7 +83,7 @@ def _inner(block: BatchBlock, row: int, payload: bytes) -> Iterator[Message]:
 
 
 def _last_offset(payload: bytes) -> int:
-    """The offset of the last message inside a wrapper, as stored."""
+    """Return the offset of the last message inside a wrapper, as stored."""
     last = None
     for frame in _frames(payload):
         last = frame
@@ -93,7 +93,9 @@ def _last_offset(payload: bytes) -> int:
 
 
 def _frames(payload: bytes) -> Iterator[tuple[int, int, int]]:
-    """Offset as stored, position and size of every message inside a wrapper; a last one cut short is passed over."""
+    """Yield offset as stored, position and size of every message inside a wrapper; a last one cut short
+    is passed over.
+    """
     position, end = 0, len(payload)
     while end - position >= LOG_OVERHEAD:
         offset, size = MESSAGE_FRAME.unpack_from(payload, position)
@@ -107,13 +109,13 @@ def _frames(payload: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def message_key(source: Source, message: Message) -> tuple[int, int]:
-    """Position and declared length of a message's key."""
+    """Return position and declared length of a message's key."""
     at = key_size_at(message.magic)
     return message.position + at + 4, length_at(source, message.position, message.size, at)
 
 
 def message_value(source: Source, message: Message, key_length: int) -> tuple[int, int]:
-    """Position and declared length of a message's value."""
+    """Return position and declared length of a message's value."""
     at = key_size_at(message.magic) + 4 + max(0, key_length)
     return message.position + at + 4, length_at(source, message.position, message.size, at)
 
@@ -124,6 +126,6 @@ def check_message_limit(message: Message, position: int, length: int) -> None:
 
 
 def message_is_valid(source: Source, message: Message) -> bool:
-    """Whether the CRC of a message holds."""
+    """Return whether the CRC of a message holds."""
     stored: int = CRC.unpack_from(source, message.position)[0]
     return crc32(memoryview(source)[message.position + 4 : message.position + message.size]) == stored

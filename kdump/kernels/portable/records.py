@@ -82,7 +82,9 @@ def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, paylo
 
 
 def reason_of_fault(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
-    """The length or varint behind a fault STRUCTURE or PREMATURE_END of v2 batch `row`; None if its bytes just end."""
+    """Return the length or varint behind a fault STRUCTURE or PREMATURE_END of v2 batch `row`; None if its bytes just
+    end.
+    """
     try:
         for _ in batch_records(block, row, payload):
             pass
@@ -93,7 +95,7 @@ def reason_of_fault(block: BatchBlock, row: int, payload: bytes | None) -> Fault
 
 
 def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
-    """The damage that reading all records of batch `row` meets first, or None."""
+    """Return the damage that reading all records of batch `row` meets first, or None."""
     try:
         if block.magic[row] >= 2:
             for _ in batch_records(block, row, payload):
@@ -107,7 +109,9 @@ def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
 
 
 def largest_message_timestamp(block: BatchBlock, row: int, payload: bytes | None) -> tuple[int, Fault | None]:
-    """The largest timestamp (ms) of entry `row`, at least -1; keys and values are not looked at, only their frames."""
+    """Return the largest timestamp (ms) of entry `row`, at least -1; keys and values are not looked at, only their
+    frames.
+    """
     try:
         return max((message.timestamp for message in messages(block, row, payload)), default=-1), None
     except DamageError as damage:
@@ -181,26 +185,28 @@ def _put(records: RecordBlock, row: int, record: Record) -> None:
 
 
 def source_of(block: BatchBlock, row: int, payload: bytes | None) -> Source:
-    """What the positions in the records of batch `row` are indexes into."""
+    """Return what the positions in the records of batch `row` are indexes into."""
     payload = _given(block, row, payload)
     return block.data if payload is None else payload
 
 
 def batch_records(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Record]:
-    """The records of v2 batch `row`. Raises the damage where it is met."""
+    """Yield the records of v2 batch `row`. Raises the damage where it is met."""
     for record, _ in _batch_records_from(block, row, _given(block, row, payload), 0, 0):
         yield record
 
 
 def _given(block: BatchBlock, row: int, payload: bytes | None) -> bytes | None:
-    """The payload of batch `row`: an empty one where a compressed batch comes without."""
+    """Return the payload of batch `row`: an empty one where a compressed batch comes without."""
     return b"" if payload is None and block.attributes[row] & CODEC_MASK else payload
 
 
 def _batch_records_from(
     block: BatchBlock, row: int, payload: bytes | None, index: int, position: int
 ) -> Iterator[tuple[Record, int]]:
-    """Records from number `index` on, which starts at `position` of the source (0: the first), and where each ends."""
+    """Yield records from number `index` on, which starts at `position` of the source (0: the first), and where each
+    ends.
+    """
     if block.size[row] < HEADER_SIZE:
         raise DamageError(faults.OUT_OF_BOUNDS, HEADER_SIZE, block.size[row])
     count = block.count[row]
@@ -225,7 +231,7 @@ def _batch_records_from(
 
 
 def _placed(record: Record, base_offset: int, base_timestamp: int, append_time: bool, base_sequence: int) -> Record:
-    """A record with its deltas made absolute."""
+    """Return a record with its deltas made absolute."""
     return record._replace(
         offset=wrap64(base_offset + record.offset),
         timestamp=base_timestamp if append_time else wrap64(base_timestamp + record.timestamp),
@@ -234,7 +240,7 @@ def _placed(record: Record, base_offset: int, base_timestamp: int, append_time: 
 
 
 def _record(source: Source, position: int, end: int, confined: bool) -> tuple[Record, int]:
-    """One record with its deltas still relative, and where the next one starts."""
+    """Return one record with its deltas still relative, and where the next one starts."""
     try:
         size, start = _varint(source, position, end)
     except _EndError as cut:
@@ -292,7 +298,7 @@ def _record_body(source: Source, position: int, end: int) -> tuple[Record, int]:
 
 
 def _sized(source: Source, position: int, end: int) -> tuple[int, int, int]:
-    """Position and length (-1 null) of the bytes behind a varint length, and where they end."""
+    """Return position and length (-1 null) of the bytes behind a varint length, and where they end."""
     length, position = _varint(source, position, end)
     if length < 0:
         return position, -1, position
@@ -342,7 +348,7 @@ def _unsigned(source: Source, position: int, end: int, most: int) -> tuple[int, 
 
 
 def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, bytes | None]]:
-    """Name and value of the `count` headers at `position` of a source that was decoded before."""
+    """Yield name and value of the `count` headers at `position` of a source that was decoded before."""
     end = len(source)
     for _ in range(count):
         name_position, name_length, position = _sized(source, position, end)
@@ -352,5 +358,5 @@ def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, 
 
 
 def wrap32(value: int) -> int:
-    """`value` as Java's int arithmetic would leave it."""
+    """Return `value` as Java's int arithmetic would leave it."""
     return (value + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)

@@ -11,7 +11,7 @@ MIN_RECORD = 7
 
 
 def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int) -> int:
-    """Index in `data[start:stop]` of the first entry whose header is plausible, or -1.
+    """Return index in `data[start:stop]` of the first entry whose header is plausible, or -1.
 
     `left` is how many bytes of the file there are from data[0] on (an entry must end within them); `lowest` and
     `highest` bound its offsets (absolute). Only headers that lie wholly before `stop` are looked at. The CRC is not:

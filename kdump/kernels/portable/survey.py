@@ -10,8 +10,8 @@ MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
 
 
 def survey(column: array[int]) -> Survey:
-    """The lowest and the largest number, how many are lower than the one before and the index of the first of these
-    (-1: none), and how many equal the one before.
+    """Return the lowest and the largest number, how many are lower than the one before and the index of the first of
+    these (-1: none), and how many equal the one before.
 
     Raises ValueError where the column is empty.
     """
@@ -25,7 +25,7 @@ def survey(column: array[int]) -> Survey:
 
 
 def differences(lower: array[int], upper: array[int]) -> tuple[int, int]:
-    """The lowest and the largest of what the numbers of `upper` are above those of `lower`, cut to 64 bits.
+    """Return the lowest and the largest of what the numbers of `upper` are above those of `lower`, cut to 64 bits.
 
     Raises ValueError where the columns are empty or not of the same length.
     """

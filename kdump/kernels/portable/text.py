@@ -50,7 +50,7 @@ ControlText = Callable[[int, bytes | None], bytes]
 
 
 def string_contents(_offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-    """Keys and values as text, as Kafka's StringDecoder gives them."""
+    """Return keys and values as text, as Kafka's StringDecoder gives them."""
     return key if key is None else java_utf8(key), value if value is None else java_utf8(value)
 
 
@@ -236,7 +236,7 @@ class LogText:
 
 
 def control_type(key: bytes | None) -> int:
-    """The type number in a control record's key (int16 version, int16 type). Raises DamageError."""
+    """Return the type number in a control record's key (int16 version, int16 type). Raises DamageError."""
     if key is None:
         raise DamageError(faults.CONTROL_NO_KEY)
     if len(key) < 4:
@@ -248,7 +248,7 @@ def control_type(key: bytes | None) -> int:
 
 
 def marker_epoch(value: bytes | None) -> int:
-    """The coordinator epoch in a transaction marker's value (int16 version, int32 epoch). Raises DamageError."""
+    """Return the coordinator epoch in a transaction marker's value (int16 version, int32 epoch). Raises DamageError."""
     if value is None:
         raise DamageError(faults.MARKER_NO_VALUE)
     if len(value) < 6:
@@ -284,7 +284,7 @@ def _batch_fields(block: BatchBlock, row: int) -> str:
 
 
 def last_sequence(block: BatchBlock, row: int) -> int:
-    """The sequence that a batch's last offset delta leads to; -1 without a base sequence."""
+    """Return the sequence that a batch's last offset delta leads to; -1 without a base sequence."""
     base = block.base_sequence[row]
     if base == -1:
         return -1

@@ -16,7 +16,8 @@ from kdump.formats.batch import (
     MIN_SIZE_FIELD,
     wrap64,
 )
-from kdump.formats.checksums import crc32, crc32c
+from kdump.formats.checksums import crc32
+from kdump.formats.checksums import library_crc32c as crc32c
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
 from kdump.formats.message_set import CRC, TIMESTAMP
 
@@ -50,7 +51,7 @@ def walk(block: BatchBlock, position: int, end: int, file_end: int, row: int = 0
 
 
 def hop(data: bytes | bytearray, start: int, stop: int, end: int) -> int:
-    """Index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`.
+    """Return index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`.
 
     These follow one another and end by index `end`, which may lie behind the data; CRCs are not looked at. Not ordinary
     is an entry with a size field too small for its magic's header. `data` must go on for a frame behind `stop`.

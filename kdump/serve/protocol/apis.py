@@ -67,11 +67,11 @@ class Api:
         return self.request.last
 
     def is_flexible(self, version: int) -> bool:
-        """Whether headers and bodies of a version have tagged sections."""
+        """Return whether headers and bodies of a version have tagged sections."""
         return version >= self.request.flexible
 
     def has_response_tags(self, version: int) -> bool:
-        """Whether the response's header has a tagged section; that of ApiVersions never has (KIP-511)."""
+        """Return whether the response's header has a tagged section; that of ApiVersions never has (KIP-511)."""
         return self.key != ApiKey.API_VERSIONS and version >= self.response.flexible
 
 

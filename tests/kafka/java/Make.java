@@ -60,8 +60,12 @@ public final class Make {
     static void run(String servers, long seed) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
             Make make = new Make(servers, admin);
+            Wild wild = new Wild(make, seed);
             make.topics();
             make.access();
+            if (seed != 0) {
+                wild.upgrade();
+            }
             make.plain();
             make.codecs();
             make.shapes();
@@ -78,7 +82,7 @@ public final class Make {
                 }
             }
             if (seed != 0) {
-                new Wild(make, seed).run();
+                wild.run();
             }
         }
     }

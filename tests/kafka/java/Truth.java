@@ -304,16 +304,18 @@ public final class Truth {
             consumer.seekToBeginning(partitions);
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
             List<TopicPartition> rest = new ArrayList<>(partitions);
-            long limit = System.currentTimeMillis() + 60_000;
+            long limit = System.currentTimeMillis() + 300_000;
             while (true) {
-                rest.removeIf(partition -> consumer.position(partition) >= ends.get(partition));
+                boolean changed = rest.removeIf(partition -> consumer.position(partition) >= ends.get(partition));
                 if (rest.isEmpty()) {
                     return;
                 }
-                if (System.currentTimeMillis() > limit) {
-                    throw new IllegalStateException("not read to their ends within a minute: " + rest);
+                if (changed) {
+                    consumer.assign(rest); // not each time: what has been fetched already would be thrown away
                 }
-                consumer.assign(rest);
+                if (System.currentTimeMillis() > limit) {
+                    throw new IllegalStateException("not read to their ends within five minutes: " + rest);
+                }
                 for (ConsumerRecord<byte[], byte[]> item : consumer.poll(Duration.ofMillis(200))) {
                     taker.take(item);
                 }

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Properties;
+import java.util.Random;
 import java.util.TreeSet;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.GroupListing;
@@ -31,6 +32,28 @@ public final class Since40 {
         share(make, "s-empty", 3).close();
         // Stays, with records acquired and neither accepted nor released.
         Make.ALIVE.add(share(make, "s-share", 12));
+    }
+
+    /** Patterns, and share groups of topics and settings by chance. */
+    public static void wild(Make make, Random random) throws Exception {
+        for (int number = 0; number < 2; number++) {
+            KafkaConsumer<byte[], byte[]> pattern = make.consumer("w-pattern-" + number, "group.protocol", "consumer");
+            String wanted = List.of("wild.*", "p.*|t.*").get(random.nextInt(2));
+            make.live(pattern, () -> pattern.subscribe(new SubscriptionPattern(wanted)));
+        }
+        make.alter(ConfigResource.Type.GROUP, "w-group-1", "consumer.session.timeout.ms", "50000");
+        for (int number = 0; number < 3; number++) {
+            String group = "w-share-" + number;
+            make.alter(ConfigResource.Type.GROUP, group, "share.auto.offset.reset", "earliest");
+            make.alter(ConfigResource.Type.GROUP, group, "share.isolation.level",
+                random.nextInt(2) == 0 ? "read_committed" : "read_uncommitted");
+            KafkaShareConsumer<byte[], byte[]> one = share(make, group, 2 + random.nextInt(8));
+            if (number == 0) {
+                Make.ALIVE.add(one);
+            } else {
+                one.close();
+            }
+        }
     }
 
     /** A member that accepts, releases and rejects in turn, and ends with a few records in hand. */

@@ -1,13 +1,28 @@
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
 
-/** What clients have since 4.1: where the partitions of share groups start. */
+/** What clients have since 4.1: where the partitions of share groups start, to be asked and set. */
 public final class Since41 {
     private Since41() {
+    }
+
+    /** Share groups' offsets set by hand and taken away, a group deleted, and voters that can change. */
+    public static void wild(Make make, Random random) throws Exception {
+        make.admin.alterShareGroupOffsets("w-share-1", Map.of(new TopicPartition("plain", random.nextInt(3)), 5L,
+            new TopicPartition("codec-gzip", 0), (long) random.nextInt(40))).all().get();
+        if (random.nextInt(2) == 0) {
+            make.admin.deleteShareGroupOffsets("w-share-1", Set.of("codec-gzip")).all().get();
+        }
+        if (random.nextInt(2) == 0) {
+            make.admin.deleteShareGroups(List.of("w-share-2")).all().get();
+        }
     }
 
     public static void truth(Admin admin, ObjectNode said) throws Exception {

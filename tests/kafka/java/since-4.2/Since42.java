@@ -6,10 +6,12 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.StreamsGroupDescription;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.message.StreamsGroupHeartbeatRequestData;
 import org.apache.kafka.common.message.StreamsGroupHeartbeatResponseData;
@@ -29,13 +31,31 @@ public final class Since42 {
     }
 
     public static void make(Make make) throws Exception {
-        member(make.servers, "st-live", "streams-member-1", List.of("plain"), true);
-        member(make.servers, "st-left", "streams-member-2", List.of("defaults"), false);
+        member(make.servers, "st-live", "streams-member-1", List.of("plain"), true, true);
+        member(make.servers, "st-left", "streams-member-2", List.of("defaults"), false, true);
         make.admin.alterStreamsGroupOffsets("st-left",
             Map.of(new TopicPartition("defaults", 0), new OffsetAndMetadata(5))).all().get();
     }
 
-    private static void member(String servers, String group, String id, List<String> topics, boolean stay)
+    /** A topic without a policy of its own, and groups whose topologies have topics of their own and several members. */
+    public static void wild(Make make, Random random) throws Exception {
+        make.topic("wild-kept", 1, "cleanup.policy", "");
+        try (KafkaProducer<byte[], byte[]> one = make.producer()) {
+            for (int i = 0; i < 50; i++) {
+                one.send(Make.record("wild-kept", 0, "k" + i, "kept for ever")).get();
+            }
+        }
+        for (int number = 0; number < 3; number++) {
+            List<String> topics = random.nextInt(2) == 0 ? List.of("plain", "txn") : List.of("busy");
+            for (int member = random.nextInt(3); member >= 0; member--) {
+                member(make.servers, "w-streams-" + number, "w-" + number + "-" + member, topics, random.nextInt(3) > 0,
+                    false);
+            }
+        }
+    }
+
+    /** A member that has tasks in the end if it `owns`: where others are there, they may keep all. */
+    private static void member(String servers, String group, String id, List<String> topics, boolean stay, boolean owns)
         throws Exception {
         String[] place = servers.split(":");
         try (Socket socket = new Socket(place[0], Integer.parseInt(place[1]))) {
@@ -53,7 +73,7 @@ public final class Since42 {
                     answer.activeTasks().forEach(task -> owned.add(new StreamsGroupHeartbeatRequestData.TaskIds()
                         .setSubtopologyId(task.subtopologyId()).setPartitions(task.partitions())));
                 }
-                if (!owned.isEmpty() && i > 5) {
+                if (i > 5 && (!owned.isEmpty() || !owns)) {
                     break;
                 }
                 Thread.sleep(200);
@@ -61,7 +81,7 @@ public final class Since42 {
                     .setWarmupTasks(List.of()), i);
                 epoch = answer.memberEpoch();
             }
-            if (owned.isEmpty()) {
+            if (owned.isEmpty() && owns) {
                 throw new IllegalStateException("a streams member got no task");
             }
             if (!stay) {
