@@ -41,6 +41,8 @@ class Screen:
 
     held: list[str] = field(default_factory=list)
     complaints: set[str] = field(default_factory=set)
+    complaint_count: int = 0
+    lists_complaints: bool = False
 
     current: ClassVar[Screen]
 
