@@ -76,6 +76,7 @@ class LazyGroup(click.Group):
         from .shell.screen import begin_screen
 
         screen = begin_screen()
+        screen.lists_complaints = args[0] in _LISTING if args else False
         if _ALL in args and not _HELP.isdisjoint(args):
             screen.shows_all_options = True
             args = [word for word in args if word != _ALL]
@@ -86,6 +87,8 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+_LISTING = ("dump", "metadata")
+"""Commands that complain of single records, which are then missing from what they print."""
 _HELP, _ALL = frozenset({"-h", "--help"}), "--all"
 _OTHER_NAMES = {
     "cat": "dump",
@@ -188,6 +191,10 @@ def _finish(code: int) -> int:
         finish_rows(code)
     _print_held(code)
     sys.stdout.flush()
+    if "kdump.commands.shell.output" in sys.modules:
+        from .shell.output import tell_uncomplained
+
+        tell_uncomplained()
     return code
 
 

@@ -43,7 +43,7 @@ def lines_of(text: str, place: str) -> Iterator[Line]:
 
     In a session (`console`) they have a `$`, and what stands without one is output.
     """
-    text = text.replace("\\\n", " ")
+    text = re.sub(r" *\\\n *", " ", text)
     in_block = is_session = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("```"):

@@ -171,6 +171,13 @@ def test_what_loses_data_is_never_advised_first(name: str) -> None:
             assert LOSSLESS.search(printed[: advised.start()]), f"$ {command}"
 
 
+def test_help_fits_a_terminal() -> None:
+    for name, command, context in commands():
+        context.terminal_width = context.max_content_width = 80
+        long = [line for line in command.get_help(context).splitlines() if len(line) > 80]
+        assert long == [], name
+
+
 # Screens for people at a terminal of 80 columns; rows of tables and of JSON are as wide as what is in them.
 @pytest.mark.parametrize("name", ["doctor", "explain"])
 def test_lines_fit_a_terminal(name: str) -> None:

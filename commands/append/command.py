@@ -150,10 +150,14 @@ def command(
 
     \b
     Examples:
-      kdump dump orders-3 --format jsonl | kdump append --create /tmp/copy/orders-3
-      kdump dump orders-3 --format jsonl | kdump append --create --keep-offsets --start-offset 500 /tmp/copy/orders-3
-      printf 'a:1\\nb:2\\n' | kdump append /data/test-0 --format lines --key-separator : --codec zstd
-      kdump append /data/test-0 --input rows.csv --format csv --producer-id 7 --transactional abort
+      kdump dump orders-3 --format jsonl \\
+        | kdump append --create /tmp/copy/orders-3
+      kdump dump orders-3 --format jsonl | kdump append --create --keep-offsets \\
+        --start-offset 500 /tmp/copy/orders-3
+      printf 'a:1\\nb:2\\n' | kdump append /data/test-0 --format lines \\
+          --key-separator : --codec zstd
+      kdump append /data/test-0 --input rows.csv --format csv --producer-id 7 \\
+        --transactional abort
     """
     check_partition(path, may_be_new=create)
     _check(options, format_, key_separator, repack)

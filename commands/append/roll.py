@@ -51,7 +51,8 @@ def command(
     \b
     Examples:
       kdump roll /var/lib/kafka/data/orders-3
-      kdump roll data/orders-0 data/orders-1 --topic-config preallocate=true --topic-config segment.bytes=1048576
+      kdump roll data/orders-0 data/orders-1 --topic-config preallocate=true \\
+        --topic-config segment.bytes=1048576
     """
     chosen_config(config_file, settings, index_entries, kafka, ClusterRules())
     force = how.pop("force")

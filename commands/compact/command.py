@@ -93,10 +93,13 @@ def command(
     \b
     Examples:
       kdump compact /var/lib/kafka/data
-      kdump compact /var/lib/kafka/data/users-0 --config users.properties --min-cleanable-ratio 0
-      kdump compact /var/lib/kafka/data --config server.properties --config 'users*=users.properties'
+      kdump compact /var/lib/kafka/data/users-0 --config users.properties \\
+        --min-cleanable-ratio 0
+      kdump compact /var/lib/kafka/data --config server.properties \\
+        --config 'users*=users.properties'
       kdump compact /var/lib/kafka/data/users-0 --output /tmp/cleaned --passes 10
-      kdump compact /var/lib/kafka/data --apply --format jsonl | jq 'select(.cleaning) | .cleaning.after.bytes'
+      kdump compact /var/lib/kafka/data --apply --format jsonl \\
+        | jq 'select(.cleaning) | .cleaning.after.bytes'
     """
     if applies and output is not None:
         raise click.UsageError("--apply and --output exclude each other.")

@@ -90,7 +90,7 @@ class Text:
             self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")
         if self._is_plan and self._due:
             would = f"{number_words(self._due, 'partition')} would be"
-            self._heading(f"Dry run: nothing was changed, {would}. Next: the same command with --apply")
+            self._heading(f"Dry run: nothing was changed. {would}. Next: the same command with --apply")
 
     def _heading(self, text: str) -> None:
         self._write(text + "\n" if self._is_first else f"\n{text}\n")

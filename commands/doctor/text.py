@@ -17,12 +17,14 @@ from kdump.repair.replicas import Replicas
 
 from ..shell.choice import asked_paths
 from ..shell.copies import STANDINGS, blocked_words, difference_words, leader_words, loss_words
+from ..shell.line_budget import LineBudget
 from ..shell.output import Style
 from ..shell.prose import folded, folded_command
 from ..shell.screen import Screen
 from ..shell.tables import aligned
 
 MAX_ENTRIES = 10
+"""Entries with a number; those that a screen has no room for are a line each."""
 _COLUMN = 12
 _MAX_NAMES = 2
 _AFTER_START = frozenset({"KD-TXN-HANGING"})
@@ -50,6 +52,8 @@ class Page:
         self._bad = Style(color, "red", bold=True)
         self._careful = Style(color, "yellow", bold=True)
         self._good = Style(color, "green", bold=True)
+        self._budget = LineBudget()
+        self._heads = 0
 
     def all(self) -> Iterator[str]:
         """Yield the whole screen; where nothing needs anybody, three lines."""
@@ -64,8 +68,8 @@ class Page:
             yield from self._directory(each, min(longest, 30))
         yield from self._start()
         yield ""
-        for number, diagnosis in enumerate(health.diagnoses[:MAX_ENTRIES], 1):
-            yield from self._entry(number, diagnosis)
+        for number, diagnosis in enumerate(self._shown, 1):
+            yield from self._entry_or_head(number, diagnosis)
         yield from self._rest()
         yield ""
         if health.partitions > self._partitions_needing:
@@ -91,7 +95,7 @@ class Page:
                 _replica_words(diagnosis.replicas) if diagnosis.needs_replicas else "",
                 _command_words(diagnosis.actions[:1]),
             )
-            for number, diagnosis in enumerate(self._health.diagnoses[:MAX_ENTRIES], 1)
+            for number, diagnosis in enumerate(self._shown, 1)
         ]
         header = ("", "WHERE", "FOUND", "AT STAKE", "REPLICAS", "DO")
         yield from (line.rstrip("\n") for line in aligned(header, table))
@@ -143,7 +147,22 @@ class Page:
         paths = (path for each in self._health.diagnoses for path in each.paths)
         return "partition" if all(is_partition_dir(os.path.basename(path)) for path in paths) else "place"
 
-    def _entry(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
+    @property
+    def _shown(self) -> Sequence[Diagnosis]:
+        """The entries that have a number; with -v all."""
+        found = self._health.diagnoses
+        return found if Screen.current.verbosity else found[:MAX_ENTRIES]
+
+    def _entry_or_head(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield an entry, or its first line alone where the screen has no room for more."""
+        lines = list(self._entry(number, diagnosis))
+        if not self._heads and self._budget.takes(len(lines)):
+            yield from lines
+            return
+        self._heads += 1
+        yield from self._head(number, diagnosis)
+
+    def _head(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
         style = self._bad if diagnosis.stake <= Stake.COMMITTED else self._careful
         head = f"{number} {self._names(diagnosis)}   "
         stake = _stake_words(diagnosis)
@@ -151,6 +170,9 @@ class Page:
         lines = folded(title, self._width, first=head, indent=" " * 4)
         yield style(lines[0])
         yield from lines[1:]
+
+    def _entry(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
+        yield from self._head(number, diagnosis)
         example = f"{os.path.basename(diagnosis.paths[0])}: " if len(diagnosis.paths) > 1 else ""
         for text in diagnosis.found:
             yield from self._field("found", f"{example}{_place(diagnosis, text)}{safe(text)}")
@@ -237,9 +259,12 @@ class Page:
         return f"{shown} and {more} more" if more > 0 else shown
 
     def _rest(self) -> Iterator[str]:
-        more = len(self._health.diagnoses) - MAX_ENTRIES
+        more = len(self._health.diagnoses) - len(self._shown)
         if more > 0:
-            yield f"{more} more like these are not shown: kdump doctor {self._arguments()} --format jsonl"
+            yield f"{more} more are not shown: kdump doctor {self._arguments()} -v"
+        elif self._heads:
+            which = f"{len(self._shown) - self._heads + 1}" + (f" to {len(self._shown)}" if self._heads > 1 else "")
+            yield f"What to do about {which}: kdump doctor {self._arguments()} -v"
 
     @property
     def _partitions_needing(self) -> int:
@@ -279,7 +304,7 @@ class Page:
             yield self._bad(f"FOUND: {of} {verb} you{stake}.")
 
     def _next(self) -> Iterator[str]:
-        shown = self._health.diagnoses[:MAX_ENTRIES]
+        shown = self._shown
         before = [number for number, each in enumerate(shown, 1) if not _AFTER_START & set(each.codes)]
         if len(before) > 1:
             joint = "and" if len(before) == 2 else "to"

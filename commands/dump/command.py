@@ -128,13 +128,16 @@ def command(
     Examples:
       kdump dump orders-0/00000000000000000000.log
       kdump dump /var/lib/kafka/data/orders-0 --offsets 1000:1100
-      kdump dump orders-0 --since 2024-05-01T12:00 --until 2024-05-01T12:05 --format jsonl
+      kdump dump orders-0 --since 2024-05-01T12:00 --until 2024-05-01T12:05 \\
+        --format jsonl
       kdump dump orders-0 --key user-17 --header trace-id --limit 10
       kdump dump /var/lib/kafka/data --batches-only --producer-id 4001
       kdump dump __cluster_metadata-0 --include kraft-snapshot,checkpoints
-      kdump dump __consumer_offsets-7 --format jsonl | jq -c 'select(.key.name == "OffsetCommit") | .value.data'
+      kdump dump __consumer_offsets-7 --format jsonl \\
+        | jq -c 'select(.key.name == "OffsetCommit") | .value.data'
       kdump dump orders-0 --schemas /var/lib/kafka/data/_schemas-0
-      kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
+      kdump dump orders-0 --follow --format jsonl \\
+        | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
       kdump dump orders-0/00000000000000000235.log --at 839 --fields
       kdump dump orders-0 --tail 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -27,6 +28,8 @@ from .server_log import ServerLog
 from .text import explained, listed, recognized, severity_word, summarized
 
 _MAX_LINES = 50_000_000
+_FOLD = re.compile(r"\s*\\?\n\s*")
+"""Where a line was folded to fit a page, with a backslash or without."""
 
 
 @click.command("explain")
@@ -50,7 +53,8 @@ def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str
     \b
     Examples:
       kdump explain KD-LOG-CRC
-      kdump explain 'Found invalid messages in log segment /data/orders-17/00000000000000000235.log at byte offset 839.'
+      kdump explain 'Found invalid messages in log segment \\
+        /data/orders-17/00000000000000000235.log at byte offset 839.'
       kdump explain --log /var/log/kafka/server.log
     """
     if log is not None and words:
@@ -62,7 +66,7 @@ def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str
         if kinds:
             _explain_codes(kinds, out, format_, color=wants_color(color), is_list=_is_list(words))
             return exit_codes.OK
-        return _explain_line(" ".join(words), out, format_)
+        return _explain_line(_FOLD.sub(" ", " ".join(words)), out, format_)
 
 
 def _is_list(words: Sequence[str]) -> bool:

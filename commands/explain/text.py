@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.kafka_messages import KafkaMessage, said_of
@@ -12,13 +12,14 @@ from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe
 from kdump.formats.words import either, number_words
 
+from ..shell.line_budget import LineBudget
 from ..shell.output import Style
 from ..shell.prose import folded, labelled
 from ..shell.words import way_out
 from .server_log import Entry, ServerLog
 
 _COLUMN = 11
-_MAX_ENTRIES = 20
+_MAX_NAMES = 2
 _BATCH_CODES = ("KD-LOG-", "KD-BATCH-")
 
 
@@ -80,7 +81,9 @@ def _placed(text: str, place: str | None) -> str:
         return text
     is_partition = is_partition_dir(os.path.basename(place))
     directory = os.path.dirname(place) if is_partition else place
-    words = {"PARTITION_DIRECTORY": place if is_partition else "PARTITION_DIRECTORY", "LOG_DIRECTORY": directory}
+    words = {"LOG_DIRECTORY": directory}
+    if is_partition:
+        words |= {"PARTITION_DIRECTORY": place, "OTHER/PARTITION": f"OTHER/{os.path.basename(place)}"}
     return " ".join(words.get(word, word) for word in text.split(" "))
 
 
@@ -88,23 +91,43 @@ def summarized(log: ServerLog, path: str, width: int) -> Iterator[str]:
     """Yield what a server.log has, what needs somebody first."""
     entries = log.entries()
     wanted = [entry for entry in entries if entry.message.do]
-    for entry in wanted[:_MAX_ENTRIES]:
-        yield from _entry(entry, width)
+    budget = LineBudget()
+    more = 0
+    for alike in _alike(wanted):
+        lines = [*_entry(alike, width), ""]
+        if budget.takes(len(lines)):
+            yield from lines
+        else:
+            more += 1
+    if more:
+        yield f"{number_words(more, 'more message')}: -v shows all."
         yield ""
-    if len(wanted) > _MAX_ENTRIES:
-        yield f"{len(wanted) - _MAX_ENTRIES} more are not shown: --format jsonl has them."
     routine = sum(entry.count for entry in entries if not entry.message.do)
     if routine:
         yield f"Routine: {number_words(routine, 'line')} about a start after a shutdown. Do nothing."
     if wanted:
-        places = number_words(len(wanted), "place")
+        places = number_words(len({entry.place for entry in wanted}), "place")
         yield f"FOUND: {number_words(sum(entry.count for entry in wanted), 'line')} about {places}."
     else:
         yield "OK. No line needs you."
     yield f"Checked: {number_words(log.lines, 'line')} of {safe(path)}."
 
 
-def _entry(entry: Entry, width: int) -> Iterator[str]:
-    times = f", {number_words(entry.count, 'line')}" if entry.count > 1 else ""
-    yield f"{safe(entry.time or 'line ' + str(entry.line))}{times}  {safe(entry.place or '')}".rstrip()
-    yield from recognized(entry.message, entry.place, width, shows_place=False)
+def _alike(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
+    """Group the entries of which the same is said, in the order of the first ones."""
+    found: dict[tuple[object, ...], list[Entry]] = {}
+    for entry in entries:
+        message = entry.message
+        found.setdefault((message.means, message.do, message.codes), []).append(entry)
+    return found.values()
+
+
+def _entry(alike: Sequence[Entry], width: int) -> Iterator[str]:
+    """Yield the lines about one message: when it was printed first, about which places, what it means."""
+    first, lines = alike[0], sum(entry.count for entry in alike)
+    times = f", {number_words(lines, 'line')}" if lines > 1 else ""
+    places = list(dict.fromkeys(safe(entry.place) for entry in alike if entry.place))
+    shown = places[:_MAX_NAMES]
+    more = f" and {len(places) - len(shown)} more" if len(places) > len(shown) else ""
+    yield f"{safe(first.time or 'line ' + str(first.line))}{times}  {', '.join(shown)}{more}".rstrip()
+    yield from recognized(first.message, first.place, width, shows_place=False)

@@ -132,11 +132,14 @@ def command(
     \b
     Examples:
       kdump export /var/lib/kafka/data --topic 'orders*' --to /backup/orders
-      kdump export orders-0 --to out --by date --columns offset,timestamp,key,value
+      kdump export orders-0 --to out --by date \\
+        --columns offset,timestamp,key,value
       kdump export orders-0 --to out --schemas /data/_schemas-0
       kdump export orders-0 --to s3://backup/orders --staging /scratch/orders
-      kdump export orders-0 --to out --format jsonl --codec gzip --since 2026-01-31
-      kdump export --lost --leader 1 /b1/kafka /b2/kafka /b3/kafka --to /backup/lost
+      kdump export orders-0 --to out --format jsonl --codec gzip \\
+        --since 2026-01-31
+      kdump export --lost --leader 1 /b1/kafka /b2/kafka /b3/kafka \\
+        --to /backup/lost
 
     \b
     Exit codes:

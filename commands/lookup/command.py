@@ -12,6 +12,7 @@ import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 from kdump.operations.lookup import LookupOptions, Lookups
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
@@ -25,6 +26,7 @@ from kdump.transactions.isolation import Isolation
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
+from ..shell.line_budget import LineBudget, tell_unlisted
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain
 from ..shell.paths import directories
@@ -149,6 +151,7 @@ class _Run:
         self._options = options
         self._out = out
         asked = LookupOptions(options.isolation, options.log_start_offset, options.kafka)
+        self._lines = LineBudget()
         self._lookups = Lookups(Clusters([options.path]), asked, _tell_checkpoint)
 
     def all(self) -> None:
@@ -164,21 +167,26 @@ class _Run:
             raise KdumpError(f"{safe_path(options.path)}: {why}")
         if self._options.batch is not None and len(logs) > 1:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
+        unlisted = 0
         for log in PathCounter().over(logs):
             try:
                 with held(log.path) as now:
                     if now is not None:
-                        self._look(now, several)
+                        unlisted += not self._look(now, several)
             except (OSError, KdumpError) as error:
                 self._failed(error, log.path)
+        if unlisted:
+            self._out.write(f"{number_words(unlisted, 'more partition')}: -v lists all, --topic some.\n")
+            tell_unlisted(unlisted)
 
-    def _look(self, log: PartitionLog, several: bool) -> None:
+    def _look(self, log: PartitionLog, several: bool) -> bool:
+        """Look up in a partition; False where the answer is one more than a screen takes."""
         options = self._options
         label = f"{safe_path(os.path.basename(log.path))}: " if several else ""
         with self._lookups.open(log, **self._trace(label)) as lookup:
             if options.batch is not None:
                 self._answer_requests(options.batch, lookup)
-                return
+                return True
             if options.offset is not None:
                 located = self._lookups.by_offset(lookup, options.offset)
             else:
@@ -187,14 +195,17 @@ class _Run:
             self._worsen(exit_codes.FINDINGS)
         if options.format == "jsonl":
             self._out.write(json_line("answer", (_names(log) if several else {}) | located_answer(located)))
-            return
+            return True
         is_committed = options.isolation is Isolation.READ_COMMITTED
         if options.offset is None:
             words = timestamp_words(options.timestamp or 0, located, is_committed=is_committed)
         else:
             words = offset_words(options.offset, located)
         said = words.removeprefix(f"offset {options.offset}: batch ") if several else words
-        self._out.write(f"{label}{'batch ' if said != words else ''}{said}\n")
+        is_listed = self._lines.takes(1 + words.count("\n"))
+        if is_listed:
+            self._out.write(f"{label}{'batch ' if said != words else ''}{said}\n")
+        return is_listed
 
     def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
         for number, line in enumerate(requests, 1):
@@ -232,7 +243,7 @@ class _Run:
 
     def _complain(self, text: str) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self._worsen(exit_codes.INCOMPLETE)
 
     def _worsen(self, code: int) -> None:

@@ -45,7 +45,8 @@ def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
       kdump ls /var/lib/kafka/data
       kdump ls /var/lib/kafka/data/orders-0
       kdump ls /disk1/kafka /disk2/kafka --topic 'orders*' --sort size
-      kdump ls /var/lib/kafka/data --format jsonl | jq 'select(.type == "partition") | [.topic, .size]'
+      kdump ls /var/lib/kafka/data --format jsonl \\
+        | jq 'select(.type == "partition") | [.topic, .size]'
     """
     if options["graph"]:
         if format_ != "text":

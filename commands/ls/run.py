@@ -249,5 +249,5 @@ class _Run:
 
     def _report(self, text: str) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self.code = exit_codes.INCOMPLETE

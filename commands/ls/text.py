@@ -12,11 +12,14 @@ from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Pla
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
+from ..shell.line_budget import LineBudget, tell_unlisted
 from ..shell.output import Style
 from ..shell.tables import aligned, times_of_table
 
 UNKNOWN = "-"
 NAMES_SHOWN = 3
+MAX_NOTES = 10
+"""Remarks about partitions in the table of a log directory."""
 
 LEFTOVERS = {
     names.DELETED: "waiting for deletion (.deleted)",
@@ -94,6 +97,8 @@ class Tables:
         self._name = Style(color, bold=True)
         self._head = Style(color, dim=True)
         self._note = Style(color, "yellow")
+        self._rows = LineBudget()
+        self._remarks = LineBudget(MAX_NOTES)
         self._begun = ""
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
@@ -108,17 +113,36 @@ class Tables:
                 self.partition(partition, segments=True)
         elif partitions:
             self._line("")
-            self._table(PARTITION_COLUMNS, partitions)
+            self._partitions(partitions)
             if any(map(_is_damaged, partitions)):
                 self._line(f"!: damaged, see kdump doctor {safe_path(info.path)}.")
             remote = sum(partition.remote_start_offset is not None for partition in partitions)
             if remote:
                 self._line(f"Tiered: of {counted(remote, 'partition')} what is before LOG START is in remote storage.")
-            for partition in partitions:
-                folder = safe_path(os.path.basename(partition.path))
-                self._notes(_partition_notes(partition), f"{folder}: ")
-                for segment in partition.segments:
-                    self._notes(_log_notes(segment), f"{folder}/{_file_name(segment)}: ")
+            noted = (each for partition in _by_need(partitions) for each in _listed_notes(partition))
+            unsaid = sum(not self._noted(each) for each in noted)
+            if unsaid:
+                self._line(f"  {self._note('!')} {number_words(unsaid, 'more remark')} (-v)")
+
+    def _partitions(self, partitions: list[PartitionInfo]) -> None:
+        """Print the table of a log directory's partitions: damaged ones, and others while the screen has room."""
+        shown = self._chosen(partitions)
+        self._table(PARTITION_COLUMNS, shown)
+        more = len(partitions) - len(shown)
+        if more:
+            self._line(f"{number_words(more, 'more partition')}: -v lists all, --topic some.")
+            tell_unlisted(more)
+
+    def _chosen(self, partitions: list[PartitionInfo]) -> list[PartitionInfo]:
+        chosen = {id(info) for info in _by_need(partitions) if self._rows.takes()}
+        return [info for info in partitions if id(info) in chosen]
+
+    def _noted(self, text: str) -> bool:
+        """Print a remark about a partition of several, if there is room for it."""
+        has_room = self._remarks.takes()
+        if has_room:
+            self._notes([text], "")
+        return has_room
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
         """Print a heading with the facts about the partition, the table of its segments, notes."""
@@ -174,8 +198,8 @@ class Tables:
             self._line(f"  {line}")
 
     def _notes(self, notes: Sequence[str] | Iterator[str], prefix: str, indent: str = "  ") -> None:
-        for note in notes:
-            self._line(f"{indent}{self._note('!')} {prefix}{note}")
+        for text in notes:
+            self._line(f"{indent}{self._note('!')} {prefix}{text}")
 
     def _table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
         """Print the rows under their heads; columns in which nothing is known of any row are left out."""
@@ -276,6 +300,14 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
         yield f"KRaft snapshot {safe(file.name)}, {size_text(file.size)}"
 
 
+def _listed_notes(info: PartitionInfo) -> Iterator[str]:
+    """Yield the remarks about a partition in a table of several, with its name."""
+    folder = safe_path(os.path.basename(info.path))
+    yield from (f"{folder}: {each}" for each in _partition_notes(info))
+    for segment in info.segments:
+        yield from (f"{folder}/{_file_name(segment)}: {each}" for each in _log_notes(segment))
+
+
 def _partition_notes(info: PartitionInfo) -> Iterator[str]:
     if not info.segments:
         yield "no segments"
@@ -356,6 +388,11 @@ def _known(value: int | None) -> str:
 
 def _is_damaged(info: PartitionInfo) -> bool:
     return any(segment.damage for segment in info.segments)
+
+
+def _by_need(partitions: list[PartitionInfo]) -> list[PartitionInfo]:
+    """Return the damaged ones first."""
+    return sorted(partitions, key=lambda info: not _is_damaged(info))
 
 
 def _marked(info: PartitionInfo) -> str:

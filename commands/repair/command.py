@@ -127,7 +127,8 @@ def command(
     Examples:
       kdump repair /var/lib/kafka/data
       kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply
-      kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply --output /rescue/data
+      kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply \\
+        --output /rescue/data
       kdump repair /b1/kafka/orders-3 --from /b2/kafka/orders-3 --apply
       kdump repair /var/lib/kafka/data --plan-out plan.json
       kdump repair /var/lib/kafka/data --apply-plan plan.json

@@ -54,7 +54,8 @@ def command(
     \b
     Examples:
       kdump rebuild-index /var/lib/kafka/data/orders-3
-      kdump rebuild-index /var/lib/kafka/data/orders-3/00000000000000000000.log --kind timeindexes --apply
+      kdump rebuild-index /var/lib/kafka/data/orders-3/00000000000000000000.log \\
+        --kind timeindexes --apply
     """
     wanted = frozenset(kinds or INDEX_KINDS)
 

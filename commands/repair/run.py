@@ -212,7 +212,7 @@ class Run:
 
     def _complain(self, text: str, code: int) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
         self._worsen(code)
 
     def _worsen(self, code: int) -> None:

@@ -16,6 +16,7 @@ from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
+from ..shell.line_budget import LineBudget
 from ..shell.output import Style
 from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
@@ -28,10 +29,6 @@ _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write",
 _VERB_WIDTH = max(map(len, _VERBS.values()))
 
 
-MAX_PLANS = 20
-"""So many plans are shown in full: output grows with what is wrong, not with partitions."""
-
-
 class TextPrinter:
     """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed."""
 
@@ -42,9 +39,10 @@ class TextPrinter:
         self._good = Style(color, "green", bold=True)
         self._undecided: list[str] = []
         self._names: list[str] = []
-        self._planned: list[tuple[bool, str]] = []
+        self._planned: list[tuple[int, str]] = []
         self._changed: list[str] = []
         self._dropped = 0
+        self._budget = LineBudget()
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
         """Print one partition: what is lost and kept, then the changes."""
@@ -62,8 +60,7 @@ class TextPrinter:
             self._changed.append(done.path)
             self._write(text)
         else:
-            is_routine = not (task.cuts or task.dropped.records or task.failure or done.interrupted)
-            self._planned.append((is_routine, text))
+            self._planned.append((_rank(done, task), text))
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Do nothing: the reason, which names the partition, is on stderr."""
@@ -86,25 +83,32 @@ class TextPrinter:
         return "\n".join(lines) + "\n\n"
 
     def _plans(self) -> None:
-        """Print the plans; of many, those that do more than trim and rebuild, an example of the others, and their
-        count.
-        """
-        shown = self._planned
-        if len(shown) > MAX_PLANS:
-            special = [each for each in shown if not each[0]]
-            shown = [*special[:MAX_PLANS], *(each for each in shown if each[0])][: max(len(special), 1) + 1][:MAX_PLANS]
-        for _, text in shown:
-            self._write(text)
+        """Print the plans; of many, first those that do more than trim and rebuild, and the count of the others."""
+        by_need = sorted(range(len(self._planned)), key=lambda at: (self._planned[at][0], at))
+        chosen = {at for at in by_need if self._shows(self._planned[at][1], is_first=at == by_need[0])}
+        shown = [self._planned[at][1] for at in sorted(chosen)]
+        self._write("".join(shown))
         more = len(self._planned) - len(shown)
         if more > 0:
-            self._write(f"{number_words(more, 'more partition')} would change: --format jsonl lists them all.\n\n")
+            self._write(f"{number_words(more, 'more partition')} would change: -v lists all.\n\n")
+
+    def _decisions(self) -> None:
+        """Print what has to be decided, as far as the screen goes."""
+        self._write(f"{self._bad('Decide:')} {number_words(len(self._undecided), 'partition')}\n")
+        shown = [text for text in self._undecided if self._shows(text)]
+        self._write("\n".join(shown) + "\n")
+        more = len(self._undecided) - len(shown)
+        if more > 0:
+            self._write(f"{number_words(more, 'more partition')} like these: -v lists all.\n\n")
+
+    def _shows(self, text: str, *, is_first: bool = False) -> bool:
+        return self._budget.takes(text.count("\n") + 1) or is_first
 
     def end(self, totals: Totals) -> None:
         """Print the answer: what was changed or would be, what needs a decision, and what to do next."""
         undecided, work, applies = len(self._undecided), totals.work, totals.applies
         if undecided:
-            self._write(f"{self._bad('Decide:')} {number_words(undecided, 'partition')}\n")
-            self._write("\n".join(self._undecided) + "\n")
+            self._decisions()
         self._plans()
         if totals.failed > totals.refused:
             self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way.\n")
@@ -183,6 +187,13 @@ class TextPrinter:
             yield f"{self._good('put in:')} {safe(str(marker))} ({marker.gap.name})"
         for producer in rescue.open_txns if rescue.cuts else ():
             yield _open_txn(producer)
+
+
+def _rank(done: Repaired, task: Task) -> int:
+    """Return how soon a plan has to be seen: what was interrupted or fails, what cuts or drops, what is routine."""
+    if done.interrupted or task.failure:
+        return 0
+    return 1 if task.cuts or task.dropped.records else 2
 
 
 def _common(paths: Sequence[str]) -> str:

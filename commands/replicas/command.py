@@ -48,7 +48,8 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
     Examples:
       kdump replicas /b1/kafka /b2/kafka /b3/kafka
       kdump replicas /b1/kafka/orders-17 /b2/kafka/orders-17
-      kdump replicas /b?/kafka --topic orders --format jsonl | jq 'select(.type == "choice")'
+      kdump replicas /b?/kafka --topic orders --format jsonl \\
+        | jq 'select(.type == "choice")'
     """
     troubles = Troubles()
     places = _places(paths, troubles)

@@ -16,6 +16,7 @@ from kdump.replicas.loss import LostRange
 from kdump.replicas.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
+from ..shell.line_budget import LineBudget
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
@@ -31,6 +32,8 @@ class TextLines:
         """`write` takes whole lines."""
         self._write = write
         self._is_all = is_all
+        self._budget = LineBudget()
+        self._more = 0
         self._partitions = self._differing = self._behind = self._alone = 0
 
     def partition(self, found: PartitionReplicas) -> None:
@@ -42,13 +45,17 @@ class TextLines:
         if found.verdict is Verdict.SAME and not self._is_all:
             return
         sight = sight_of(found)
-        for part in (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight)):
-            for line in part:
-                self._write(f"{line}\n")
-        self._write("\n")
+        parts = (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight))
+        lines = [line for part in parts for line in part]
+        if self._budget.takes(len(lines) + 1):
+            self._write("".join(f"{line}\n" for line in [*lines, ""]))
+        else:
+            self._more += 1
 
     def finish(self, code: int) -> None:
         """Print the verdict of a run that exits with `code`."""
+        if self._more:
+            self._write(f"{number_words(self._more, 'more partition')} like these: -v lists all.\n\n")
         total = number_words(self._partitions, "partition")
         parts = []
         if self._behind:

@@ -142,7 +142,8 @@ def command(
     \b
     Examples:
       kdump resurrect /mnt/b1/data /mnt/b2/data /mnt/b3/data --into /srv/new
-      kdump resurrect /mnt/b1/data --in-place --controller kafka1:9093 --new-empty --apply
+      kdump resurrect /mnt/b1/data --in-place --controller kafka1:9093 \\
+        --new-empty --apply
       kdump resurrect /mnt/b?/data --into /srv/new --nodes 1 --apply
     """
     if (into is None) == (not in_place):

@@ -82,8 +82,10 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
     Examples:
       kdump retain /var/lib/kafka/data --config /etc/kafka/server.properties
       kdump retain /var/lib/kafka/data/orders-3 --retention-ms 86400000
-      kdump retain /var/lib/kafka/data --topic 'orders*' --config orders.properties --apply
-      kdump retain /var/lib/kafka/data --format jsonl | jq 'select(.type == "partition" and .blocked) | .path'
+      kdump retain /var/lib/kafka/data --topic 'orders*' \\
+        --config orders.properties --apply
+      kdump retain /var/lib/kafka/data --format jsonl \\
+        | jq 'select(.type == "partition" and .blocked) | .path'
     """
     files = tuple(property_file(text, RetentionSettings) for text in config_files)
     asked = {setting.name: options.pop(option) for option, setting in _GIVEN.items()}

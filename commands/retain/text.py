@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from kdump.change.plan import Plan
@@ -19,6 +19,7 @@ from kdump.retention.totals import Totals
 from kdump.storage.live import tally
 from kdump.storage.timestamps import TimestampSource
 
+from ..shell.line_budget import LineBudget
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 
@@ -32,8 +33,6 @@ _SOURCE_WORDS = {
 _HEAD = ("BASE OFFSET", "LAST", "SIZE", "MAX TIMESTAMP", "SOURCE", "DELETED IN")
 _RIGHT = (*_HEAD[:3], _HEAD[-1])
 _DROP = ("SOURCE",)
-MAX_SHOWN = 10
-"""Partitions of a log directory that are shown by default."""
 
 
 class Text:
@@ -44,34 +43,32 @@ class Text:
         self._write = write
         self._is_all = is_all
         self._applies = applies
+        self._budget = LineBudget(is_all=is_all)
         self._is_first = True
-        self._shown = self._routine = self._changed = self._more = 0
+        self._routine = self._changed = self._more = self._blocked = 0
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
         """Print a heading with the settings, the table of the segments, what goes and what comes next, what blocks.
 
-        Of a log directory, partitions of which nothing goes and nothing is blocked are counted.
+        Of a log directory, partitions of which nothing goes and nothing is blocked are counted; of the others those
+        that are more than a screen takes.
         """
+        lines = list(_partition_lines(found))
+        self._blocked += found.block is not None
         if not self._is_all and not segments:
             if not found.has_work and found.block is None:
                 self._routine += 1
                 self._changed += bool(found.problems)
                 return
-            if self._shown >= MAX_SHOWN:
+            if not self._budget.takes(len(lines) + 2):
                 self._more += 1
                 return
-        self._shown += 1
         self._heading(f"{safe_path(found.log.path)}   {_settings_words(found)}")
         if segments and found.segments:
             rows = [_row(found, number) for number in range(len(found.segments))]
             for line in aligned(_HEAD, rows, right=_RIGHT, indent="  ", drop=_DROP):
                 self._write(line)
-        self._lines(_facts(found))
-        self._lines(_outcome(found))
-        self._lines(f"! {text}" for text in _notes(found))
-        if found.block:
-            self._lines(_blocked(found, found.block))
-            self._lines(_advice(advice_on(found)))
+        self._lines(lines)
 
     def directory(self, path: str, totals: Totals) -> None:
         """Print what each policy frees, and together."""
@@ -87,7 +84,8 @@ class Text:
             verb = "loses" if self._changed == 1 else "lose"
             self._line(f"  {number_words(self._changed, 'partition')} of these {verb} data at the next start:"
                 f" kdump doctor {shown}")
-        self._shown = self._routine = self._changed = self._more = 0
+        is_blocked = self._blocked > 0
+        self._routine = self._changed = self._more = self._blocked = 0
         if totals.freed.segments:
             rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in Policy]
             rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
@@ -99,8 +97,10 @@ class Text:
             self._line(f"  {blocked}: {size_text(totals.held_space)} stay that are old enough")
         if totals.working and not self._applies:
             would = f"{number_words(totals.working, 'partition')} would be"
-            self._line(f"Dry run: nothing was changed, {would}. Next: the same command with --apply")
-        elif not totals.working and not totals.blocked and not tally.unreadable:
+            self._line(f"Dry run: nothing was changed. {would}. Next: the same command with --apply")
+        elif not totals.working and is_blocked:
+            self._line("Nothing is deleted now.")
+        elif not totals.working and not tally.unreadable:
             self._line("Nothing to do.")
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
@@ -120,7 +120,7 @@ class Text:
         self._is_first = False
         self._line(text)
 
-    def _lines(self, lines: Iterator[str]) -> None:
+    def _lines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._line(f"  {line}" if line else "")
 
@@ -136,6 +136,15 @@ def _settings_words(found: PartitionRetention) -> str:
     )
     rules = limits if config.deletes else ": nothing is deleted by time or by size"
     return f"{config.policy}{rules} (from {' and '.join(map(safe, found.settings.sources))})"
+
+
+def _partition_lines(found: PartitionRetention) -> Iterator[str]:
+    yield from _facts(found)
+    yield from _outcome(found)
+    yield from (f"! {text}" for text in _notes(found))
+    if found.block:
+        yield from _blocked(found, found.block)
+        yield from _advice(advice_on(found))
 
 
 def _facts(found: PartitionRetention) -> Iterator[str]:
@@ -272,22 +281,22 @@ def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
 
 
 def _holder(found: PartitionRetention, holder: Holder) -> Iterator[str]:
+    record = "" if holder.record_offset is None else f"record {holder.record_offset} in "
     who = f" of producer {holder.producer_id} (epoch {holder.producer_epoch})" if holder.producer_id >= 0 else ""
-    offsets = f"offsets {offset_range(holder.base_offset, holder.last_offset)}"
-    what = "a batch" if holder.record_offset is None else f"the record at offset {holder.record_offset}, in the batch"
-    stamp = f"timestamp {_time(holder.timestamp)}"
-    yield f"{what}{who} at byte {holder.position} with {offsets}, has {stamp}"
+    batch = f"batch {offset_range(holder.base_offset, holder.last_offset)} at byte {holder.position}{who}"
+    yield f"{record}{batch} has timestamp {_time(holder.timestamp)}"
     if holder.unit:
         off = _off(holder.timestamp, found.now)
         yield f"{holder.timestamp} is a time in {holder.unit}; Kafka treats it as ms: {off}"
     if holder.is_append_time:
         yield "the time was set by the broker (LogAppendTime)"
-    others = f", the others go up to {_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""
-    yield f"{holder.young} of the {counted(holder.batches, 'batch', 'batches')} of the segment keep it{others}"
+    others = f"; the others go up to {_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""
+    batches = number_words(holder.batches, "batch", "batches")
+    yield f"{holder.young} of {batches} in the segment {'is' if holder.young == 1 else 'are'} too young to go{others}"
 
 
 def _advice(items: Iterator[Advice]) -> Iterator[str]:
-    yield "what an operator can do:"
+    yield "what you can do:"
     for item in items:
         first, *more = wrap(safe(item.text), WIDTH - 6) or [""]
         yield f"  - {first}"

@@ -63,7 +63,8 @@ def command(
     \b
     Exit codes:
       0    every schema that records name is there, and they decode
-      1    records name schemas that are not there, or do not decode; a schema cannot be used; data is damaged
+      1    records name schemas that are not there, or do not decode;
+           a schema cannot be used; data is damaged
       2    the command line is wrong
       3    a file could not be found or read
     """

@@ -95,7 +95,8 @@ def command(
     Examples:
       kdump serve /disk1 /disk2
       kdump serve /copy/of/data --listen 127.0.0.1:0 --format jsonl
-      kdump serve /data --listen 0.0.0.0:9092 --users users.txt --tls-cert server.pem
+      kdump serve /data --listen 0.0.0.0:9092 --users users.txt \\
+        --tls-cert server.pem
     """
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key goes with --tls-cert")

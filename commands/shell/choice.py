@@ -95,6 +95,7 @@ def chosen_paths(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple
     if not chosen:
         raise KdumpError(nothing_chosen(topics, topics_at(paths)))
     options = (*(("--topic", text) for text in topics), *(("--partition", text) for text in numbers))
+    Screen.current.narrowed = paths
     Screen.current.asked = (*paths, *(word for option in options for word in option))
     return chosen
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import click
 
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 
 from . import exit_codes
 from .fitting import fitted
@@ -28,7 +29,9 @@ NO_SUCH = "no such file or directory"
 
 PIECE = 1 << 18
 _MAX_HELD_BACK = 1 << 24
-_MAX_COMPLAINTS = 10_000
+_MAX_COMPLAINTS_KEPT = 10_000
+MAX_COMPLAINTS = 20
+"""Complaints of a run that are printed without -v; the others are a count at its end."""
 TERMINAL_PIECE = 1 << 12
 
 
@@ -151,14 +154,30 @@ class Output:
             write_lines(self._stream, data)
 
 
-def complain(text: str) -> None:
-    """Print one line on stderr, once in a run. The text must be safe already."""
-    if text in Screen.current.complaints:
+def complain(text: str, *, is_one_of_many: bool = False) -> None:
+    """Print one line on stderr, once in a run. The text must be safe already.
+
+    Of those that are one of many, as of partitions, what is more than a screen takes is counted.
+    """
+    screen = Screen.current
+    if text in screen.complaints:
         return
-    if len(Screen.current.complaints) < _MAX_COMPLAINTS:
-        Screen.current.complaints.add(text)
+    if len(screen.complaints) < _MAX_COMPLAINTS_KEPT:
+        screen.complaints.add(text)
+    if is_one_of_many and not screen.lists_complaints:
+        screen.complaint_count += 1
+        if screen.complaint_count > MAX_COMPLAINTS and not screen.verbosity:
+            return
     hide_progress()
     click.echo(f"kdump: {text}", err=True)
+
+
+def tell_uncomplained() -> None:
+    """Say, at the end of a run, how many complaints were not printed."""
+    screen = Screen.current
+    more = 0 if screen.verbosity else screen.complaint_count - MAX_COMPLAINTS
+    if more > 0:
+        click.echo(f"kdump: {number_words(more, 'more line')} like these: -v shows all.", err=True)
 
 
 def note(text: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,8 @@ from kdump.storage.partition import PartitionLog
 
 from .options import Option
 from .output import complain, note
-from .paths import Place
+from .paths import Place, expand
+from .screen import Screen
 
 if TYPE_CHECKING:
     from kdump.schemas.decoder import PayloadDecoder
@@ -32,7 +34,7 @@ def payload_decoder(places: Iterable[Place], path: str | None) -> PayloadDecoder
 
     Raises OSError, KdumpError.
     """
-    found = path or _schemas_among(places)
+    found = path or _schemas_among(places) or _schemas_among(_narrowed())
     if found is None:
         return None
     from kdump.schemas.decoder import PayloadDecoder, check_libraries
@@ -62,6 +64,13 @@ def _schemas_among(places: Iterable[Place]) -> str | None:
             if (path := schemas_partition(place.path)) is not None:
                 return path
     return None
+
+
+def _narrowed() -> Iterator[Place]:
+    """Yield the PATHs as they were given where --topic has put partitions in their place."""
+    for path in Screen.current.narrowed:
+        with suppress(OSError, KdumpError):  # what is wrong with them is said elsewhere
+            yield from expand([path])
 
 
 def _tell(problem: Problem) -> None:

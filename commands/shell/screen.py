@@ -33,6 +33,7 @@ class Screen:
     fail_on: str | None = None
     has_partition: Callable[[int], bool] = all_partitions
     asked: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
     drops_if_ok: bool = False
     shows_all_options: bool = False
     has_findings: bool = False
@@ -40,6 +41,8 @@ class Screen:
 
     held: list[str] = field(default_factory=list)
     complaints: set[str] = field(default_factory=set)
+    complaint_count: int = 0
+    lists_complaints: bool = False
 
     current: ClassVar[Screen]
 

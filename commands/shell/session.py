@@ -41,7 +41,7 @@ class Troubles:
         if trouble.is_unreadable:
             tally.cannot_read(trouble.path)
         place = "" if trouble.position is None else f"byte {trouble.position}: "
-        complain(f"{safe_path(trouble.path)}: {place}{safe(trouble.text)}")
+        complain(f"{safe_path(trouble.path)}: {place}{safe(trouble.text)}", is_one_of_many=True)
         self.worsen(exit_codes.INCOMPLETE if trouble.is_unreadable else exit_codes.FINDINGS)
 
     def worsen(self, code: int) -> None:
@@ -82,7 +82,7 @@ class Failures:
     def complain(self, text: str) -> None:
         """Say what could not be done; the text must be safe."""
         self.before()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self.worsen(exit_codes.INCOMPLETE)
 
     def worsen(self, code: int) -> None:

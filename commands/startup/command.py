@@ -69,8 +69,10 @@ def command(
     Examples:
       kdump startup /var/lib/kafka/data
       kdump startup /var/lib/kafka/data/orders-3 --unclean --recovery-point 0
-      kdump startup /disk1/kafka /disk2/kafka --config /etc/kafka/server.properties
-      kdump startup /var/lib/kafka/data --format jsonl | jq 'select(.type == "outcome" and .losesData) | .path'
+      kdump startup /disk1/kafka /disk2/kafka \\
+        --config /etc/kafka/server.properties
+      kdump startup /var/lib/kafka/data --format jsonl \\
+        | jq 'select(.type == "outcome" and .losesData) | .path'
     """
     check_directories(paths)
     options = chosen_startup(**circumstances, view=RetentionSettings)
@@ -149,5 +151,5 @@ class _Run:
 
     def _complain(self, text: str) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self._worsen(exit_codes.INCOMPLETE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 
 from kdump.formats.names import DELETE as BEING_DELETED
 from kdump.formats.printable import safe, safe_path
@@ -27,6 +26,7 @@ from kdump.recovery.outcome import (
     Step,
 )
 
+from ..shell.line_budget import LineBudget
 from ..shell.output import Style
 from ..shell.words import loss_words
 from .report import Totals
@@ -62,6 +62,7 @@ class TextPrinter:
         self._verbose = verbose
         self._totals = Totals()
         self._blocks: list[str] = []
+        self._ranks: dict[int, int] = {}
         self._heads: list[tuple[int, DirectoryState, bool | None, int, int]] = []
         self._bold = Style(color, bold=True)
         self._bad = Style(color, "red", bold=True)
@@ -80,6 +81,8 @@ class TextPrinter:
         """Print one partition."""
         self._totals.log(loaded)
         if self._verbose or loaded.is_named or not loaded.is_quiet:
+            if not (self._verbose or loaded.is_named):
+                self._ranks[len(self._blocks)] = _rank(loaded)
             self._blocks.append("".join(f"{line}\n" for line in self._partition(loaded)))
 
     def end(self, start: BrokerStart) -> None:
@@ -89,7 +92,18 @@ class TextPrinter:
             upto, upto_bytes = after or (self._totals.checked, self._totals.checked_bytes)
             self._blocks[at] = self._head(state, clean, upto - checked, upto_bytes - checked_bytes)
         top = "".join(f"{line}\n" for line in self._top(start))
-        self._write("\n".join(block for block in (top, *self._blocks, self._summary(start)) if block))
+        more = self._leave_out()
+        self._write("\n".join(block for block in (top, *self._blocks, more, self._summary(start)) if block))
+
+    def _leave_out(self) -> str:
+        """Drop the partitions that are more than a screen takes, those with the least harm first; how many they are."""
+        budget = LineBudget(is_all=self._verbose)
+        more = 0
+        for at in sorted(self._ranks, key=lambda at: (self._ranks[at], at)):
+            if not budget.takes(self._blocks[at].count("\n") + 1):
+                self._blocks[at] = ""
+                more += 1
+        return f"{number_words(more, 'more partition')} like these: -v lists all.\n" if more else ""
 
     def _top(self, start: BrokerStart) -> Iterator[str]:
         if start.stops:
@@ -187,6 +201,13 @@ class TextPrinter:
         )
 
 
+def _rank(loaded: Loaded) -> int:
+    """How soon a partition has to be seen: what does not load, then what loses data."""
+    if loaded.outcome.failure:
+        return 0
+    return 1 if loaded.outcome.loss.has_data or loaded.committed_missing else 2
+
+
 _HOW = {
     True: "The broker checks only segments without an index",
     False: "The broker re-checks each log from its recovery point",
@@ -237,8 +258,10 @@ _ORDER = (
 
 
 def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:
-    for _, group in groupby(failures, key=lambda failure: failure.exception):
-        alike = list(group)
+    kinds: dict[str, list[Failure]] = {}
+    for failure in failures:
+        kinds.setdefault(failure.exception, []).append(failure)
+    for alike in kinds.values():
         for failure in alike[:_MAX_ALIKE]:
             yield f"  {_failure_words(failure)}"
         if len(alike) > _MAX_ALIKE:

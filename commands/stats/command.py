@@ -66,7 +66,8 @@ def command(
       kdump stats /var/lib/kafka/data
       kdump stats /var/lib/kafka/data/orders-3 --records
       kdump stats /var/lib/kafka/data --topic 'orders*' --report orders.html
-      kdump stats /var/lib/kafka/data --format jsonl | jq 'select(.type == "topic") | [.topic, .bytes]'
+      kdump stats /var/lib/kafka/data --format jsonl \\
+        | jq 'select(.type == "topic") | [.topic, .bytes]'
 
     \b
     Exit codes:

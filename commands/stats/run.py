@@ -101,9 +101,9 @@ def _gathered(
 
 def _tell_damage(stats: Stats, troubles: Troubles) -> None:
     for damage in stats.damage:
-        complain(f"{safe_path(damage.path)}: byte {damage.position}: {safe(damage.text)}")
+        complain(f"{safe_path(damage.path)}: byte {damage.position}: {safe(damage.text)}", is_one_of_many=True)
     if stats.damage_count > len(stats.damage):
-        complain(f"… and {stats.damage_count - len(stats.damage)} more places like these")
+        complain(f"… and {stats.damage_count - len(stats.damage)} more places like these", is_one_of_many=True)
     troubles.worsen(exit_codes.FINDINGS)
 
 

@@ -217,7 +217,7 @@ class _Run:
 
     def _complain(self, text: str, code: int) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
         self._reason = text
         self._worsen(code)
 

@@ -178,8 +178,10 @@ def command(
     Examples:
       kdump verify /var/lib/kafka/data
       kdump verify --deep /var/lib/kafka/data/orders-0
-      kdump verify --format jsonl /disk1/kafka /disk2/kafka | jq 'select(.severity == "error")'
-      kdump verify --state /var/tmp/verified --max-rate 64M --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
+      kdump verify --format jsonl /disk1/kafka /disk2/kafka \\
+        | jq 'select(.severity == "error")'
+      kdump verify --state /var/tmp/verified --max-rate 64M \\
+        --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
       kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
     is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from kdump.verify.resume import PassTotals
 
 from ..shell import exit_codes
 from ..shell.choice import asked_paths
+from ..shell.line_budget import LineBudget
 from ..shell.options import severities_from
 from ..shell.output import Style
 from ..shell.prose import folded
@@ -141,6 +143,10 @@ class TextReport:
         self._group: str | None = None
         self._explained: set[str] = set()
         self._groups: set[str] = set()
+        self._budget = LineBudget(is_all=verbose)
+        self._codes: set[str] = set()
+        self._unlisted: Counter[str] = Counter()
+        self._unlisted_groups: defaultdict[str, set[str]] = defaultdict(set)
         self._bold = Style(color, bold=True)
         self._dim = Style(color, dim=True)
         self._good = Style(color, "green", bold=True)
@@ -157,17 +163,26 @@ class TextReport:
         """Do nothing: a partition without findings is not mentioned."""
 
     def finding(self, finding: Finding) -> None:
-        """Print what and where and, for the first of its code in a partition, what follows from it and what to do."""
+        """Print what and where and, for the first of its code in a partition, what follows from it and what to do.
+
+        The first finding of each code is listed; of more than a screen takes, the others are counted.
+        """
         if finding.severity not in self._shown:
             return
         Screen.current.has_findings |= finding.severity != INFO
-        group = finding.group
+        if finding.severity != INFO:
+            self._groups.add(finding.group)
+        group, is_new = finding.group, finding.code not in self._codes
+        has_room = self._budget.takes(self._lines(finding))
+        self._codes.add(finding.code)
+        if not is_new and not has_room:
+            self._unlisted[finding.code] += 1
+            self._unlisted_groups[finding.code].add(group)
+            return
         if group != self._group:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
             self._explained.clear()
-        if finding.severity != INFO:
-            self._groups.add(group)
         place = "" if finding.path == group else safe_path(os.path.basename(finding.path))
         if finding.position is not None:
             place += f", byte {finding.position}"
@@ -184,6 +199,12 @@ class TextReport:
             for line in consequences(finding, group):
                 self._indented(line, self._dim)
 
+    def _lines(self, finding: Finding) -> int:
+        """How many lines a finding takes where none is folded, with the heading of its partition."""
+        is_heading = finding.group != self._group
+        is_explained = not is_heading and finding.code in self._explained
+        return (2 if is_heading else 0) + (1 if is_explained or finding.severity == INFO else 3)
+
     def _indented(self, text: str, style: Style | None = None) -> None:
         lines = [f"{_INDENT}{text}"] if self._width is None else folded(text, self._width, first=_INDENT)
         for line in lines:
@@ -193,6 +214,7 @@ class TextReport:
         """Print the verdict, what was checked, and the next command."""
         if self._group is not None:
             self._out.write("\n")
+        self._out.write("".join(f"{line}\n" for line in self._rest()))
         if totals.is_part:
             self._out.write(f"{_pass_words(totals)}\n")
         for line in self._verdict(totals, code):
@@ -200,6 +222,17 @@ class TextReport:
         self._out.write(f"Checked: {_checked(totals)}\n")
         if totals.counts[ERROR] or totals.counts[WARNING]:
             self._out.write(f"Next: kdump doctor {asked_paths(self._paths) or 'PATH'}\n")
+
+    def _rest(self) -> Iterator[str]:
+        """How many findings are not listed, code by code."""
+        if not self._unlisted:
+            return
+        yield "Not listed (-v lists all):"
+        width = max(map(len, self._unlisted))
+        for code, count in sorted(self._unlisted.items()):
+            places = number_words(len(self._unlisted_groups[code]), "place")
+            yield f"  {code:<{width}}  {number_words(count, 'more finding')} in {places}"
+        yield ""
 
     def _verdict(self, totals: Totals, code: int) -> Iterator[str]:
         errors, warnings = totals.counts[ERROR], totals.counts[WARNING]

@@ -220,7 +220,13 @@ def _is_mixed(decoder: PayloadDecoder, subject: str, use: FieldUse) -> bool:
 
 def _make_json(codec: Codec, data: bytes, frame: Frame) -> tuple[Any, str | None]:
     value, message = codec.shown(data, frame)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")), message
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half a pair, which JSON can escape and UTF-8 has no bytes for
+            text = json.dumps(value, separators=(",", ":"))
+    return text, message
 
 
 def _avro_field(decoder: PayloadDecoder, name: str, field: FieldDecoder, reader: Schema) -> DecodedField:

@@ -57,7 +57,10 @@ class Said(NamedTuple):
     values: dict[str, str]
 
 
-_CUT = ("Compare with the leader before you delete another replica: its copy may be the last one.",)
+_CUT = (
+    "Compare with the leader: kdump replicas PARTITION_DIRECTORY OTHER/PARTITION",
+    "Do not delete another replica before that: its copy may be the last one.",
+)
 _LOOK_FIRST = ("kdump doctor LOG_DIRECTORY",)
 _DISK = ("Look at the disk (dmesg, smartctl) first.", "Then: kdump doctor LOG_DIRECTORY")
 _ALL_DIRECTORIES = ("kdump doctor LOG_DIRECTORY... with all directories of log.dirs",)
@@ -149,8 +152,43 @@ MESSAGES: tuple[KafkaMessage, ...] = (
     _M("Encountered I/O error in metadata log directory {FILE}. Cannot continue", ("KD-META-PROPERTIES",),
         "The broker does not start: the disk with the cluster metadata cannot be read.", _DISK),
     # what goes offline, or is set aside
-    _M("Stopping serving logs in dir {FILE}", (), "The broker took a log directory offline. Its other disks work.",
-        _DISK),
+    _M("Stopping serving logs in dir {FILE}", (),
+        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
+    _M("Stopping serving replicas in dir {FILE}", (),
+        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
+    _M("Stopped serving replicas in dir {FILE}", (),
+        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
+    _M("because they are in the failed log directory {FILE}.", (),
+        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
+    _M("Stopping cleaning logs in dir {FILE}", (),
+        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
+    _M("are offline due to failure on log directory {FILE}", (),
+        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
+    _M("bring up new local leader {TP} with topic id {ID} because it resides in an offline log directory", (),
+        "The broker cannot lead the partition: its log directory is offline. Another replica leads, if one is in sync.",
+        _ALL_DIRECTORIES),
+    _M("Unable to start fetching {TP} with topic I", (),
+        "The broker cannot load the partition, and does not follow its leader. The end of the line has the reason.",
+        _ALL_DIRECTORIES),
+    _M("in broker {N} marked offline, remaining directories", (),
+        "The controller knows that log directories of a broker are offline. Other replicas lead their partitions.",
+        ("On that broker: kdump doctor LOG_DIRECTORY... with all directories of log.dirs",)),
+    _M("Expected partition {TP} with topic id {ID} to exist, but it was missing. Creating...", (),
+        "The partition directory was missing. The broker created an empty one, and follows its leader.",
+        ("Do not delete another replica now: its copy may be the last one.",
+         "Find where the directory went: kdump ls LOG_DIRECTORY... of all disks of this broker.")),
+    _M("Attempted to load transaction metadata from {TP}, but found no log", (),
+        "The transaction coordinator found no log: the partition is on a log directory that is offline or empty.",
+        _ALL_DIRECTORIES),
+    _M("Error starting LogManager", (),
+        "The broker does not start. The lines after this one have the exception.", _ALL_DIRECTORIES),
+    _M("Error while reading checkpoint file {FILE}", ("KD-CKPT-FORMAT", "KD-EPOCH-FORMAT", "KD-READ"),
+        "A checkpoint file cannot be read: the broker takes the log directory offline.", _LOOK_FIRST),
+    _M("Error while reading partition metadata file {FILE}", ("KD-META-PARTITION", "KD-READ"),
+        "partition.metadata cannot be read: the broker takes the log directory offline.", _LOOK_FIRST),
+    _M("Error occurred while reading {NAME} file of directory {FILE}, resetting the", ("KD-CKPT-FORMAT",),
+        "A checkpoint file cannot be read. The broker goes on without it, and checks or reads more than it has to.",
+        _LOOK_FIRST),
     _M("is already offline due to a previous IO exception", (),
         "The log directory went offline before this line. An earlier line has the reason.", _ALL_DIRECTORIES),
     _M("Malformed line in checkpoint file [{FILE}]: {TEXT}", ("KD-CKPT-FORMAT", "KD-EPOCH-FORMAT"),
@@ -207,6 +245,11 @@ MESSAGES: tuple[KafkaMessage, ...] = (
         ("KD-CKPT-CLEANER",), "The log was cut after a cleaning. The cleaner begins again."),
     _M("contains future timestamp(s), making it ineligible to be deleted", ("KD-TIME-FUTURE", "KD-TIME-UNIT"),
         "Retention by time keeps a segment because of its timestamps.", ("kdump retain PARTITION_DIRECTORY",)),
+    _M("Non-monotonic update of high watermark from ", ("KD-CKPT-HIGH-WATERMARK",),
+        "The high watermark went back: the log lacks offsets that were committed, or its leader changed.", _CUT),
+    _M("Error loading metadata log record from offset {OFFSET}", ("KD-META-CLUSTER", "KD-VALUE-UNDECODABLE"),
+        "The node ended because it cannot apply a record of the cluster metadata.",
+        ("kdump metadata LOG_DIRECTORY",)),
     _M("Out of order sequence number for producer {ID}", ("KD-PRODUCER-SEQUENCE",),
         "The broker refused a batch: the one before it is not in its log.", ("kdump txns PARTITION_DIRECTORY --all",)),
     # routine
@@ -214,6 +257,10 @@ MESSAGES: tuple[KafkaMessage, ...] = (
         "The broker was not shut down cleanly. It checks its logs from the recovery points."),
     _M("since clean shutdown file was found", (), "The broker was shut down cleanly. It checks no batches."),
     _M("Recovering unflushed segment {BASE}.", (), "The broker checks a segment that may not be on the disk entirely."),
+    _M("Resetting first dirty offset of {TP} to log start offset", ("KD-CKPT-CLEANER",),
+        "The cleaner's offset is outside the log. The cleaner begins at the log start offset."),
+    _M("Epoch from quorum store file ({FILE}) is {N}, which is smaller than last written epoch", (),
+        "quorum-state is missing or older than the metadata log. The node uses the epoch of the log."),
     _M("Truncating to {OFFSET} has no effect as the largest offset in the log is", (), "Nothing was cut."),
     _M("below high watermark", (),
         "The replica was cut below its high watermark: committed records may be lost.", _CUT),
@@ -234,6 +281,8 @@ def said_of(code: str) -> list[str]:
     return [message.text for message in MESSAGES if code in message.codes]
 
 
+_FILE_ENDS = ("-checkpoint", "partition.metadata", "quorum-state", "meta.properties")
+"""How files end that are no partition's segments: a line that names one is about its directory."""
 _PARTITION = re.compile(r"\[(?:LogLoader|UnifiedLog|LocalLog) partition=(?P<tp>[^,\]]+), dir=(?P<dir>[^\]]+)\]")
 
 
@@ -245,5 +294,5 @@ def partition_in(said: Said, line: str) -> str | None:
     if path and "/" in path:
         path = re.sub(r"\.(?:log|index|timeindex|txnindex|snapshot)$", "", path)
         folder, _, name = path.rpartition("/")
-        return folder if name.isdigit() or name.startswith(("leader-epoch", "partition.meta")) else path
+        return folder if name.isdigit() or name.endswith(_FILE_ENDS) else path
     return said.values.get("TP")

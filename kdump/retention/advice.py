@@ -22,7 +22,10 @@ class Advice(NamedTuple):
 
 
 def advice_on(found: PartitionRetention) -> Iterator[Advice]:
-    """Yield what can be done about the segments that block others in this partition; nothing where none does."""
+    """Yield what can be done about the segments that block others in this partition; nothing where none does.
+
+    What deletes no record comes first.
+    """
     block = found.block
     if block is None:
         return
@@ -30,9 +33,9 @@ def advice_on(found: PartitionRetention) -> Iterator[Advice]:
         yield from _on_high_watermark(found, block)
         return
     yield from _on_time_index(block)
+    yield from _on_cause(found, block)
     yield from _on_records(found, block)
     yield from _on_size(found, block)
-    yield from _on_cause(found, block)
 
 
 def _on_high_watermark(found: PartitionRetention, _block: Block) -> Iterator[Advice]:
@@ -56,7 +59,7 @@ def _on_time_index(block: Block) -> Iterator[Advice]:
     if state.source == TimestampSource.MTIME and holder is not None:
         yield Advice(
             f"The records have timestamps (up to {holder.timestamp}), but the segment's time index is empty or missing,"
-            " so the file's time counts. With the broker stopped, rebuild the index.",
+            " so the file's time counts. With the broker stopped, rebuild the index. Loses nothing.",
             (f"kdump rebuild-index {path} --apply",),
         )
     elif state.source == TimestampSource.MTIME:
@@ -67,7 +70,7 @@ def _on_time_index(block: Block) -> Iterator[Advice]:
     elif holder is None or holder.timestamp != state.largest_timestamp:
         yield Advice(
             f"No record has the timestamp {state.largest_timestamp} that the time index ends with. With the broker"
-            " stopped, rebuild the index.",
+            " stopped, rebuild the index. Loses nothing.",
             (f"kdump rebuild-index {path} --apply",),
         )
 
@@ -82,8 +85,9 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     is_active = offset == found.end_offset
     waits = " The last segment goes once it has been rolled, by size or by segment.ms." if is_active else ""
     yield Advice(
-        f"Delete the records before offset {offset} on all replicas, whatever their timestamps. Segments that end"
-        f" before it go within log.retention.check.interval.ms ({found.config.check_interval_ms}) then.{waits}",
+        f"Delete the records before offset {offset} on all replicas, whatever their timestamps: they are gone for good."
+        f" Segments that end before it go within log.retention.check.interval.ms"
+        f" ({found.config.check_interval_ms}).{waits}",
         (
             f"echo {shlex.quote(request)} > delete.json",
             f"kafka-delete-records.sh --bootstrap-server {BROKER} --offset-json-file delete.json",
@@ -91,7 +95,7 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     )
     if not found.config.remote_storage:
         yield Advice(
-            "The same with the broker stopped, on this replica.",
+            "Delete them on this replica alone, with the broker stopped. kdump keeps the originals: kdump undo.",
             (f"kdump retain {shlex.quote(found.log.path)} --log-start-offset {offset} --apply",),
         )
 
@@ -106,9 +110,8 @@ def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     limit = found.config.size_limit
     back = f"--add-config retention.bytes={limit}" if limit >= 0 else "--delete-config retention.bytes"
     yield Advice(
-        f"Or lower retention.bytes for a while: {staying} bytes are what follows offset {block.free_offset} in this"
-        " partition. It counts for every partition of the topic, so mind the largest one; set it back when the segments"
-        " are gone.",
+        f"Lower retention.bytes for a while: {staying} bytes are what follows offset {block.free_offset} in this"
+        " partition. It deletes in every larger partition of the topic too. Set it back when the segments are gone.",
         (f"{alter} --add-config retention.bytes={staying}", f"{alter} {back}"),
     )
 
@@ -130,8 +133,9 @@ def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     prefix = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name"
     topic = shlex.quote(found.log.name.topic) if found.log.name else "TOPIC"
     yield Advice(
-        f"Mend the cause: {wants}. Brokers from 3.6 on can refuse timestamps of the future (from 4.0 on they refuse"
-        " more than an hour), or give records the time at which they arrive; what is in the log stays as it is.",
+        f"Repair the cause, which loses nothing: {wants}. Brokers from 3.6 on can refuse timestamps of the future (from"
+        " 4.0 on they refuse more than an hour), or give records the time at which they arrive; what is in the log"
+        " stays as it is.",
         (
             f"{prefix} {topic} --add-config {TIMESTAMP_AFTER_MAX_MS.name}=3600000",
             f"{prefix} {topic} --add-config {TIMESTAMP_TYPE.name}=LogAppendTime",

@@ -123,9 +123,9 @@ class Registry:
             return None
         if len(found) > 1:
             named = self._subjects.get(number, set())
-            for context, schema in found.items():
+            for context in sorted(found):  # the default one first: clients that name none use it
                 if (f":.{context}:{subject}" if context else subject) in named:
-                    return schema
+                    return found[context]
             return found.get("") or next(iter(found.values()))
         return next(iter(found.values()))
 

@@ -19,6 +19,8 @@ from tests.agreement.directories import KILLED, NOW, Directory, Maker
 from tests.agreement.directories import names as directory_names
 from tests.agreement.running import Row, Said, kdump
 
+pytestmark = pytest.mark.slow
+
 Facts = tuple[object, ...]
 SEED, SEQUENCES, STEPS_OF_ONE = 31, 24, 9
 STEPS = (*REPAIRS, "append", "append", "roll", *["undo"] * 5)

@@ -8,6 +8,8 @@ import pytest
 
 from tests.campaigns.divergences import Tally, campaign
 
+pytestmark = pytest.mark.slow
+
 
 def test_copies_are_healed_and_follow_without_losing_what_is_committed(tmp_path: Path) -> None:
     tally = Tally()

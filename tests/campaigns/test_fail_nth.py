@@ -11,6 +11,8 @@ import pytest
 from tests.campaigns.fail_nth import change_with_faults, drawn_allocations, every_call, read_with_faults
 from tests.campaigns.scenarios import Scenario
 
+pytestmark = pytest.mark.slow
+
 
 def test_lookup_says_so_when_a_call_fails(tmp_path: Path) -> None:
     tally = read_with_faults("lookup", tmp_path, every_call(errno.EIO), lambda: False)

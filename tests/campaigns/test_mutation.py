@@ -15,6 +15,8 @@ import pytest
 from tests.campaigns.mutants import HERE, functions_here, mutants
 from tests.campaigns.mutation import EQUIVALENT
 
+pytestmark = pytest.mark.slow
+
 SOURCE = '''
 LIMIT = 5
 

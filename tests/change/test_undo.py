@@ -289,6 +289,7 @@ def check_killed(partition: Path, tmp_path: Path, run: Callable[[Path], None], w
     assert count > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGED_BY)
 @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
 def test_undo_killed_anywhere(partition: Path, tmp_path: Path, strategy: Strategy) -> None:
@@ -297,6 +298,7 @@ def test_undo_killed_anywhere(partition: Path, tmp_path: Path, strategy: Strateg
     check_killed(partition, tmp_path, undo_first, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGED_BY)
 @pytest.mark.parametrize("steps", [2, 5, 100])
 def test_rolling_back_killed_anywhere(partition: Path, tmp_path: Path, steps: int) -> None:

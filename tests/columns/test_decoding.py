@@ -153,3 +153,13 @@ def test_keys_without_schemas_stay_as_they_are(tmp_path: Path) -> None:
 def test_a_schema_that_is_chosen_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="no schema 9"):
         read(tmp_path, [schema_record("t-value", 1, 1, '"int"')], (None, framed(1, b"\2")), schema_id=9)
+
+
+def test_json_that_utf8_has_no_bytes_for_is_escaped(tmp_path: Path) -> None:
+    payload = b'{"half": "\\ud800", "whole": "\\u00e9", "huge": 1e400, "long": ' + b"9" * 300 + b'e99, "small": 1e-400}'
+    records = [schema_record("t-value", 1, 1, {}, schemaType="JSON")]
+    table = read(tmp_path, records, (None, framed(1, payload)))
+    assert table["value_error"].to_pylist() == [None]
+    (text,) = table["value"].to_pylist()
+    found = json.loads(text, parse_constant=pytest.fail)
+    assert found == {"half": "\ud800", "whole": "é", "huge": "Infinity", "long": "Infinity", "small": 0.0}

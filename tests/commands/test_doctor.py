@@ -132,7 +132,7 @@ def test_a_segment_that_retention_would_delete(home: Path) -> None:
 
 
 def test_hours_without_a_broker_make_no_transaction_a_hanging_one(home: Path) -> None:
-    assert kdump(home, "verify", "four").out.count("KD-TXN-HANGING") == 10
+    assert kdump(home, "verify", "four", "-v").out.count("KD-TXN-HANGING") == 10
     assert kdump(home, "doctor", "four").out.count("TRANSACTION") == 0
     assert "HANGING TRANSACTION" in kdump(home, "doctor", "four", "--now", "2030-01-01").out
     assert "HANGING TRANSACTION" in kdump(home, "doctor", "hanging").out

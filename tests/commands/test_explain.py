@@ -47,6 +47,9 @@ def test_a_line(run: Run) -> None:
     assert run.lines[-1] == "More   kdump explain KD-LOG-CRC"
     assert run("explain", *LINE.split()) == 0
     assert run.lines[0] == "This is KD-LOG-CRC or KD-LOG-SIZE."
+    folded = LINE.replace(" log segment ", " log segment \\\n    ")
+    assert run("explain", folded) == 0
+    assert "/data/orders-17" in run.out
     assert run("explain", "an unknown line") == 1
     assert "does not know this line" in run.out
 
@@ -62,6 +65,35 @@ def test_a_log(run: Run, tmp_path: Path) -> None:
     assert [(row["path"], row["lines"], row["isRoutine"]) for row in run.rows] == [
         ("/data/orders-17", 2, False), (None, 1, False), (None, 1, True)
     ]  # fmt: skip
+
+
+OFFLINE = """\
+[2026-11-22 10:00:02,001] ERROR Error while reading checkpoint file /d/recovery-point-offset-checkpoint (kafka.Channel)
+[2026-11-22 10:00:02,002] WARN Stopping serving replicas in dir /d with uuid Some(xTmeLO9UfrsqunfuCLctww) because (k.R)
+[2026-11-22 10:00:02,003] WARN Stopping cleaning logs in dir /d (kafka.log.LogCleaner)
+[2026-11-22 10:00:02,004] ERROR Stopping serving logs in dir /d (kafka.log.LogManager)
+[2026-11-22 10:00:02,005] WARN Resetting first dirty offset of c-3 to log start offset 84 since (kafka.log.LogCleaner)
+"""
+
+
+def test_lines_that_mean_the_same_are_one_entry(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text(OFFLINE)
+    assert run("explain", "--log", path) == 1
+    assert run.lines[0] == "2026-11-22 10:00:02  /d"
+    assert "kdump doctor /d" in run.out  # the directory of a checkpoint file, not the file
+    assert "2026-11-22 10:00:02, 3 lines  /d" in run.lines
+    assert "FOUND: 4 lines about 1 place." in run.lines
+
+
+def test_a_log_about_many_partitions_is_a_screen(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text("".join(LINE.replace("orders-17", f"orders-{number}") + "\n" for number in range(3000)))
+    assert run("explain", "--log", path) == 1
+    assert "2026-11-22" not in run.lines[0]
+    assert "orders-0, " in run.lines[0]
+    assert "and 2998 more" in run.lines[0]
+    assert len(run.lines) < 20
 
 
 def test_a_log_without_anything(run: Run, tmp_path: Path) -> None:

@@ -7,54 +7,91 @@ from pathlib import Path
 import pytest
 
 from kdump.commands.cli import COMMANDS
+from kdump.commands.shell.line_budget import MAX_LINES
+from kdump.commands.shell.output import MAX_COMPLAINTS
 from tests.agreement.running import kdump
 
+PARTITIONS = 300
 SPEC = """
 seed: many
 clock: 2026-11-20T02:10:00Z
-shutdown: killed
+shutdown: {shutdown}
 topics:
   - name: orders
-    partitions: 300
-    config: {segment.index.bytes: 4096}
+    partitions: {partitions}
+    config: {{segment.index.bytes: 4096}}
     steps:
-      - append: {records: 4, batch_records: 2, value: {shape: text, size: 20}}
+      - append: {{records: 4, batch_records: 2, value: {{shape: text, size: 20}}}}
 faults:
-  - {fault: flip-payload-bit, topic: orders, partition: 17, batch: 0}
-  - {fault: truncate-tail, topic: orders, partition: 42}
-  - {fault: truncate-tail, topic: orders, partition: 142}
-  - {fault: timeindex-missing, topic: orders, partition: 7}
 """
-A_LINE_EACH = {"ls": (), "lookup": ("--offset", "2")}
-"""Commands that list partitions: a line for each, and a few around them."""
-OTHER_THINGS = {"dump", "append", "roll", "export", "serve", "fixture", "explain", "help", "completion"}
-"""Commands that print records, or are not about partitions."""
+FAULT = "  - {{fault: {fault}, topic: orders, partition: {number}}}\n"
+FOUR = {17: "flip-payload-bit", 42: "truncate-tail", 142: "truncate-tail", 7: "timeindex-missing"}
+OF_A_KILLED_BROKER = (
+    "flip-payload-bit", "truncate-tail", "timeindex-missing", "epoch-checkpoint-garbage", "wrong-size"
+)  # fmt: skip
+OF_A_STOPPED_BROKER = ("future-timestamp", "hanging-transaction", "partition-metadata-garbage", "index-missing")
+LISTS = {"ls": (), "lookup": ("--offset", "2")}
+"""Commands that list partitions, with what they are asked."""
+RECORDS = {"dump", "append", "roll", "export", "serve"}
+"""Commands that print records, or write them: as many as there are."""
+OTHER_THINGS = {"fixture", "explain", "help", "completion"}
+"""Commands that are not about partitions."""
 NOT_HERE = {"groups", "metadata", "schemas", "quorum", "resurrect"}
 """Commands that want what this directory does not have: they say so in a line."""
-SUMMING_UP = sorted({*COMMANDS} - A_LINE_EACH.keys() - OTHER_THINGS - NOT_HERE)
+SUMMING_UP = sorted({*COMMANDS} - RECORDS - OTHER_THINGS - NOT_HERE)
+DIRECTORIES = ("data", "killed", "stopped")
+"""One with four problems, and two in which every partition has one."""
+
+
+def build(folder: Path, name: str, shutdown: str, faults: dict[int, str]) -> None:
+    text = SPEC.format(shutdown=shutdown, partitions=PARTITIONS)
+    text += "".join(FAULT.format(fault=fault, number=number) for number, fault in faults.items())
+    (folder / f"{name}.yaml").write_text(text)
+    assert kdump(folder, "fixture", "build", f"{name}.yaml", name).code == 0
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
-    (folder / "many.yaml").write_text(SPEC)
-    assert kdump(folder, "fixture", "build", "many.yaml", "data").code == 0
+    build(folder, "data", "killed", FOUR)
+    for name, shutdown, faults in (
+        ("killed", "killed", OF_A_KILLED_BROKER),
+        ("stopped", "clean", OF_A_STOPPED_BROKER),
+    ):
+        build(folder, name, shutdown, {number: faults[number % len(faults)] for number in range(PARTITIONS)})
     return folder
 
 
+@pytest.mark.parametrize("directory", DIRECTORIES)
 @pytest.mark.parametrize("command", SUMMING_UP)
-def test_no_command_prints_more_than_a_screen_or_two(command: str, home: Path) -> None:
-    said = kdump(home, command, "data")
+def test_no_command_prints_more_than_a_screen_or_two(command: str, directory: str, home: Path) -> None:
+    said = kdump(home, command, directory, *LISTS.get(command, ()))
     assert said.out
     assert len(said.out.splitlines()) <= 60
-    assert len(said.err.splitlines()) <= 6
+    assert len(said.err.splitlines()) <= 1 + (6 if directory == "data" else MAX_COMPLAINTS)
 
 
-@pytest.mark.parametrize("command", A_LINE_EACH)
-def test_a_list_has_a_line_for_each(command: str, home: Path) -> None:
-    said = kdump(home, command, "data", *A_LINE_EACH[command])
-    assert 300 <= len(said.out.splitlines()) <= 320
-    assert len(said.err.splitlines()) <= 6
+@pytest.mark.parametrize("strategy", ["salvage", "truncate"])
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_no_plan_takes_more_than_a_screen_or_two(strategy: str, directory: str, home: Path) -> None:
+    said = kdump(home, "repair", directory, "--strategy", strategy)
+    assert said.out
+    assert len(said.out.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_a_list_says_how_many_it_leaves_out(command: str, home: Path) -> None:
+    said = kdump(home, command, "data", *LISTS[command])
+    assert f"{PARTITIONS - MAX_LINES} more partitions: -v lists all, --topic some.\n" in said.out
+    assert said.err == f"kdump: note: {PARTITIONS - MAX_LINES} partitions not listed: -v lists all.\n"
+    said = kdump(home, command, "data", *LISTS[command], "-v")
+    assert PARTITIONS <= len(said.out.splitlines()) <= PARTITIONS + 20
+    assert said.err == ""
+
+
+def test_a_list_has_what_is_damaged(home: Path) -> None:
+    rows = kdump(home, "ls", "data").out.splitlines()
+    assert [row.split()[0] for row in rows if "  !  " in row] == ["orders-17", "orders-42", "orders-142"]
 
 
 @pytest.mark.parametrize("command", sorted(NOT_HERE))

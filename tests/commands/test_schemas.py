@@ -61,6 +61,14 @@ def test_dump_decodes_with_the_schemas_among_its_paths(data: Path) -> None:
     assert isinstance(rows["_schemas", 0]["key"], str)
 
 
+def test_a_topic_that_is_chosen_keeps_the_schemas_of_its_log_directory(data: Path, tmp_path: Path) -> None:
+    assert dumped(data, "--topic", "events")[0]["valueSchemaId"] == 2
+    assert dumped(data, "--topic", "orders", "--partition", "0")[0]["value"] == {"id": 7, "note": "x"}
+    invoked("export", data, "--topic", "events", "--to", tmp_path / "out", "--decode", "json", "--format", "jsonl")
+    (written,) = (tmp_path / "out").rglob("*.jsonl")
+    assert json.loads(written.read_text())["valueSchemaId"] == 2
+
+
 def test_dump_reports_what_does_not_decode(data: Path, run: Run) -> None:
     assert run("dump", data / "orders-0", data / "orders-1", "--schemas", data / "_schemas-0") == 1
     assert "offset 2: value: not what its Avro schema says: it breaks off" in run.err

@@ -49,7 +49,7 @@ and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, 
     ./dev kafka --release 4.3.1 --rounds 100 tests/kafka/test_loading.py  # 400 damaged partitions, no broker
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
     ./dev kafka --release 4.3.1 tests/kafka/test_disks.py  # six brokers' disks, any of them; only by name
-    KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # the same with more data, made by chance
+    KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # the same with more data, other settings and features, by chance
     ./dev kafka --write-docs
 """
 

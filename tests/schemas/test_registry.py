@@ -91,6 +91,13 @@ def test_the_subject_decides_between_contexts() -> None:
     assert texts == {"t-value": "int", "u-value": "long", "x-value": "int"}
 
 
+def test_of_contexts_that_both_have_the_subject_the_default_one_counts() -> None:
+    found = registry(schema_record(":.other:t-value", 1, 1, "long"), schema_record("t-value", 1, 1, "int"))
+    schema = found.by_id(1, "t-value")
+    assert schema is not None
+    assert schema.text == "int"
+
+
 def test_references_come_before_what_uses_them() -> None:
     def refers(name: str) -> list[dict[str, object]]:
         return [{"name": name, "subject": name, "version": 1}]

@@ -31,6 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes (pytest-xdist with --dist loadgroup), one of them has all of Spark's."""
     for item in items:
         if item.path.parent == FOLDER and item.path.name in NEED_SPARK:
+            item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

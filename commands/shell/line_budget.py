@@ -1,0 +1,37 @@
+"""Output that grows with problems, not with partitions: how much a run lists before the rest is a count."""
+
+from __future__ import annotations
+
+import sys
+
+from kdump.formats.words import number_words
+
+from .output import note
+from .screen import Screen
+
+MAX_LINES = 40
+"""Lines of lists in one run; with headings and totals it stays below 60."""
+
+
+class LineBudget:
+    """The lines that are left for lists in a run; -v lists everything."""
+
+    def __init__(self, lines: int = MAX_LINES, *, is_all: bool | None = None) -> None:
+        """`is_all`: there is no limit; by default -v asks for that."""
+        self._is_all = Screen.current.verbosity > 0 if is_all is None else is_all
+        self._left = lines
+        self._is_fresh = True
+
+    def takes(self, lines: int = 1) -> bool:
+        """Return whether so many more lines are printed, which are then gone; the first ones always are."""
+        if not self._is_all and not self._is_fresh and lines > self._left:
+            return False
+        self._is_fresh = False
+        self._left -= lines
+        return True
+
+
+def tell_unlisted(partitions: int) -> None:
+    """Say on stderr that a list is not complete, where the line that says so may be filtered away."""
+    if not sys.stdout.isatty():
+        note(f"{number_words(partitions, 'partition')} not listed: -v lists all.")
