@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from kdump.change.journal import Change
 from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError, Problem, Report
+from kdump.formats import names
 from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
@@ -25,6 +27,9 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.parallel import processors
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
+
+LARGE_LOG = 4 << 20
+"""Bytes of a .log from which on partitions are looked at in several threads."""
 
 Examine = Callable[[PartitionLog, Startup, Bases], Task]
 
@@ -111,7 +116,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
         except (OSError, KdumpError) as error:
             return Repaired(path, None, error=error)
 
-    jobs = guard.rails.jobs or processors()
+    jobs = guard.rails.jobs or (processors() if _has_large_log(target.partitions) else 1)
     if jobs == 1 or len(target.partitions) == 1:
         for path in target.partitions:
             yield _named(one(path), target)
@@ -125,6 +130,16 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
         except BaseException:
             pool.shutdown(cancel_futures=True)  # what is being changed is finished, nothing more is begun
             raise
+
+
+def _has_large_log(partitions: Iterable[str]) -> bool:
+    """Return whether a log is so large that threads gain more than they cost: most of it is read without Python."""
+    for path in partitions:
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.endswith(f".{names.LOG}") and entry.stat(follow_symlinks=False).st_size >= LARGE_LOG:
+                    return True
+    return False
 
 
 def _named(done: Repaired, target: Target) -> Repaired:
