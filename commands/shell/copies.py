@@ -71,7 +71,9 @@ def loss_words(found: PartitionReplicas, choice: Choice) -> str:
         parts.append(f"{loss.committed:,} committed")
     if loss.possible:
         parts.append(f"{loss.possible:,} perhaps acknowledged by all")
-    rest = f" ({', '.join(parts)})" if parts else " (acks=1 at most)"
+    if not parts and found.state is not None:
+        parts.append("acks=1 at most")
+    rest = f" ({', '.join(parts)})" if parts else ""
     return f"{number_words(loss.records, 'record')}{rest}"
 
 

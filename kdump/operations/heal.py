@@ -294,18 +294,30 @@ def _concerns(operation: Operation, changed: set[int | None]) -> bool:
 
 
 def _checkpoints(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> Iterator[Operation]:
-    """Yield what the checkpoints are to say: nothing beyond the log, and a high watermark where there was none."""
-    yield from within_log(log.path, healing.end)
-    if _offset(log, names.REPLICATION_CHECKPOINT) < 0:
-        marks = [_offset(peer.log, names.REPLICATION_CHECKPOINT) for peer in peers]
-        mark = min(max(marks), healing.end)
-        if mark >= 0:
-            why = f"the high watermark of the other copy, {mark}"
-            yield Operation(CHECKPOINT, names.REPLICATION_CHECKPOINT, mark, old_size=-1, why=why)
+    """Yield what the checkpoints are to say: nothing beyond the log, and a high watermark of its history."""
+    mark = _high_watermark(log, peers, healing)
+    yield from (each for each in within_log(log.path, healing.end) if mark is None or each.name != mark.name)
+    if mark is not None:
+        yield mark
     start = max(_offset(peer.log, names.LOG_START_CHECKPOINT) for peer in peers)
     if not log.segments and start > healing.start:
         why = f"the log start offset of the other copy, {start}"
         yield Operation(CHECKPOINT, names.LOG_START_CHECKPOINT, start, old_size=-1, why=why)
+
+
+def _high_watermark(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> Operation | None:
+    """Return the change to the other copies' high watermark; None where the copy's own entry stays.
+
+    What a copy without any segment says was that of records that are gone, perhaps of another history.
+    """
+    taken = {os.path.realpath(each.path) for each in healing.taken}
+    used = [peer.log for peer in peers if log.segments or os.path.realpath(peer.log.path) in taken]
+    mark = min(max((_offset(each, names.REPLICATION_CHECKPOINT) for each in used), default=-1), healing.end)
+    own = _offset(log, names.REPLICATION_CHECKPOINT)
+    if own < 0 <= mark or (not log.segments and own > max(mark, 0)):
+        why = f"the high watermark of the other copy, {max(mark, 0)}"
+        return Operation(CHECKPOINT, names.REPLICATION_CHECKPOINT, max(mark, 0), old_size=own, why=why)
+    return None
 
 
 def _offset(log: PartitionLog, name: str) -> int:

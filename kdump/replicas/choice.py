@@ -166,7 +166,8 @@ def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, s
     if state is None:
         return Bounds(committed)
     in_sync = [each for each in replicas if each.broker in state.isr and each.number is not None]
-    return Bounds(committed, min((_shared(replica, each, compared) for each in in_sync), default=None))
+    possible = min((_shared(replica, each, compared) for each in in_sync), default=None)
+    return Bounds(committed, possible, state.unclean_epoch)
 
 
 def _shared(replica: Replica, other: Replica, compared: Compared) -> int:

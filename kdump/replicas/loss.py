@@ -29,11 +29,17 @@ class Bounds:
 
     Below `committed` they were for certain: a high watermark of the same history. Below `possible` every in-sync
     replica has them, so that they may have been acknowledged with acks=all; at or above it with acks=1 at most. None
-    where the ISR is not known.
+    where the ISR is not known. Of leader epochs before `unclean_epoch` nothing tells who was in sync then: an unclean
+    election came after them, so their records may have been acknowledged by all.
     """
 
     committed: int
     possible: int | None = None
+    unclean_epoch: int = -1
+
+    def may_be_acknowledged(self, offset: int, epoch: int) -> bool:
+        """Return whether a record may have been acknowledged with acks=all, by its offset and leader epoch."""
+        return epoch < self.unclean_epoch or (self.possible is not None and offset < self.possible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,7 @@ class _Counted:
         self._epochs: set[int] = set()
         self._producers: set[int] = set()
         self._spans: list[tuple[int, int]] = []
+        self._committed = self._possible = 0
 
     def add(self, rows: BatchRows, span: Span) -> bool:
         """Count the batches of a span; whether more of them may come."""
@@ -150,24 +157,26 @@ class _Counted:
         self._epochs.add(rows.leader_epoch[row])
         if rows.producer_id[row] >= 0 and len(self._producers) < MAX_PRODUCERS:
             self._producers.add(rows.producer_id[row])
-        self._found = _added(self._found, first, last, records, rows.size[row], rows.max_timestamp[row], self._bounds)
+        if first < self._bounds.committed:
+            self._committed += records
+        elif self._bounds.may_be_acknowledged(first, rows.leader_epoch[row]):
+            self._possible += records
+        self._found = _added(self._found, first, last, records, rows.size[row], rows.max_timestamp[row])
 
     def result(self) -> LostRange | None:
         if self._found.batches == 0:
             return None
         return replace(
             self._found,
+            committed=self._committed,
+            possible=self._possible,
             epochs=tuple(sorted(self._epochs)),
             producers=len(self._producers),
             spans=tuple(self._spans),
         )
 
 
-def _added(
-    found: LostRange, first: int, last: int, records: int, size: int, timestamp: int, bounds: Bounds
-) -> LostRange:
-    is_committed = first < bounds.committed
-    is_possible = not is_committed and bounds.possible is not None and first < bounds.possible
+def _added(found: LostRange, first: int, last: int, records: int, size: int, timestamp: int) -> LostRange:
     times = [
         each for each in (found.first_timestamp, found.last_timestamp, timestamp) if each is not None and each >= 0
     ]
@@ -178,8 +187,6 @@ def _added(
         batches=found.batches + 1,
         records=found.records + records,
         size=found.size + size,
-        committed=found.committed + (records if is_committed else 0),
-        possible=found.possible + (records if is_possible else 0),
         first_timestamp=min(times, default=None),
         last_timestamp=max(times, default=None),
     )

@@ -45,11 +45,16 @@ class ImageError(KdumpError):
 
 @dataclass(slots=True)
 class Topic:
-    """A topic: the fields of its partitions' PartitionRecords by number, as changes left them."""
+    """A topic: the fields of its partitions' PartitionRecords by number, as changes left them.
+
+    `unclean_epochs` are the leader epochs that began with the last unclean election of a partition, where the records
+    that were read tell of one.
+    """
 
     name: str
     topic_id: bytes
     partitions: dict[int, Fields] = field(default_factory=dict)
+    unclean_epochs: dict[int, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(slots=True)
@@ -117,7 +122,14 @@ def _remove_topic(image: ClusterImage, fields: Fields) -> None:
 
 
 def _partition(image: ClusterImage, fields: Fields) -> None:
-    image.topic(fields["topicId"]).partitions[fields["partitionId"]] = fields
+    topic, number = image.topic(fields["topicId"]), fields["partitionId"]
+    topic.partitions[number] = fields
+    _note_unclean_election(topic, number, fields)
+
+
+def _note_unclean_election(topic: Topic, number: int, partition: Fields) -> None:
+    if partition["leaderRecoveryState"]:
+        topic.unclean_epochs[number] = partition["leaderEpoch"]
 
 
 def _change_partition(image: ClusterImage, change: Fields) -> None:
@@ -136,6 +148,7 @@ def _change_partition(image: ClusterImage, change: Fields) -> None:
         partition["leaderEpoch"] += 1
     if change["leaderRecoveryState"] != _NO_CHANGE:
         partition["leaderRecoveryState"] = change["leaderRecoveryState"]
+        _note_unclean_election(topic, number, partition)
     partition["partitionEpoch"] += 1
 
 

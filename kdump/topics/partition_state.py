@@ -32,7 +32,8 @@ class PartitionState:
 
     `leader` is -1 where there is none. `is_recovering`: the last election was an unclean one. `has_elr`: eligible
     leader replicas are switched on. `min_insync` is min.insync.replicas, at most the number of replicas. A reassignment
-    is `adding` and `removing` some of the replicas: the copies of those go when it is done.
+    is `adding` and `removing` some of the replicas: the copies of those go when it is done. `unclean_epoch` is the
+    leader epoch that began with the last unclean election, -1 where the metadata tell of none.
     """
 
     replicas: tuple[int, ...]
@@ -48,6 +49,7 @@ class PartitionState:
     min_insync: int = 1
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    unclean_epoch: int = -1
 
     @property
     def is_under_replicated(self) -> bool:
@@ -93,7 +95,7 @@ class PartitionState:
 
 
 def partition_state(
-    fields: Mapping[str, Any], settings: ReplicationSettings, features: Mapping[str, int]
+    fields: Mapping[str, Any], settings: ReplicationSettings, features: Mapping[str, int], unclean_epoch: int = -1
 ) -> PartitionState:
     """Return the state that a PartitionRecord (as changes left it), the topic's settings and the features add up to."""
     replicas = tuple(fields["replicas"])
@@ -111,6 +113,7 @@ def partition_state(
         min_insync=max(1, min(settings.min_insync_replicas, len(replicas))),
         adding=tuple(fields.get("addingReplicas") or ()),
         removing=tuple(fields.get("removingReplicas") or ()),
+        unclean_epoch=unclean_epoch,
     )
 
 
@@ -120,4 +123,4 @@ def state_of_partition(image: ClusterImage, topic: Topic, number: int) -> Partit
         settings = ReplicationSettings.of(Settings(image.configs).of(topic.name))
     except ConfigError:
         settings = ReplicationSettings()
-    return partition_state(topic.partitions[number], settings, image.features)
+    return partition_state(topic.partitions[number], settings, image.features, topic.unclean_epochs.get(number, -1))

@@ -149,7 +149,7 @@ def _heal(
         if not any(_bytes(truth[broker]).startswith(after) for broker in (victim, *others)):
             yield f"after healing from {others} the log is none that any broker had"
         missing = [batch for batch in own if batch not in gone and batch.data not in after]
-        newest = max((truth[broker] for broker in others), key=lambda each: [(x.epoch, x.end) for x in each[-1:]])
+        newest = truth[max(others, key=lambda broker: _newest(model, broker))]
         missing += [batch for batch in own[: shared(own, newest)] if batch.data not in after]
         if missing:
             yield f"after healing from {others} there is no batch {missing[0]}"
@@ -177,6 +177,13 @@ def _heal(
         yield f"nothing is done although {others} have what is gone"
     if outcome not in COMMANDS:
         yield f"{outcome}: {done.err}"
+
+
+def _newest(model: Model, broker: int) -> tuple[int, int, int]:
+    """The latest leader that a copy knows of, who may have appended nothing; then its last batch."""
+    log = model.logs[broker]
+    last = log.batches[-1] if log.batches else None
+    return max((epoch for epoch, _ in log.epochs), default=-1), last.epoch if last else -1, log.end
 
 
 def _is_inside(gone: list[Sent], own: list[Sent]) -> bool:

@@ -68,6 +68,24 @@ def test_every_reader_of_streams_gets_all_rows(data: Path) -> None:
     assert table["offset"].to_pylist() == [*range(19)] * 3
 
 
+class Stream:
+    """Nothing but Arrow's C stream: a reader that asks for anything of pyarrow's does not find it."""
+
+    def __init__(self, records: Scan) -> None:
+        self._records = records
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._records.__arrow_c_stream__(requested_schema)
+
+
+def test_readers_need_nothing_but_the_c_stream(data: Path) -> None:
+    stream = Stream(scan(data, columns=COLUMNS, topics=["a"]))
+    frame = pl.DataFrame(stream)
+    assert frame.columns == list(COLUMNS)
+    assert len(frame) == 38
+    assert duckdb.sql("select count(*), count(distinct partition) from stream").fetchall() == [(38, 2)]
+
+
 def test_topics_partitions_offsets_and_isolation(data: Path) -> None:
     found = scan(data, topics=["a*"], partitions=[1], columns=["offset"], selection=Selection(2, 5))
     assert pa.table(found)["offset"].to_pylist() == [2, 3, 4]

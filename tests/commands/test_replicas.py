@@ -135,6 +135,25 @@ def test_a_history_that_a_follower_keeps_without_its_epochs_is_lost_too(tmp_path
     ]
 
 
+def test_records_before_an_unclean_election_may_have_been_acknowledged_by_all(tmp_path: Path) -> None:
+    """The leader of epoch 0 was alone in sync when it died, and one that was behind was elected."""
+    shared = chain(0, (0, 10))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(50, (1, 4))], high_watermark=40))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(50, (0, 9), mark="old")], high_watermark=40))
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1], 1, leaderRecoveryState=1))
+    lost = choice(tmp_path, 1)["lost"]
+    assert (lost["records"], lost["committed"], lost["possiblyAcknowledgedByAll"]) == (45, 0, 45)
+    assert "45 records (45 perhaps acknowledged by all)" in said(tmp_path).out
+
+
+def test_without_metadata_nothing_is_said_of_acknowledgements(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    write_copy(tmp_path, 2, OnDisk(LONGER))
+    out = said(tmp_path).out
+    assert "1            ISR unknown  40 records\n" in out
+    assert "acks=1" not in out
+
+
 def test_a_single_copy_is_not_called_identical(tmp_path: Path) -> None:
     write_copy(tmp_path, 1, OnDisk(SHARED))
     assert said(tmp_path).out == "OK. 1 partition: 1 with one copy only, nothing to compare it with.\n"

@@ -175,6 +175,16 @@ def test_checkpoints_lead_to_the_new_end(copies: tuple[Path, Path], tmp_path: Pa
     assert sorted(entries) == [("orders", 0, 195), ("other", 3, 7)]
 
 
+def test_a_wiped_copy_has_the_high_watermark_of_what_it_gets(tmp_path: Path) -> None:
+    """Its own was that of other records."""
+    folder = write_copy(tmp_path, 1, OnDisk(chain(0, (2, 10)), high_watermark=50))
+    write_copy(tmp_path, 2, OnDisk(chain(0, (1, 12)), high_watermark=20))
+    _wipe(folder)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    marks = parse_offset_checkpoint((tmp_path / "b1" / "replication-offset-checkpoint").read_bytes(), "")
+    assert [tuple(entry) for entry in marks] == [("orders", 0, 20)]
+
+
 def test_a_running_broker_gives_its_closed_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_copy(tmp_path, 1, OnDisk(BATCHES, roll=ROLL))
     write_copy(tmp_path, 2, OnDisk(BATCHES, roll=(75, 160)))

@@ -78,9 +78,17 @@ def read(image: ClusterImage) -> ClusterImage:
     return again
 
 
+def state(image: ClusterImage) -> dict[str, Any]:
+    """All fields but what is history: elections that were unclean."""
+    fields = asdict(image)
+    for topic in fields["topics"].values():
+        del topic["unclean_epochs"]
+    return fields
+
+
 @given(images())
 def test_a_state_is_read_as_it_was_written(image: ClusterImage) -> None:
-    assert asdict(read(image)) == asdict(image)
+    assert state(read(image)) == state(image)
 
 
 @given(images())
