@@ -1,5 +1,5 @@
-"""Plan repairs in this process, beside verifying the same files: a large segment, sound and damaged, and many small
-partitions after a clean shutdown.
+"""Plan repairs in this process, beside verifying the same files: a large segment after an unclean shutdown, sound and
+damaged, and many small partitions after a clean and after an unclean one.
 
 Nothing is changed. Salvage decodes every record, as `kdump verify --deep` does, so it is compared with that.
 """
@@ -7,7 +7,8 @@ Nothing is changed. Salvage decodes every record, as `kdump verify --deep` does,
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import data
@@ -19,51 +20,60 @@ import kdump
 from kdump.formats import names
 from kdump.library.arguments import targets_of
 from kdump.operations.rails import Rails
-from kdump.operations.repair import Repair, repair
+from kdump.operations.repair import Examine, Repair, repair
 from kdump.operations.startup import StartupOptions
-from kdump.repair.proposal import SAFE, SALVAGE, Request, Task, examine_trim
+from kdump.operations.targets import Bases
+from kdump.recovery.startup import Startup
+from kdump.repair.indexes import examine_indexes
+from kdump.repair.proposal import INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task, examine_trim
+from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 PARTITIONS = 3000
 TURNS = 3
 DAMAGE = b"\xff\xfe\xfd\xf1"
+GOAL = 2.0
 
-LARGE_DEEP, LARGE_SALVAGE = "large-batches: verify --deep", "large-batches: plan of salvage"
-BAD_DEEP, BAD_SALVAGE = "damaged large-batches: verify --deep", "damaged large-batches: plan of salvage"
-SMALL, SMALL_SAFE = "3,000 partitions: verify", "3,000 partitions: plan of repair"
-SMALL_DEEP, SMALL_SALVAGE = "3,000 partitions: verify --deep", "3,000 partitions: plan of salvage"
-SMALL_TRIM = "3,000 partitions: plan of trim"
+LARGE, BAD = "large-batches", "damaged large-batches"
+CLOSED, KILLED = "3,000 partitions", "3,000 partitions after an unclean shutdown"
+VERIFY, DEEP, REBUILD, TRIM = "verify", "verify --deep", "plan of rebuild-index", "plan of trim"
+PLANS = {SAFE: "plan of repair", TRUNCATE_LOG: "plan of truncate", SALVAGE: "plan of salvage"}
 
-RATIOS = (
-    (SMALL_SAFE, SMALL, "repair, 3,000 partitions: CPU against verify", 2.0),
-    (SMALL_TRIM, SMALL, "trim, 3,000 partitions: CPU against verify", 2.0),
-    (SMALL_SALVAGE, SMALL_DEEP, "salvage, 3,000 partitions: CPU against verify --deep", 2.0),
-    (LARGE_SALVAGE, LARGE_DEEP, "salvage, a sound segment: CPU against verify --deep", 2.0),
-    (BAD_SALVAGE, BAD_DEEP, "salvage, a damaged segment: CPU against verify --deep", 4.5),
-)
-"""What is compared with what, what it is called, and the goal."""
+
+def _ratios() -> Iterator[tuple[str, str, str, float]]:
+    for what in (LARGE, BAD, CLOSED, KILLED):
+        for job in (PLANS[SAFE], PLANS[TRUNCATE_LOG], REBUILD, TRIM):
+            yield f"{what}: {job}", f"{what}: {VERIFY}", f"{what}, {job}: CPU against verify", GOAL
+        yield f"{what}: {PLANS[SALVAGE]}", f"{what}: {DEEP}", f"{what}, salvage: CPU against verify --deep", GOAL
+
+
+RATIOS = tuple(_ratios())
+"""What is compared with what, what it is called, and the goal. Salvage decodes every record, as a deep look does."""
 
 
 def measure(folder: Path, divisor: int, repeat: int) -> dict[str, verifying.Seconds]:
     """What each job takes. Raises RunError for a plan that is not what it must be."""
-    large = lookups.with_indexes(data.generate(data.LARGE, folder, divisor))
-    bad = damaged(large, folder / "damaged-0")
-    small = verifying.small_partitions(folder / f"planned-{PARTITIONS // divisor}", max(10, PARTITIONS // divisor))
-    (small / names.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
-    single = {
-        LARGE_DEEP: lambda: verifying.check(large, deep=True),
-        LARGE_SALVAGE: lambda: plan(large, SALVAGE),
-        BAD_DEEP: lambda: find(bad),
-        BAD_SALVAGE: lambda: plan(bad, SALVAGE, is_damaged=True),
-    }
-    many = {
-        SMALL: lambda: verifying.check(small),
-        SMALL_DEEP: lambda: verifying.check(small, deep=True),
-        SMALL_SAFE: lambda: plan(small, SAFE),
-        SMALL_SALVAGE: lambda: plan(small, SALVAGE),
-        SMALL_TRIM: lambda: trim(small),
-    }
+    source = lookups.with_indexes(data.generate(data.LARGE, folder, divisor))
+    large = copied(source, folder / "planned-large" / source.name)
+    bad = damaged(source, folder / "planned-damaged" / source.name)
+    killed = verifying.small_partitions(folder / f"planned-{PARTITIONS // divisor}", max(10, PARTITIONS // divisor))
+    (killed / names.CLEAN_SHUTDOWN).unlink(missing_ok=True)
+    closed = copied(killed, folder / f"planned-{PARTITIONS // divisor}-closed")
+    (closed / names.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
+    single = {**_jobs(LARGE, large), **_jobs(BAD, bad, is_damaged=True)}
+    many = {**_jobs(CLOSED, closed), **_jobs(KILLED, killed)}
     return {**verifying.timed(single, repeat), **verifying.timed(many, min(repeat, TURNS))}
+
+
+def _jobs(what: str, path: Path, *, is_damaged: bool = False) -> dict[str, Callable[[], None]]:
+    look = partial(find if is_damaged else verifying.check, path)
+    jobs: dict[str, Callable[[], None]] = {VERIFY: look, DEEP: partial(look, deep=True)}
+    for strategy, job in PLANS.items():
+        jobs[job] = partial(plan, path, strategy, is_damaged=is_damaged)
+    jobs[REBUILD] = partial(mend, path, _rebuilt, is_damaged=is_damaged)
+    jobs[TRIM] = partial(mend, path, lambda log, _, bases: examine_trim(log, bases), is_damaged=is_damaged)
+    return {f"{what}: {job}": do for job, do in jobs.items()}
 
 
 def ratios(seconds: dict[str, verifying.Seconds]) -> Iterator[tuple[str, float, float]]:
@@ -72,41 +82,55 @@ def ratios(seconds: dict[str, verifying.Seconds]) -> Iterator[tuple[str, float, 
         yield title, seconds[job].cpu / seconds[beside].cpu, goal
 
 
-def damaged(partition: Path, copy: Path) -> Path:
-    """A copy of a partition with a few bytes in the middle of its log overwritten."""
+def copied(directory: Path, copy: Path) -> Path:
+    """A copy of a directory, after an unclean shutdown where it is a partition's."""
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(partition, copy)
-    log = verifying.log_of(copy)
+    shutil.copytree(directory, copy)
+    if not (copy / names.META_PROPERTIES).exists():
+        (copy.parent / names.META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=abcdefghijklmnopqrstuv\n")
+        (copy / names.LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n0 0\n")
+        (copy / names.PARTITION_METADATA).write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    return copy
+
+
+def damaged(partition: Path, copy: Path) -> Path:
+    """A copy of a partition with a few bytes in the middle of its log overwritten, inside a batch's records."""
+    log = verifying.log_of(copied(partition, copy))
+    with LogFile(str(log)) as file:
+        middle = next(block for block in file.blocks() if block.next_position > file.size // 2)
+        at = middle.position[0] + middle.size[0] // 2
     with open(log, "r+b") as file:
-        file.seek(log.stat().st_size // 2)
+        file.seek(at)
         file.write(DAMAGE)
     return copy
 
 
-def find(partition: Path) -> None:
+def find(partition: Path, *, deep: bool = False) -> None:
     """Verify a damaged partition."""
-    if "KD-LOG-CRC" not in [finding.code for finding in kdump.verify(partition, deep=True)]:
+    if "KD-LOG-CRC" not in [finding.code for finding in kdump.verify(partition, deep=deep, jobs=1)]:
         raise RunError(f"{partition}: the damage is not found")
 
 
 def plan(path: Path, strategy: str, *, is_damaged: bool = False) -> None:
     """Plan a repair, and change nothing."""
     for done in kdump.repair(path, request=Request(strategy), now=data.BASE_TIMESTAMP):
-        if done.task is None or done.task.plan is None or bool(done.task.cuts) != is_damaged:
+        task = done.task
+        is_told = task is not None and bool(task.decision or task.cuts or task.dropped.batches)
+        if task is None or task.plan is None or is_told != is_damaged:
             raise RunError(f"{done.path}: not the plan that it needs")
 
 
-def trim(log_directory: Path) -> None:
-    """Plan what `kdump trim` does, and change nothing."""
-    wanted = Repair(lambda log, _, bases: examine_trim(log, bases), StartupOptions(), Clusters(()), _fail)
-    for target in targets_of([log_directory]):
+def mend(path: Path, examine: Examine, *, is_damaged: bool = False) -> None:
+    """Plan what `kdump trim` or `kdump rebuild-index` does, and change nothing."""
+    wanted = Repair(examine, StartupOptions(), Clusters(()), _fail)
+    for target in targets_of([path]):
         for done in repair(target, wanted, Rails(applies=False, command="trim")):
-            _check_trimmed(done.path, done.task)
+            if done.task is None or done.task.plan is None or bool(done.task.problems) != is_damaged:
+                raise RunError(f"{done.path}: not the plan that it needs")
 
 
-def _check_trimmed(path: str, task: Task | None) -> None:
-    if task is None or task.plan is None or task.problems:
-        raise RunError(f"{path}: cannot be trimmed")
+def _rebuilt(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
+    return examine_indexes(log, startup, frozenset(INDEX_KINDS), bases)
 
 
 def _fail(problem: object) -> None:

@@ -9,6 +9,7 @@ out of it before you ask for the next one.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 
 BATCH_ROWS = 2048
 RECORD_ROWS = 4096
@@ -113,6 +114,19 @@ class BatchBlock:
         self.next_position = 0
         self.needed = 0
         self.bad_size = 0
+
+    @classmethod
+    def of(cls, columns: Mapping[str, array[int]]) -> BatchBlock:
+        """Return a block of columns that are at hand, one for each of BATCH_COLUMNS; it holds no bytes."""
+        block = cls.__new__(cls)
+        for name, column in columns.items():
+            setattr(block, name, column)
+        block.capacity = block.length = len(block.position)
+        block.packed = block.controls = 0
+        block.data = b""
+        block.data_position = block.available = block.needed = block.bad_size = block.status = 0
+        block.next_position = block.position[-1] + block.size[-1]
+        return block
 
     def holds(self, row: int) -> bool:
         """Return whether all bytes of the row's entry are in `data`."""

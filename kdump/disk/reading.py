@@ -155,7 +155,11 @@ def is_file(path: str) -> bool:
     return held_file(path) is not None or os.path.isfile(path)
 
 
-def read_small(path: str, most: int = 1 << 20) -> bytes:
+MAX_SMALL = 1 << 20
+"""Bytes of a small file that are read."""
+
+
+def read_small(path: str, most: int = MAX_SMALL) -> bytes:
     """Return the content of a small file; no more than `most` bytes of it."""
     with ReadOnlyFile(path) as file:
         return file.read(0, most)

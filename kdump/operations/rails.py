@@ -86,7 +86,8 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
         for path in partitions:
             try:
                 guard.interrupted[path] = _finished(path, real, changes, guard)
-                logs += _logs([path])
+                if rails.applies:
+                    logs += _logs([path])
             except (OSError, KdumpError) as error:
                 guard.errors[path] = error
         if rails.applies:

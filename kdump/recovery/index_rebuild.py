@@ -132,7 +132,12 @@ class IndexRebuild:
     def _add_times(self, block: BatchBlock, stop: int, points: Sequence[int]) -> None:
         """Add the time index entries that are due at these rows: where a timestamp is larger than all before."""
         largest = block.max_timestamp[:stop]
-        if kernels.survey(largest)[2]:
+        _, latest, falls, _, _ = kernels.survey(largest)
+        if latest <= self.max_timestamp:
+            if points and self.max_timestamp > self.times.last_timestamp:
+                self.times.put(self.max_timestamp, self.offset_of_max)
+            return
+        if falls:
             start = 0
             for row in points:
                 self.note_max_timestamp(block, start, row + 1)

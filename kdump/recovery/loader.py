@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from kdump.disk.reading import MAX_SMALL
 from kdump.errors import (
     KAFKA,
     NUMBER_FORMAT,
@@ -59,6 +60,7 @@ def load_log(log: PartitionLog, startup: Startup, directory: VirtualDirectory | 
 
 class _Loader:
     def __init__(self, log: PartitionLog, startup: Startup, directory: VirtualDirectory) -> None:
+        self.log = log
         self.startup = startup
         self.config = startup.config
         self.directory = directory
@@ -109,6 +111,8 @@ class _Loader:
         if not self.directory.exists(name):
             self.directory.write(name, b"")
         try:
+            if self.directory.size(name) <= MAX_SMALL and not self.directory.is_changed(name):
+                return EpochCache(self.log.leader_epochs)
             return EpochCache(parse_leader_epochs(self.directory.read(name), self.directory.full(name)))
         except CheckpointError as error:
             raise _unread(error, name) from None

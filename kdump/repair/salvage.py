@@ -20,6 +20,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import repeat
 from typing import NamedTuple
 
@@ -123,16 +124,19 @@ def sort_out(
     next_base: int | None,
     faults: Sequence[tuple[int, str]] = (),
     limit: int = DEFAULT_LIMIT,
+    suspects: AbstractSet[int] | None = None,
 ) -> Iterator[Stretch | LeftOut]:
     """Yield what to keep of a .log, in the order of the offsets, and what to leave out.
 
     `base_offset` is the segment's, `next_base` that of the next segment. `faults` are what else is wrong with batches:
     byte positions inside them, ascending, and why. `limit` bounds what one batch may decompress to, in bytes; of one
-    that would be larger the header has to do. Raises OSError, and CodecMissingError where a codec's library is not
-    installed.
+    that would be larger the header has to do. `suspects` are where the batches begin whose records are in doubt, if
+    that is known already; None: those of all batches are read. Raises OSError, and CodecMissingError where a codec's
+    library is not installed.
     """
     highest = LONG_MAX - 1 if next_base is None else next_base - 1
-    parts = _without(faults, _readable(log, base_offset, limit))
+    batches = _readable(log, base_offset, limit) if suspects is None else _known(log, base_offset, limit, suspects)
+    parts = _without(faults, batches)
     yield from _joined(_increasing(parts, base_offset, highest))
 
 
@@ -161,8 +165,8 @@ def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | 
             stretch = inflate(part.block, row, min(part.stop, row + _ROWS), limit)
             if isinstance(stretch.error, CodecMissingError):
                 raise stretch.error  # what cannot be judged must not be left out
-            orderly = _orderly(part.block, row, stretch)
-            if orderly is not None:
+            orderly = _orderly(part.block, row, stretch.stop)
+            if orderly is not None and _are_whole(part.block, stretch):
                 yield orderly
                 row = stretch.stop
                 continue
@@ -172,10 +176,56 @@ def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | 
             row = stretch.stop
 
 
-def _orderly(block: BatchBlock, first: int, payloads: Payloads) -> _Orderly | None:
-    """Return the rows from `first` on whose `payloads` are given; None where one of them needs a closer look."""
-    stop = payloads.stop
-    if payloads.error or not is_uniform(block.magic[first:stop], 2):
+def _are_whole(block: BatchBlock, payloads: Payloads) -> bool:
+    """Return whether the records of all rows whose payloads are given can be read."""
+    rows = range(payloads.first, payloads.stop)
+    return payloads.error is None and not any(map(kernels.check, repeat(block), rows, payloads.payloads))
+
+
+def _known(
+    log: LogView, base_offset: int, limit: int, suspects: AbstractSet[int]
+) -> Iterator[Stretch | _Orderly | LeftOut]:
+    """Yield as `_readable`, of a log that was walked: only the batches that are in doubt are read again."""
+    for part in scan(log, base_offset, whole=False):
+        if isinstance(part, Damage):
+            yield LeftOut(part.position, part.resumed, part.text)
+            continue
+        block = part.block
+        for first in range(part.first, part.stop, _ROWS):
+            stop = min(part.stop, first + _ROWS)
+            is_doubtful = bool(suspects) and not suspects.isdisjoint(block.position[first:stop])
+            orderly = None if is_doubtful else _orderly(block, first, stop)
+            if orderly is not None:
+                yield orderly
+                continue
+            for row in range(first, stop):
+                if _needs_look(block, row, suspects):
+                    yield _read_again(log, block, row, limit)
+                else:
+                    yield _of_header(block, row, block.base_offset[row])
+
+
+def _needs_look(block: BatchBlock, row: int, suspects: AbstractSet[int]) -> bool:
+    """Return whether the header of a batch is not enough to judge it by."""
+    return block.magic[row] != 2 or bool(block.attributes[row] & CONTROL) or block.position[row] in suspects
+
+
+def _of_header(block: BatchBlock, row: int, first: int) -> Stretch:
+    last, start = block.last_offset[row], block.position[row]
+    return Stretch(start, start + block.size[row], first, last, 1, block.count[row] in (-1, last - first + 1))
+
+
+def _read_again(log: LogView, block: BatchBlock, row: int, limit: int) -> Stretch | LeftOut:
+    held, at = log.held(block, row)
+    stretch = inflate(held, at, at + 1, limit)
+    if isinstance(stretch.error, CodecMissingError):
+        raise stretch.error
+    return _judged(log, held, at, stretch.payloads[0], stretch.error, limit)
+
+
+def _orderly(block: BatchBlock, first: int, stop: int) -> _Orderly | None:
+    """Return the rows from `first` up to `stop`; None where the header of one of them needs a closer look."""
+    if not is_uniform(block.magic[first:stop], 2):
         return None
     if block.controls and any(attributes & CONTROL for attributes in block.attributes[first:stop]):
         return None
@@ -183,8 +233,6 @@ def _orderly(block: BatchBlock, first: int, payloads: Payloads) -> _Orderly | No
     if kernels.differences(starts, ends)[0] < 0:
         return None
     if len(starts) > 1 and kernels.differences(ends[:-1], starts[1:])[0] <= 0:
-        return None
-    if any(map(kernels.check, repeat(block), range(first, stop), payloads.payloads)):
         return None
     return _Orderly(block.position[first:stop], block.size[first:stop], starts, ends, block.count[first:stop])
 
@@ -205,8 +253,7 @@ def _judged(
             read_marker(log, block, row)
         except LoadError as error:
             return LeftOut(start, stop, f"the transaction marker at offset {block.last_offset[row]}: {error}")
-    first, last = first_offset(block, row, limit), block.last_offset[row]
-    return Stretch(start, stop, first, last, 1, block.count[row] in (-1, last - first + 1))
+    return _of_header(block, row, first_offset(block, row, limit))
 
 
 def _increasing(

@@ -77,9 +77,10 @@ class SalvagedFiles:
                 self._kept_ranges.append((base, LONG_MAX if next_base is None else next_base - 1, name))
                 next_base = base
                 continue
-            faults = self._found.faults(name) if is_as_walked else []  # from a .swap, which nobody verifies
+            # what comes from a .swap nobody has verified
+            faults, suspects = (self._found.faults(name), self._found.suspects(name)) if is_as_walked else ([], None)
             with LogView(self.directory, name) as view:
-                parts = list(sort_out(view, base, next_base, faults, self._limit))
+                parts = list(sort_out(view, base, next_base, faults, self._limit, suspects))
             self._note(name, parts, base, next_base)
             self._keep(name, parts)
             kept = [part.last_offset for part in parts if isinstance(part, Stretch)]

@@ -40,11 +40,13 @@ MAX_SEARCHED = 100
 def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return the plan that drops no valid batch, or the decision that it takes. Raises OSError."""
     found = survey(log, startup, deep=False, limit=request.limit)
-    outcome = load_log(log, startup)
-    if outcome.ok and log.name is not None and log.name.state == names.DELETE:
-        return Task(log.path, Plan(log.path, (), {}), outcome=outcome)  # a broker deletes it a minute after its start
-    if _is_sound(found, outcome):
-        return _planned(log, startup, request, found, outcome)
+    is_deleted = log.name is not None and log.name.state == names.DELETE
+    if not found or is_deleted:
+        outcome = load_log(log, startup)
+        if outcome.ok and is_deleted:  # a broker does that a minute after its start
+            return Task(log.path, Plan(log.path, (), {}), outcome=outcome)
+        if _is_sound(found, outcome):
+            return _planned(log, startup, request, found, outcome)
     saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
         return Task(log.path, None, outcome=saved.outcome, rescue=saved)
@@ -63,7 +65,10 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     """
     found = survey(log, startup, deep=False, limit=request.limit)
     checks = replace(startup, clean=False, recovery_point=0) if found.damage else startup
-    outcome, plan = plan_recovery(log, checks)
+    outcome = load_log(log, checks)
+    if outcome.files is not None and _is_at_rest(log, startup, request, found, outcome):
+        return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
+    plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
     if outcome.hides:  # by an index, which recovery rebuilds
         checks = replace(startup, clean=False, recovery_point=0)
         outcome, plan = plan_recovery(log, checks)
@@ -79,9 +84,10 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return the plan that keeps every valid batch. Raises OSError."""
     found = survey(log, startup, deep=True, limit=request.limit)
-    outcome = load_log(log, startup)
-    if _is_sound(found, outcome):
-        saved = Rescue(outcome, (), None, None, (), tuple(open_txns(log, outcome)))
+    outcome = None if found else load_log(log, startup)
+    if outcome is not None and _is_sound(found, outcome):
+        open_now = tuple(open_txns(log, outcome)) if outcome.has_open_txn else ()
+        saved = Rescue(outcome, (), None, None, (), open_now)
     else:
         saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
@@ -126,12 +132,20 @@ def _planned(log: PartitionLog, startup: Startup, request: Request, found: Surve
     """
     assert outcome.files is not None
     was_closed = _was_closed(log, startup)
-    if was_closed and request.kinds is None and _is_sound(found, outcome) and names.PARTITION_METADATA in log.files:
-        return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)  # thousands are like that
+    if _is_at_rest(log, startup, request, found, outcome):
+        return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
     plan = make_plan(log.path, outcome.files, reasons(outcome))
     if request.kinds is None:
         plan = needed(plan, log, found, clean=was_closed)
     return Task(log.path, plan, _extent(outcome), outcome=outcome)
+
+
+def _is_at_rest(
+    log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome
+) -> bool:
+    """Return whether nothing is wrong, and nothing routine to do, as with most partitions of a broker that stopped."""
+    is_quiet = _was_closed(log, startup) and request.kinds is None and names.PARTITION_METADATA in log.files
+    return is_quiet and _is_sound(found, outcome)
 
 
 def _was_closed(log: PartitionLog, startup: Startup) -> bool:

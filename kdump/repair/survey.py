@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from errno import EIO
@@ -15,8 +16,10 @@ from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
+from kdump.storage.walked import COLUMNS, WalkedLogs
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
+from kdump.verify.sheets import Sheet
 from kdump.verify.tasks import Around
 
 _ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
@@ -104,6 +107,15 @@ class Survey:
             if finding.code in UNREADABLE and finding.position is not None and os.path.basename(finding.path) == name
         )
 
+    def suspects(self, name: str) -> frozenset[int]:
+        """Return where the batches of the .log `name` begin (bytes) whose records are in doubt, as far as known."""
+        codes = UNREADABLE | {"KD-BATCH-CODEC"}
+        return frozenset(
+            finding.position
+            for finding in self.damage
+            if finding.code in codes and finding.position is not None and os.path.basename(finding.path) == name
+        )
+
 
 def beside(mended: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
     """Yield the indexes of which there is a note, in the segments that have an index among those that are mended.
@@ -121,7 +133,8 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
     """Verify the files of a partition; `deep` decodes every record, a batch of which may have `limit` bytes.
 
     What is around it, checkpoints among it, is taken from `startup`, so that thousands of partitions do not read it
-    again and again. Raises OSError for what cannot be read.
+    again and again. What the walk reads of the logs is kept with `log`, for those that load it afterwards. Raises
+    OSError for what cannot be read.
     """
     damage: list[Finding] = []
     unsound: set[str] = set()
@@ -155,6 +168,20 @@ def _findings(log: PartitionLog, startup: Startup, *, deep: bool, limit: int) ->
     lines = {}
     if log.name is not None:
         lines[names.LOG_START_CHECKPOINT] = {(log.name.topic, log.name.partition): startup.log_start_offset}
-    around = Around(Checkpoints(os.path.dirname(os.path.abspath(log.path)), lines), startup.clean, None)
+    folder = os.path.dirname(os.path.abspath(log.path))
+    listed = log if log.files and not log.is_replacing else None
+    around = Around(Checkpoints(folder, lines), startup.clean, None, log=listed)
     options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
-    return Verification(options, around=around).run([log.path])
+    verification = Verification(options, around=around)
+    log.walked = walked = WalkedLogs()
+    verification.on_batches = lambda path, sheet: walked.add(os.path.basename(path), _columns(sheet))
+    return verification.run([log.path])
+
+
+def _columns(sheet: Sheet) -> dict[str, array[int]]:
+    """Return the columns of a sheet as a walk has filled them: a deep look knows more of v0 and v1 wrappers."""
+    columns = {name: getattr(sheet, name) for name in COLUMNS}
+    if min(sheet.magic) < 2:
+        bases = zip(sheet.base_offset, sheet.count, sheet.magic, strict=True)
+        columns["base_offset"] = array("q", [-1 if count < 0 and magic < 2 else base for base, count, magic in bases])
+    return columns

@@ -88,7 +88,7 @@ class TopicSettings:
 
     def get(self, setting: Setting[_T]) -> _T:
         """Return what a setting is, Kafka's default where nothing is said. Raises ConfigError."""
-        found = self._first(setting.names)
+        found = self._first(setting.names) if any(layer.properties for layer in self.layers) else None
         return setting.default if found is None else found
 
     @property
@@ -174,7 +174,7 @@ class Settings:
             layers = [*shared, own, *general, *named, _layer(COMMAND_LINE, self.given)]
         if was_cleaned and not any(CLEANUP_POLICY.name in layer.properties for layer in layers):
             layers.append(Layer(CLEANER, _COMPACTED, True))
-        return TopicSettings(tuple(layers))
+        return TopicSettings(tuple(layer for layer in layers if layer.properties or layer.decides))
 
 
 def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, str]:

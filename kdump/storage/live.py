@@ -86,15 +86,15 @@ def broker_on(log_directory: str) -> LockHolder | None:
 
 
 @contextmanager
-def held(path: str, *, as_named: bool = False) -> Iterator[PartitionLog | None]:
+def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None) -> Iterator[PartitionLog | None]:
     """Hold the partition in a directory, readable as it is now for as long as the `with` lasts.
 
     None where a running broker has taken it away. Without a broker it is the partition and nothing else; `as_named` is
-    PartitionLog's. Raises OSError.
+    PartitionLog's. `known` is the partition as somebody has listed it, which does without a broker. Raises OSError.
     """
     tally.partitions.add(os.path.abspath(path))
     if is_held(path) or broker_on(_parent(path)) is None:
-        log = PartitionLog(path, as_named=as_named)
+        log = known or PartitionLog(path, as_named=as_named)
         if log.is_replacing:
             tally.replacing.add(os.path.abspath(path))
         yield log

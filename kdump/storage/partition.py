@@ -18,6 +18,7 @@ from kdump.storage.decoded import BadBatch, settled
 from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 from kdump.storage.swaps import Replacement, replacement, segments_after
+from kdump.storage.walked import WalkedLogs
 
 
 class PartitionLog:
@@ -26,7 +27,8 @@ class PartitionLog:
     `name` is what the directory's name says (None where it is not one that Kafka gives). `files` maps every file
     name to what it says, `directories` are the names of what is no file; `segments` are those a broker would serve, by
     base offset: where it was killed while it replaced segments, those that it has after it has finished that.
-    `is_replacing` tells of that, and `replaced` are the names of the files that it removes then.
+    `is_replacing` tells of that, and `replaced` are the names of the files that it removes then. `walked` is what a
+    walk over its logs has kept of them, None without one.
     """
 
     def __init__(self, path: str, *, may_be_absent: bool = False, as_named: bool = False) -> None:
@@ -36,6 +38,7 @@ class PartitionLog:
         checked and mended is the files.
         """
         self.path = path
+        self.walked: WalkedLogs | None = None
         try:
             self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
         except NameFormatError:

@@ -19,13 +19,16 @@ MAX_AT_ONCE = 1 << 28
 class VirtualDirectory:
     """The files of a partition directory, each as the recipe by which it could be made.
 
-    `source` holds the sizes of the real files; `reasons` why a file was deleted last.
+    `source` holds the sizes of the real files; `reasons` why a file was deleted last. `walked` is what is known of
+    the real .log files.
     """
 
     def __init__(self, log: PartitionLog) -> None:
         """Start with the files as they are. Raises OSError."""
         self.path = log.path
+        self._prefix = os.path.join(log.path, "")
         self.directories = log.directories
+        self.walked = log.walked
         self.source = {name: status_of(self.full(name)).size for name in log.files}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
@@ -38,7 +41,7 @@ class VirtualDirectory:
 
     def full(self, name: str) -> str:
         """Return the path of a file; the name of one that is in another directory is its path."""
-        return os.path.join(self.path, name)
+        return name if os.path.isabs(name) else self._prefix + name
 
     def names(self) -> list[str]:
         """Return the names of the files, sorted."""

@@ -13,7 +13,7 @@ from kdump.blocks import BatchBlock
 from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import CORRUPT_RECORD, ILLEGAL_ARGUMENT, KAFKA, LoadError
 from kdump.formats.batch import wrap64
-from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
+from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.storage.log_reader import LogFile
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.recipe import NewContent, Part, parts_of
@@ -25,21 +25,31 @@ class LogView(LogFile):
     def __init__(self, directory: VirtualDirectory, name: str) -> None:
         """Open the .log of this name. Raises OSError."""
         recipe = directory.files[name]
+        self._directory = directory
         self.name = name
         self.path = directory.full(name)
         self.size = recipe.size
         self.bytes_read = 0
         self._parts = parts_of(recipe)
         self._starts = list(accumulate((part.size for part in self._parts), initial=0))
+        self._walked = directory.walked
         self._files: dict[str, ReadOnlyFile] = {}
-        for part in self._parts:
-            if not isinstance(part, NewContent) and part.name not in self._files:
-                self._files[part.name] = ReadOnlyFile(directory.full(part.name))
+        if self._walked is None:
+            for part in self._parts:
+                if not isinstance(part, NewContent):
+                    self._file(part.name)
 
     def close(self) -> None:
         """Close the files that its bytes are in."""
         for file in self._files.values():
             file.close()
+
+    def _file(self, name: str) -> ReadOnlyFile:
+        """Return one of the files that its bytes are in, opened when it is needed first: a walk may know all of it."""
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = ReadOnlyFile(self._directory.full(name))
+        return file
 
     def read(self, position: int, size: int) -> bytes:
         """Return the bytes from `position` on; fewer at the end. Raises OSError."""
@@ -50,7 +60,7 @@ class LogView(LogFile):
         """Fill `view` with the bytes from `position` on; how many there were. Raises OSError."""
         if len(self._parts) == 1 and not isinstance(part := self._parts[0], NewContent):
             size = max(0, min(len(view), self.size - position))
-            return self._files[part.name].read_into(view[:size], part.start + position)
+            return self._file(part.name).read_into(view[:size], part.start + position)
         done = 0
         for part, start, wanted in self._ranges(position, min(len(view), self.size - position)):
             target = view[done : done + wanted]
@@ -58,7 +68,7 @@ class LogView(LogFile):
                 target[:] = part.data[start : start + wanted].ljust(wanted, b"\0")
                 done += wanted
                 continue
-            got = self._files[part.name].read_into(target, part.start + start)
+            got = self._file(part.name).read_into(target, part.start + start)
             done += got
             if got < wanted:  # the file has become shorter
                 break
@@ -70,7 +80,7 @@ class LogView(LogFile):
             if isinstance(part, NewContent):
                 yield part.data[start : start + wanted].ljust(wanted, b"\0")
                 continue
-            piece = self._files[part.name].read(part.start + start, wanted)
+            piece = self._file(part.name).read(part.start + start, wanted)
             yield piece
             if len(piece) < wanted:
                 return
@@ -95,8 +105,42 @@ class LogView(LogFile):
         gathers: bool = False,
         block: BatchBlock | None = None,
     ) -> Iterator[BatchBlock]:
-        """Walk as LogFile.blocks, but through batches that are only partly held."""
-        return super().blocks(start, stop, whole=whole, gathers=gathers, block=block)
+        """Walk as LogFile.blocks, but batches may be held only partly, or not at all if an earlier walk knows them."""
+        if whole or self._walked is None:
+            yield from super().blocks(start, stop, whole=whole, gathers=gathers, block=block)
+            return
+        end = self.size if stop is None else min(stop, self.size)
+        position, known = start, self._known(start, end)
+        while True:
+            while known is not None:
+                position = known.next_position
+                if position == end:
+                    known.status = END
+                yield known
+                if position == end:
+                    return
+                known = self._known(position, end)
+            for walked in super().blocks(position, stop, gathers=gathers, block=block):
+                yield walked
+                position = walked.next_position
+                if walked.status in (BLOCK_FULL, NEED_BYTES):
+                    known = self._known(position, end)
+                    if known is not None:
+                        break
+            if known is None:
+                return
+
+    def _known(self, position: int, end: int) -> BatchBlock | None:
+        """Return the batches from byte `position` on that end by byte `end`, as far as an earlier walk knows them."""
+        number = bisect_right(self._starts, position) - 1
+        if self._walked is None or not 0 <= position < end or number >= len(self._parts):
+            return None
+        part, start = self._parts[number], self._starts[number]
+        if isinstance(part, NewContent):
+            return None
+        moved = start - part.start
+        stop = min(end, start + part.size) - moved
+        return self._walked.block(part.name, position - moved, stop, moved)
 
     def find(self, offset: int, position: int) -> int | None:
         """Find where, from byte `position` on, the first batch starts whose last offset is not below `offset`.

@@ -49,7 +49,7 @@ class Segment:
         self.log_path = log_path
         self.base_offset = 0 if self.is_checkpoint else parsed.offset or 0
         self.suffix = f".{parsed.state}" if parsed.state else ""
-        self._folder = folder
+        self._prefix = os.path.join(folder, "")
         self._stem = name.partition(".")[0]
         self._suffixes = suffixes or {}
 
@@ -60,7 +60,7 @@ class Segment:
         """Return the path of the segment's file of a kind (names.OFFSET_INDEX, …), whether it exists or not."""
         if kind == names.LOG:
             return self.log_path
-        return os.path.join(self._folder, f"{self._stem}.{kind}{self._suffixes.get(kind, self.suffix)}")
+        return f"{self._prefix}{self._stem}.{kind}{self._suffixes.get(kind, self.suffix)}"
 
     def has(self, kind: str) -> bool:
         """Return whether the segment has a file of this kind; a KRaft snapshot has no index."""

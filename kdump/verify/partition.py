@@ -262,7 +262,8 @@ class PartitionCheck:
         yield from self._logs.sheet(part)
         yield from self._epochs.sheet(part)
         yield from self._producers.sheet(part)
-        self._times.sheet(part)
+        if self._tells_times:
+            self._times.sheet(part)
         yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
         covered = self._offset_index.covered(part)
         yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))

@@ -54,6 +54,7 @@ class Verification:
         self._first_mark: Mark | None = None  # that of the partition at hand
         self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
+        self.on_batches: Callable[[str, Sheet], object] | None = None  # of a .log, with its path
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or processors()
@@ -248,6 +249,8 @@ class Verification:
                 before = check.position
                 yield from check.part(part)
                 self._notes.part(part)
+                if self.on_batches is not None and isinstance(part, Sheet):
+                    self.on_batches(piece.segment.log_path, part)
                 self._tell(piece.segment.log_path, check.position - before)
         except OSError as error:
             self._is_open = False

@@ -39,13 +39,14 @@ from kdump.verify.state import State, Verified
 class Around(NamedTuple):
     """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker.
 
-    `directory` is None where there is none.
+    `directory` is None where there is none. `log` is the partition, if somebody has listed it already.
     """
 
     checkpoints: Checkpoints
     was_closed: bool
     owner: Owner
     directory: LogDirectory | None = None
+    log: PartitionLog | None = None
 
 
 class Share(NamedTuple):
@@ -259,7 +260,8 @@ class Tasks:
         """
         hold = ExitStack()
         try:
-            log = hold.enter_context(held(folder, as_named=True))
+            known = self._around.log if self._around is not None else None
+            log = hold.enter_context(held(folder, as_named=True, known=known))
         except OSError as error:
             yield Said([unreadable(folder, error)])
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from unittest import mock
 
@@ -13,11 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.formats import names
+from kdump.formats.batch import CRC_START
+from kdump.formats.checksums import crc32c
+from kdump.formats.codecs import GZIP, ZSTD
+from kdump.recovery.startup import Startup
 from kdump.repair.salvage import WINDOW, LeftOut, Stretch, sort_out
+from kdump.repair.survey import survey
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, joined
-from tests.recovery.building import batch, broken, file, make_log, marker, produced, with_last_delta, with_offset
+from tests.recovery.building import NOW, batch, broken, file, make_log, marker, produced, with_last_delta, with_offset
 
 BASE = 100
 SIZE = len(batch(BASE))
@@ -271,3 +277,53 @@ def test_thousands_of_batches_are_chosen_alike_one_by_one_and_many_together(tmp_
         apart = sorted_out(tmp_path / "b", b"".join(batches))
     assert together == apart
     assert sum(part.batches for part in together if isinstance(part, Stretch)) == 3 * WINDOW - 1
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_log_that_was_verified_is_sorted_out_as_one_that_is_decoded(tmp_path: Path, seed: int) -> None:
+    """What a deep verification has found of a log does for salvage, which then reads again what is in doubt."""
+    random = Random(seed)
+    data = random_log(random)
+    for _ in range(random.randrange(1, 4)):
+        data = changed(data, random)
+    log = make_log(tmp_path, {file(BASE, "log"): data})
+    found = survey(log, Startup(now=NOW, clean=False), deep=True)
+    name = file(BASE, "log")
+    with LogView(VirtualDirectory(log), name) as view:
+        faults = found.faults(name)
+        decoded = list(sort_out(view, BASE, None, faults))
+        assert list(sort_out(view, BASE, None, faults, suspects=found.suspects(name))) == decoded
+
+
+def random_log(random: Random) -> bytes:
+    """Batches of several kinds, one after the other."""
+    parts, offset = [], BASE
+    for _ in range(random.randrange(2, 30)):
+        match random.randrange(5):
+            case 0:
+                parts.append(produced(offset, 7, transactional=True))
+            case 1:
+                parts.append(marker(offset, 7, commit=random.random() < 0.5))
+            case _:
+                parts.append(batch(offset, random.randrange(1, 4), attributes=random.choice((0, 0, GZIP, ZSTD))))
+        offset += 3 + random.randrange(2)
+    return b"".join(parts)
+
+
+def changed(data: bytes, random: Random) -> bytes:
+    """The log with a byte changed, mostly in a batch whose CRC is made right again."""
+    at = random.randrange(len(data))
+    spoilt = bytearray(data)
+    spoilt[at] ^= 1 << random.randrange(8)
+    if random.random() < 0.2:
+        return bytes(spoilt)
+    start = 0
+    while start + 12 <= len(data):
+        stop = start + 12 + int.from_bytes(data[start + 8 : start + 12], "big")
+        if start + CRC_START <= at < stop <= len(data):
+            at_crc = start + CRC_START
+            spoilt[at_crc - 4 : at_crc] = crc32c(spoilt[at_crc:stop]).to_bytes(4, "big")
+        if stop <= start:
+            break
+        start = stop
+    return bytes(spoilt)
