@@ -25,7 +25,7 @@ from .progress import hide_progress
 from .screen import Screen
 from .whole_lines import write_lines
 
-NO_SUCH = "no such file or directory"
+NO_SUCH = "does not exist"
 
 PIECE = 1 << 18
 _MAX_HELD_BACK = 1 << 24
@@ -189,7 +189,12 @@ def note(text: str) -> None:
 def os_error_text(error: OSError, path: str) -> str:
     """Return what the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
-    return f"{safe_path(where)}: {safe(os_text(error))}"
+    return about(where, os_text(error))
+
+
+def about(path: str, text: str) -> str:
+    """Return what is said of a path, as one sentence where it is that it does not exist; safe to print."""
+    return f"{safe_path(path)}{' ' if text == NO_SUCH else ': '}{safe(text)}"
 
 
 def as_given(text: str, given: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from kdump.formats.words import number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
-from .output import as_given, complain, os_error_text
+from .output import about, as_given, complain, os_error_text
 from .screen import Screen
 
 
@@ -41,7 +41,7 @@ class Troubles:
         if trouble.is_unreadable:
             tally.cannot_read(trouble.path)
         place = "" if trouble.position is None else f"byte {trouble.position}: "
-        complain(f"{safe_path(trouble.path)}: {place}{safe(trouble.text)}", is_one_of_many=True)
+        complain(about(trouble.path, f"{place}{trouble.text}"), is_one_of_many=True)
         self.worsen(exit_codes.INCOMPLETE if trouble.is_unreadable else exit_codes.FINDINGS)
 
     def worsen(self, code: int) -> None:

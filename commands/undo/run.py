@@ -27,7 +27,7 @@ from kdump.operations.undo import (
 )
 
 from ..shell import exit_codes
-from ..shell.output import Output, as_given, complain, os_error_text
+from ..shell.output import NO_SUCH, Output, as_given, complain, os_error_text
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
 from ..shell.session import tell_refused
@@ -138,14 +138,14 @@ class _Run:
                 if os.path.isdir(os.path.dirname(os.path.abspath(path))):
                     yield path
                 else:
-                    self._complain(f"{safe_path(path)}: no such file or directory", exit_codes.INCOMPLETE)
+                    self._complain(f"{safe_path(path)} {NO_SUCH}", exit_codes.INCOMPLETE)
 
     def path(self, path: str) -> None:
         """Take one PATH. Raises OSError, KdumpError."""
         asked = self._asked
         listing = list_changes(path, asked.backup_dir)
         if not os.path.lexists(path) and not listing.changes:
-            raise FileNotFoundError(2, "no such file or directory", path)
+            raise FileNotFoundError(2, NO_SUCH, path)
         if not listing.changes and not listing.old:
             directories([path])  # what is Kafka's has no changes then; of what is not, it is said
         for error in listing.unreadable:

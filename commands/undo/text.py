@@ -98,7 +98,7 @@ class Text:
         rows = list(self._rows())
         if not rows:
             is_read = self._is_read or not reason
-            self._write("No changes are kept here.\n" if is_read else f"Nothing was read: {reason}\n")
+            self._write("No changes are kept here.\n" if is_read else "Nothing was read.\n")
             return
         for line in aligned(_HEADER, rows, right=("AGE", "KEEPS")):
             self._write(line)

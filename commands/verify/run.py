@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.findings.kind import ERROR, WARNING
-from kdump.formats.printable import escape_json, safe, safe_path
+from kdump.formats.printable import escape_json, safe
 from kdump.formats.words import number_words
 from kdump.operations.verify import UNREAD, Totals, VerifyRequest, VerifyRun
 from kdump.storage.live import tally
@@ -18,7 +18,7 @@ from kdump.verify.options import Options
 from kdump.verify.tasks import look
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, note, wants_color
+from ..shell.output import Output, about, complain, note, wants_color
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width
@@ -132,7 +132,7 @@ def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
             complain(safe(str(error)))
             unread += 1
         except OSError as error:
-            complain(f"{safe_path(path)}: {error.strerror}")
+            complain(about(path, error.strerror or str(error)))
             unread += 1
     return chosen, unread
 

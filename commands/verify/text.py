@@ -269,7 +269,7 @@ def consequences(finding: Finding, group: str) -> Iterator[str]:
     if len(remedies) == 1:
         yield f"do: {way_out(remedies[0], place)}"
     elif remedies:
-        yield f"do: kdump doctor {place} ({len(remedies)} ways, what loses nothing first)"
+        yield f"do: kdump doctor {place} (choose: what loses nothing comes first)"
     else:
         yield f"do: nothing. More: kdump explain {finding.code}"
 

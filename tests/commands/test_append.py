@@ -314,7 +314,7 @@ def test_wrong_usage(options: tuple[str, ...], complaint: str, run: Any, tmp_pat
 
 def test_not_a_partition(run: Any, tmp_path: Path) -> None:
     assert "expected a partition directory" in run(tmp_path / "orders", "--create", code=2).err
-    assert "no such file or directory" in run(tmp_path / "orders-0", code=3).err
+    assert "does not exist" in run(tmp_path / "orders-0", code=3).err
 
 
 def test_packing_options_for_batches_that_are_told(run: Any, tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_paths_that_are_nothing(home: Path) -> None:
     assert said.code == 3
     assert said.out.startswith("INCOMPLETE. Not everything could be read.")
     assert "INCOMPLETE" not in said.err  # the verdict is on stdout, once
-    assert said.err == "kdump: nothing: no such file or directory\n"
+    assert said.err == "kdump: nothing does not exist\n"
     assert kdump(home, "doctor").code == 2
     assert kdump(home, "doctor", "four/clicks-1/00000000000000000000.log").code == 2
     assert kdump(home, "doctor", home.parent / "nothing").code == 3

@@ -638,7 +638,7 @@ def test_paths_that_are_nothing(partition: Path, tmp_path: Path) -> None:
     (tmp_path / "copy of 00.log").write_bytes(b"")
     whole = len(process(partition).stdout.splitlines())
     for path, code, text in (
-        (tmp_path / "missing-0", 3, "no such file or directory"),
+        (tmp_path / "missing-0", 3, "does not exist"),
         (tmp_path / "none*", 3, "nothing matches this pattern"),
         (tmp_path / "empty-0", 0, "there is nothing to dump in it (log)"),
         (tmp_path / "notes.txt", 3, "not the name of a file"),

@@ -65,7 +65,7 @@ def test_damage(run: Run, tmp_path: Path) -> None:
 def test_what_cannot_be_read_keeps_it_from_being_whole(run: Run, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("export", data, tmp_path / "nothing", "--to", out, "--skip-damage") == 3
-    assert run.err.startswith(f"kdump: {tmp_path / 'nothing'}: no such file or directory\n")
+    assert run.err.startswith(f"kdump: {tmp_path / 'nothing'} does not exist\n")
     assert run.out.endswith("; not whole, so there is no _SUCCESS\n")
     assert not (out / "_SUCCESS").exists()
     assert run("export", data, "--to", out, "--skip-damage") == 0

@@ -315,7 +315,7 @@ def test_a_path_that_nothing_has(run: Run, data: Path) -> None:
     """The others are listed all the same."""
     assert run("ls", data / "nothing", data / "orders-0") == 3
     assert run.err.splitlines() == [
-        f"kdump: {data}/nothing: no such file or directory",
+        f"kdump: {data}/nothing does not exist",
         "INCOMPLETE. 1 PATH could not be read; the rest was.",
     ]
     assert "log end offset 6" in run.out

@@ -30,7 +30,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_not_there_is_exit_code_3(tmp_path: Path, command: str) -> None:
     said = kdump(tmp_path, command, *COMMANDS[command], "nowhere/orders-0")
     assert said.code == 3
-    assert "nowhere/orders-0: no such file or directory" in said.err
+    assert "nowhere/orders-0 does not exist" in said.err
     assert "No changes" not in said.out
 
 

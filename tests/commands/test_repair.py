@@ -136,7 +136,7 @@ class TestPlan:
 
     def test_nothing_there(self, run: Run, tmp_path: Path) -> None:
         assert run("repair", tmp_path / "nowhere") == 3
-        assert "no such file or directory" in run.err
+        assert "does not exist" in run.err
 
 
 class TestApply:

@@ -158,7 +158,7 @@ class TestBoth:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_nothing_there(self, run: Run, data: Path, command: str) -> None:
         assert run(command, data / "nowhere", data / "orders-1") == 3
-        assert "no such file or directory" in run.err
+        assert "does not exist" in run.err
         assert "Nothing to do" not in run.out
 
     @pytest.mark.parametrize("command", COMMANDS)

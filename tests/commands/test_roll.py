@@ -63,7 +63,7 @@ def test_one_of_several_is_refused(run: Run, data: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "code", "complaint"),
-    [("orders", 3, "no such file or directory"), ("nowhere-0", 3, "no such file or directory")],
+    [("orders", 3, "does not exist"), ("nowhere-0", 3, "does not exist")],
 )
 def test_not_there(path: str, code: int, complaint: str, run: Run, data: Path) -> None:
     assert run("roll", data / path) == code
@@ -92,4 +92,4 @@ def test_a_file_of_settings_that_a_broker_would_not_take(run: Run, data: Path, t
 
 def test_a_name_that_could_drive_a_terminal(run: Run, data: Path) -> None:
     assert run("roll", data / "\x1b[2Jorders-0") == 3
-    assert run.err == f"kdump: {data}/\\x1b[2Jorders-0: no such file or directory\n"
+    assert run.err == f"kdump: {data}/\\x1b[2Jorders-0 does not exist\n"

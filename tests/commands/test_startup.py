@@ -413,7 +413,7 @@ def test_paths_that_lead_nowhere_do_not_keep_the_others_from_being_told(run: Run
     assert run(*paths) == 3
     complaints = run.err.splitlines()
     assert [line.startswith("kdump: ") for line in complaints] == [True] * 3 + [False]
-    assert complaints[0].endswith("none: no such file or directory")
+    assert complaints[0].endswith("none does not exist")
     assert "neither a partition directory" in complaints[1]
     assert complaints[2].endswith("nothing matches this pattern")
     assert complaints[3] == "INCOMPLETE. 3 PATHs could not be read; the rest was."

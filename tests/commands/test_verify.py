@@ -85,7 +85,7 @@ def test_findings_stand_under_their_partition(run: VerifyRun, damaged: Log) -> N
     assert lines[1].startswith(f"  error    KD-LOG-CRC  {LOG}, byte 0: batch 0\N{EN DASH}1 (2 records, 89 bytes) ")
     assert re.search(r"stored 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}$", lines[1])
     assert lines[2].startswith("           If the broker recovers this segment, it cuts the log at this batch")
-    assert lines[3] == f"           do: kdump doctor {damaged.partition} (4 ways, what loses nothing first)"
+    assert lines[3] == f"           do: kdump doctor {damaged.partition} (choose: what loses nothing comes first)"
     assert lines[4].startswith(f"  warning  KD-LOG-BEYOND  {LOG}, byte 0: 2 valid batches (4 records, 178 bytes)")
     assert lines[7:9] == ["", "FOUND: 1 error, 1 warning in 1 of 1 partition."]
     assert lines[-1] == f"Next: kdump doctor {damaged.directory}"
@@ -396,13 +396,13 @@ def wrong_paths(tmp_path: Path) -> list[tuple[Path, str]]:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     return [
-        (tmp_path / "none", "no such file or directory"),
+        (tmp_path / "none", " does not exist"),
         (
             strange,
-            "neither a partition directory (no <base offset>.log in it) nor a log directory (no <topic>-<partition>)",
+            ": neither a partition directory (no <base offset>.log in it) nor a log directory (no <topic>-<partition>)",
         ),
-        (strange / "notes.txt", "not the name of a file that Kafka writes"),
-        (loop, "Too many levels of symbolic links"),
+        (strange / "notes.txt", ": not the name of a file that Kafka writes"),
+        (loop, ": Too many levels of symbolic links"),
     ]
 
 
@@ -411,7 +411,7 @@ def test_what_cannot_be_verified_is_said_and_the_rest_checked(
 ) -> None:
     for path, text in wrong_paths:
         assert run(path) == 3
-        assert run.err == f"kdump: {path}: {text}\n"
+        assert run.err == f"kdump: {path}{text}\n"
         assert run.out.splitlines()[0] == "INCOMPLETE. 1 file or directory could not be read."
         assert run(path, damaged.directory) == 3
         assert "KD-LOG-CRC" in run.out
