@@ -11,6 +11,7 @@ from kdump.repair.flipped_bit import CRCS
 
 _OPTIONS = {
     Way.REPLICA: "",
+    Way.COPY: "--from OTHER",
     Way.FIX_BIT: "--fix-bit",
     Way.SALVAGE: "--strategy salvage",
     Way.TRUNCATE: "--strategy truncate",
@@ -73,6 +74,11 @@ def _around(decision: Decision) -> Iterator[str]:
         yield f"replicas: {_list(replicas.brokers)}; in sync: {_list(replicas.in_sync)}{alone}"
 
 
+def _missing(damaged: Sequence[Damaged]) -> str:
+    first, last = damaged[0].offsets if len(damaged) == 1 else (None, None)
+    return "what is damaged" if first is None or last is None or first > last else offset_range(first, last)
+
+
 def _list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
@@ -88,6 +94,8 @@ def _what(offer: Offer, decision: Decision) -> str:
         others = decision.replicas.others_in_sync if decision.replicas else ()
         who = f"broker {' or '.join(map(str, others))}" if others else "another in-sync replica"
         return f"no repair: start while {who} runs"
+    if offer.way == Way.COPY:
+        return f"takes {_missing(decision.damaged)} from a copy"
     if offer.way == Way.FIX_BIT:
         explained = sum(each.flipped is not None for each in decision.damaged)
         if explained == len(decision.damaged) == 1:

@@ -1,6 +1,6 @@
 """The ways out of findings, in the order in which they are to be tried: what loses nothing comes first.
 
-The fixed order is: another in-sync replica, a single flipped bit, salvage, truncation.
+The fixed order is: another in-sync replica, the files of another copy, a single flipped bit, salvage, truncation.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ REPLICA = Remedy(
     None, (), "if another in-sync replica runs, move the partition directory away: the broker copies it from the leader"
 )
 FETCH = Remedy(None, (), "if another in-sync replica runs, start this broker: it fetches the missing records again")
+COPY = Remedy("repair", ("--from", "OTHER"), "if you have another replica's files: takes what is damaged from them")
 FIX_BIT = Remedy("repair", ("--fix-bit",), "if one flipped bit explains the damage")
 SALVAGE = Remedy(
     "repair", ("--strategy", "salvage"), "if this is the only copy: keeps every valid batch", "the damaged batch"
@@ -42,8 +43,8 @@ COPIED = (REPLICA,)
 COMPARED = (COMPARE,)
 CORRECTED = (RESTORE_LINE,)
 LEFT_ALONE = (DELETED_AT_START,)
-DAMAGED_BATCH = (REPLICA, FIX_BIT, SALVAGE, TRUNCATE)
-WRONG_BATCH = (REPLICA, SALVAGE)
+DAMAGED_BATCH = (REPLICA, COPY, FIX_BIT, SALVAGE, TRUNCATE)
+WRONG_BATCH = (REPLICA, COPY, SALVAGE)
 INCOMPLETE_BATCH = (FETCH, CUT)
 INDEX = (REBUILD_INDEX,)
 SPARSE_INDEX = (REBUILD_ALL,)

@@ -77,6 +77,8 @@ def log_actions(
             yield Action("Start the broker: it cuts what is not complete.")
         elif not is_incomplete and code not in COMMITTED_CODES:
             for remedy in CATALOGUE[code].remedies[1:]:
+                if remedy is ways.COPY:  # operations.copies says it of copies that are at hand
+                    continue
                 yield action_of(remedy, path)._replace(condition=condition)
         return
     for offer in decision.offers():

@@ -17,6 +17,7 @@ class Way(Enum):
     """A way out of damage. Their order here is the order in which they are offered: what loses nothing comes first."""
 
     REPLICA = "replica"
+    COPY = "copy"
     FIX_BIT = "fix-bit"
     SALVAGE = "salvage"
     TRUNCATE = "truncate"
@@ -71,6 +72,8 @@ class Decision:
         """Yield the ways out, those that lose nothing first."""
         if self.replicas is None or self.replicas.others_in_sync:
             yield Offer(Way.REPLICA, 0)
+        if self.damaged and (self.replicas is None or len(self.replicas.brokers) > 1):
+            yield Offer(Way.COPY, 0)
         if any(each.flipped for each in self.damaged):
             yield Offer(Way.FIX_BIT, 0)
         is_cut = self.after is not None and self.after.has_data

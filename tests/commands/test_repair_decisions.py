@@ -57,9 +57,10 @@ class TestDecide:
         assert text.startswith("Decide: 1 partition\n")
         assert "replicas: unknown (no cluster metadata at hand)" in text
         ways = [line.split()[1] for line in text.splitlines() if line.strip().startswith("loses")]
-        assert ways == ["nothing", "nothing", "2", "38"]
-        for way in ("no repair: start while another in-sync replica runs", "--fix-bit", "--strategy salvage"):
-            assert text.index(way) < text.index("--strategy truncate")
+        assert ways == ["nothing", "nothing", "nothing", "2", "38"]
+        said = ["no repair: start while another in-sync replica", "--from OTHER ", "--fix-bit", "--strategy salvage"]
+        assert [text.index(way) for way in said] == sorted(text.index(way) for way in said)
+        assert text.index(said[-1]) < text.index("--strategy truncate")
         assert text.endswith("Nothing was changed. 1 partition needs a decision.\nNext: decide for orders-0\n")
 
     def test_what_no_bit_explains(self, run: Run, partition: Path, config: list[str]) -> None:
@@ -81,7 +82,7 @@ class TestDecide:
         assert run("repair", partition, "--format", "jsonl", *config) == 1
         (row,) = run.of_type("decision")
         offers = [(offer["way"], offer["losesRecords"]) for offer in row["offers"]]
-        assert offers == [("replica", 0), ("fix-bit", 0), ("salvage", 2), ("truncate", 38)]
+        assert offers == [("replica", 0), ("copy", 0), ("fix-bit", 0), ("salvage", 2), ("truncate", 38)]
         assert row["damaged"][0]["flippedBit"]["position"] == 100
         (row,) = run.of_type("partition")
         assert (row["needsDecision"], row["operations"], row["dropped"]["records"]) == (True, 0, 0)

@@ -20,10 +20,14 @@ REMEDIES = sorted({remedy for kind in CATALOGUE.values() for remedy in kind.reme
 
 
 @pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.text[:40])
-def test_every_command_that_is_advised_exists(remedy: Remedy, tmp_path: Path) -> None:
+def test_every_command_that_is_advised_exists(
+    remedy: Remedy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if remedy.command is None:
         assert remedy.note
         return
+    (tmp_path / "OTHER").mkdir()
+    monkeypatch.chdir(tmp_path)
     name = remedy.command
     assert name in COMMANDS
     package = SHARED_PACKAGES.get(name, f"{name}.command")
