@@ -85,9 +85,19 @@ def _time(text: str | None) -> int | None:
         raise click.BadParameter(f"{error}; or earliest, latest, max") from None
 
 
+class _Offset(click.types.IntParamType):
+    """An offset; the special times that have one are the other option's."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raises click.BadParameter."""
+        if value in SPECIAL_TIMES:
+            self.fail(f"for the {value} offset, give --timestamp {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("lookup")
 @click.argument("path")
-@click.option("--offset", type=int, metavar="N", help="Find the batch that a fetch from this offset starts with.")
+@click.option("--offset", type=_Offset(), metavar="N", help="Find the batch that a fetch from this offset starts with.")
 @click.option(
     "--timestamp",
     callback=lambda _ctx, _param, text: _time(text),

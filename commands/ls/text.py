@@ -11,6 +11,7 @@ from kdump.formats.words import counted, number_words, offset_range, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
+from kdump.storage.live import broker_on
 
 from ..shell.line_budget import LineBudget, tell_unlisted
 from ..shell.output import Style
@@ -233,6 +234,9 @@ def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
     node = f"broker {info.node_id}, " if info.node_id is not None else ""
     epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
+    holder = broker_on(info.path)
+    if holder is not None and not holder.is_kdump:
+        shutdown = "running"
     shown = counted(len(partitions), "partition")
     if len(partitions) < info.partition_count:
         shown = f"{len(partitions)} of {counted(info.partition_count, 'partition')}"

@@ -112,7 +112,9 @@ def tell_refused(error: KdumpError, text: str = "") -> None:
 
 def tell_circumstances(code: int) -> None:
     """Say on stderr, at the end of a run, what it could not reach: growing ends of logs, what is unreadable."""
-    for directory in sorted(tally.brokers):
+    shortest_last = sorted(tally.brokers, key=lambda name: (len(name), name), reverse=True)
+    named = {os.path.realpath(directory): directory for directory in shortest_last}  # each is told once
+    for directory in sorted(named.values()):
         if not Screen.current.is_quiet:
             holder = tally.brokers[directory]
             runs = "a broker is running on"

@@ -285,6 +285,7 @@ def test_requests_that_are_no_text(run: Run, data: Path, tmp_path: Path) -> None
         (["--offset", "1", "--timestamp", "1"], "found --offset and --timestamp"),
         (["--timestamp", "yesterday"], "is neither a number of milliseconds nor ISO 8601"),
         (["--offset", "x"], "'x': expected a whole number"),
+        (["--offset", "latest"], "--offset: for the latest offset, give --timestamp latest"),
         (["--batch", "/nonexistent"], "No such file"),
     ],
 )

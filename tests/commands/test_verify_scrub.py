@@ -245,6 +245,18 @@ class TestBesideABroker:
         assert run("verify", log.directory, AT, "--priority=normal") == 0
         assert run.err == (f"Note: a broker is running on {log.directory}. The growing end of 1 log was skipped.\n")
 
+    def test_it_is_said_once(
+        self, run: Run, log: Log, broker: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A directory that is named in two ways is one."""
+        monkeypatch.chdir(log.directory.parent)
+        data = log.directory.name
+        assert run("verify", data, log.partition, AT, "--priority=normal") == 0
+        assert run.err == f"Note: a broker is running on {data}.\n"
+        assert run("ls", data) == 0
+        assert "running; " in run.out
+        assert "unclean shutdown" not in run.out
+
     def test_low_priority_and_the_page_cache(self, log: Log, broker: int) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "kdump", "verify", str(log.directory), AT, "-v"], capture_output=True, text=True
