@@ -200,7 +200,8 @@ class Run:
             tally.cannot_read(path)
         text = target.spoken(text) if target is not None else text
         is_read_only = isinstance(error, OSError) and error.errno == EROFS
-        if is_read_only and self._rails.command == "repair" and self._rails.output is None:
+        is_repair = self._rails.command.partition(" ")[0] == "repair"
+        if is_read_only and is_repair and self._rails.output is None:
             text += ". --output DIR makes a repaired copy elsewhere"
         self._totals.reason = text
         if isinstance(error, RefusedError):

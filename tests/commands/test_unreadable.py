@@ -193,16 +193,19 @@ def without(monkeypatch: pytest.MonkeyPatch, error: int, concerns: Callable[[str
     monkeypatch.setattr(os, "open", open_)
 
 
-def test_a_read_only_mount_is_rescued_elsewhere(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", [(), ("--strategy", "truncate")])
+def test_a_read_only_mount_is_rescued_elsewhere(
+    own: Path, monkeypatch: pytest.MonkeyPatch, way: tuple[str, ...]
+) -> None:
     """Also one with a lock file that a broker left."""
     (own / "disk-1" / names.LOCK).touch()
     before = {path: path.read_bytes() for path in own.rglob("*") if path.is_file()}
     without(monkeypatch, errno.EROFS, lambda path, _: "disk-1/" in path)
-    said = kdump(own, "repair", "--apply", "--jobs", "1", "disk-1")
+    said = kdump(own, "repair", *way, "--apply", "--jobs", "1", "disk-1")
     assert said.code == 3
     assert "disk-1/.lock: Read-only file system. --output DIR makes a repaired copy elsewhere" in said.err
     assert {path: path.read_bytes() for path in own.rglob("*") if path.is_file()} == before
-    said = kdump(own, "repair", "--apply", "--output", "out", "--jobs", "1", "disk-1")
+    said = kdump(own, "repair", *way, "--apply", "--output", "out", "--jobs", "1", "disk-1")
     assert said.code == 0, said.err
     assert (own / "out" / "orders-1" / f"{0:020d}.index").exists()
 
