@@ -1,4 +1,4 @@
-"""Progress on a terminal, for runs that last: a bar by bytes read, or a count of partitions; on SIGUSR1 as a line."""
+"""Progress on a terminal, for runs that last: one line, by bytes read or by partitions; the same on SIGUSR1."""
 
 from __future__ import annotations
 
@@ -57,8 +57,37 @@ def tell_progress() -> None:
     click.echo("kdump: " + ("nothing to tell yet" if progress is None else progress.line()), err=True)
 
 
+class _Line:
+    """A line of stderr that is written over and over; never longer than the terminal is wide."""
+
+    def __init__(self) -> None:
+        context = click.get_current_context(silent=True)
+        self._command = context.info_name if context is not None else None
+        self._is_written = False
+
+    def write(self, text: str) -> None:
+        said = f"{self._command}  {text}" if self._command else text
+        sys.stderr.write(f"\r\x1b[K{said[: _columns() - 1]}")
+        sys.stderr.flush()
+        self._is_written = True
+
+    def wipe(self) -> None:
+        if self._is_written:
+            self._is_written = False
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _columns() -> int:
+    """Return how wide the terminal is that stderr goes to; stdout may go elsewhere."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or Screen.current.width
+    except (OSError, ValueError):
+        return Screen.current.width
+
+
 class ProgressBar(Progress):
-    """A bar on stderr, once a run has lasted a second and if stderr is a terminal; rich is loaded only then."""
+    """A line on stderr, once a run has lasted a second and if stderr is a terminal."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__()
@@ -67,7 +96,7 @@ class ProgressBar(Progress):
         self._name = ""
         self._next = time.monotonic() + PATIENCE
         self._is_shown = shows_progress()
-        self._bar: _Bar | None = None
+        self._line = _Line()
         self._total: int | None = None
 
     def __enter__(self) -> ProgressBar:
@@ -77,10 +106,8 @@ class ProgressBar(Progress):
         self.hide()
 
     def hide(self) -> None:
-        """Take the bar away, so that something can be printed; it comes back with the next bytes."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Take the line away, so that something can be printed; it comes back with the next bytes."""
+        self._line.wipe()
 
     def add(self, path: str, size: int) -> None:
         """Count so many more bytes that have been read of the log at `path`."""
@@ -89,9 +116,7 @@ class ProgressBar(Progress):
         if not self._is_shown or not Screen.current.has_progress or (now := time.monotonic()) < self._next:
             return
         self._next = now + INTERVAL
-        if self._bar is None:
-            self._bar = _Bar(self._whole())
-        self._bar.update(self._done, safe_path(os.path.basename(os.path.dirname(path))))
+        self._line.write(self.line())
 
     def _whole(self) -> int:
         if self._total is None:
@@ -111,7 +136,7 @@ class ProgressBar(Progress):
 
 
 class ReadingBar(ProgressBar):
-    """A bar of what is read of the logs at some paths, by whatever reads them: each byte of a log counts once."""
+    """A line about what is read of the logs at some paths, by whatever reads them: each byte of a log counts once."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(paths)
@@ -131,29 +156,6 @@ class ReadingBar(ProgressBar):
         if path.endswith((".log", ".checkpoint")) and position > reached:
             self._reached[path] = position
             self.add(path, position - reached)
-
-
-class _Bar:
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("", total=total)
-        self._progress.start()
-
-    def update(self, done: int, name: str) -> None:
-        self._progress.update(self._task, completed=done, description=name)
-
-    def stop(self) -> None:
-        self._progress.stop()
 
 
 def total_size(paths: Iterable[str]) -> int:
@@ -184,7 +186,7 @@ class PathCounter(Progress):
         """`noun` is what is counted."""
         super().__init__()
         self._noun = noun
-        self._is_written = False
+        self._line = _Line()
         self._done = self._total = 0
         self._next = self._start + PATIENCE
         self._shows = shows_progress()
@@ -196,18 +198,13 @@ class PathCounter(Progress):
             now = time.monotonic()
             if self._shows and Screen.current.has_progress and now >= self._next:
                 self._next = now + INTERVAL
-                sys.stderr.write(f"\r\x1b[K{self.line()}")
-                sys.stderr.flush()
-                self._is_written = True
+                self._line.write(self.line())
             yield item
         self.hide()
 
     def hide(self) -> None:
         """Wipe the line."""
-        if self._is_written:
-            self._is_written = False
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._line.wipe()
 
     def line(self) -> str:
         """Say how many were looked at."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.commands.shell import progress
 from kdump.commands.shell.progress import PathCounter, Progress, ReadingBar, tell_progress
 from kdump.disk.reading import ReadOnlyFile
 from tests.agreement.running import kdump
@@ -70,3 +71,13 @@ def test_a_signal_asks_for_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[s
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert capfd.readouterr().err == "kdump: 2 of 3 changes\n"
+
+
+def test_the_line_is_no_wider_than_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_columns", lambda: 20)
+    line = progress._Line()
+    line.write("61 %  3.4 of 5.6 TiB  412 MiB/s")
+    line.wipe()
+    assert capsys.readouterr().err == "\r\x1b[K61 %  3.4 of 5.6 Ti\r\x1b[K"
