@@ -32,7 +32,8 @@ from .run import Options, run_stats
 @click.option("--details/--no-details", default=None,
     help="All figures of each partition and topic in words, or the table alone. By default those of the damaged and the"
     " largest topics, as long as there is room.")
-@click.option("--report", metavar="FILE", type=click.Path(dir_okay=False),
+@click.option("--report", metavar="[html:]FILE", type=click.Path(dir_okay=False),
+    callback=lambda _ctx, _param, file: file and file.removeprefix("html:"),
     help="Write a page for the browser with plots, complete in itself; a file that is there is replaced.")
 @click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
     help="With --report: the retention whose outlook is drawn.")

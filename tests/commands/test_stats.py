@@ -123,16 +123,21 @@ def test_what_is_not_there(run: Run, data: Path) -> None:
     assert run.err == f"kdump: {page} cannot be written: No such file or directory. Nothing was done.\n"
 
 
-def test_a_report_does_not_take_the_place_of_anything_else(run: Run, data: Path, tmp_path: Path) -> None:
+def test_a_report_does_not_take_the_place_of_anything_else(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (log,) = (data / "clicks-0").glob("*.log")
     before = log.read_bytes()
     assert run("stats", data, "--report", log) == 2
     assert f"{log} is in Kafka's own {log.parent}" in run.err
     assert log.read_bytes() == before
     (tmp_path / "page.html.tmp").write_text("mine")
-    assert run("stats", data, "--report", tmp_path / "page.html") == 0
+    for name in ("page.html", "html:other.html"):  # with its format, as reports of other commands have it
+        monkeypatch.chdir(tmp_path)
+        assert run("stats", data, "--report", name) == 0
+        assert (tmp_path / name.removeprefix("html:")).exists()
     assert (tmp_path / "page.html.tmp").read_text() == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "page.html", "page.html.tmp"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "other.html", "page.html", "page.html.tmp"]
 
 
 class Page(HTMLParser):
