@@ -1,7 +1,8 @@
 """Plan repairs in this process, beside verifying the same files: a large segment after an unclean shutdown, sound and
 damaged, and many small partitions after a clean and after an unclean one.
 
-Nothing is changed. Salvage decodes every record, as `kdump verify --deep` does, so it is compared with that.
+Nothing is changed. Salvage decodes every record, and so does a repair of damage, which says what salvage would lose:
+they are compared with `kdump verify --deep`.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ PLANS = {SAFE: "plan of repair", TRUNCATE_LOG: "plan of truncate", SALVAGE: "pla
 
 def _ratios() -> Iterator[tuple[str, str, str, float]]:
     for what in (LARGE, BAD, CLOSED, KILLED):
-        for job in (PLANS[SAFE], PLANS[TRUNCATE_LOG], REBUILD, TRIM):
-            yield f"{what}: {job}", f"{what}: {VERIFY}", f"{what}, {job}: CPU against verify", GOAL
-        yield f"{what}: {PLANS[SALVAGE]}", f"{what}: {DEEP}", f"{what}, salvage: CPU against verify --deep", GOAL
+        deep = (PLANS[SALVAGE], PLANS[SAFE]) if what == BAD else (PLANS[SALVAGE],)
+        for job in (*PLANS.values(), REBUILD, TRIM):
+            look = DEEP if job in deep else VERIFY
+            yield f"{what}: {job}", f"{what}: {look}", f"{what}, {job}: CPU against {look}", GOAL
 
 
 RATIOS = tuple(_ratios())
-"""What is compared with what, what it is called, and the goal. Salvage decodes every record, as a deep look does."""
+"""What is compared with what, what it is called, and the goal. What decodes every record goes by a deep look."""
 
 
 def measure(folder: Path, divisor: int, repeat: int) -> dict[str, verifying.Seconds]:

@@ -47,6 +47,8 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
             return Task(log.path, Plan(log.path, (), {}), outcome=outcome)
         if _is_sound(found, outcome):
             return _planned(log, startup, request, found, outcome)
+    if not _is_last_tail(log, found):  # somebody will decide, and has to know of records that salvage cannot read
+        found = survey(log, startup, deep=True, limit=request.limit)
     saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
         return Task(log.path, None, outcome=saved.outcome, rescue=saved)
@@ -169,9 +171,13 @@ def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
     """Return whether nothing is given up but the incomplete end of the last segment."""
     if not saved.given_up:
         return True
+    return all(each.last_offset is None for each in saved.given_up) and _is_last_tail(log, found)
+
+
+def _is_last_tail(log: PartitionLog, found: Survey) -> bool:
+    """Return whether all damage that was found is the incomplete end of the last segment."""
     last = log.segments[-1].log_path if log.segments else None
-    is_tail = all(each.last_offset is None for each in saved.given_up)
-    return is_tail and all(finding.path == last and finding.code in TAIL for finding in found.damage)
+    return all(finding.path == last and finding.code in TAIL for finding in found.damage)
 
 
 def _undecided(log: PartitionLog, saved: Rescue) -> Task:

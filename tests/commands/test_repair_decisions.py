@@ -9,6 +9,7 @@ import pytest
 
 from kdump.disk import locks
 from kdump.formats import names
+from kdump.formats.checksums import crc32c
 from kdump.formats.uuids import format_uuid
 from tests.commands.running import Run
 from tests.repair.damaged import BASES, STARTUP, edit, flip, name, segment_bytes
@@ -44,6 +45,13 @@ def config(tmp_path: Path) -> list[str]:
 def zeroed(partition: Path) -> None:
     """Destroy the bytes of a batch in the middle."""
     edit(name(20, "log"), lambda data: data[:100] + bytes(40) + data[140:])(partition)
+
+
+def unreadable(data: bytes) -> bytes:
+    """Spoil the records of the first batch, with a CRC that holds."""
+    end = 12 + int.from_bytes(data[8:12], "big")
+    spoiled = data[21:61] + b"\xff" * 20 + data[81:end]
+    return data[:17] + crc32c(spoiled).to_bytes(4, "big") + spoiled + data[end:]
 
 
 class TestDecide:
@@ -86,6 +94,20 @@ class TestDecide:
         assert row["damaged"][0]["flippedBit"]["position"] == 100
         (row,) = run.of_type("partition")
         assert (row["needsDecision"], row["operations"], row["dropped"]["records"]) == (True, 0, 0)
+
+    def test_what_salvage_loses_is_counted_with_the_records(
+        self, run: Run, partition: Path, config: list[str]
+    ) -> None:
+        """A batch whose CRC holds and whose records cannot be read goes, too: the way out says so beforehand."""
+        zeroed(partition)
+        edit(name(40, "log"), unreadable)(partition)
+        run("repair", partition, "--format", "jsonl", *config)
+        (row,) = run.of_type("decision")
+        assert [(each["file"], each["firstOffset"], each["lastOffset"]) for each in row["damaged"]] == [
+            (name(20, "log"), 20, 21), (name(40, "log"), 40, 41)
+        ]
+        (said,) = (offer["losesRecords"] for offer in row["offers"] if offer["way"] == "salvage")
+        assert said == 4
 
     def test_others_are_repaired(self, run: Run, partition: Path, config: list[str]) -> None:
         other = partition.parent / "orders-1"
