@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kdump.replicas.compare import Compared, OffsetRange, Relation
+from kdump.replicas.compare import Compared, OffsetRange
 from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, Span, lost_range
 from kdump.replicas.rows import first_batch_from
 from kdump.replicas.truncation import LoadedLog, Truncation, follow
@@ -130,7 +130,7 @@ def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compa
 def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compared) -> tuple[Span, ...]:
     """Return what the follower keeps below its cut and the leader has not: the leader's log has a hole there.
 
-    Or it has another history there, and the follower does not know: it has lost its leader epochs.
+    Or it has another history there, and one of the two does not know: it has lost its leader epochs.
     """
     assert leader.log is not None
     assert follower.log is not None
@@ -139,12 +139,11 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
     pair = compared.pair(leader.number, follower.number)
     start = max(leader.log.log_start, follower.log.log_start)
     stop = min(leader.log.log_end, follower.log.log_end if cut is None else cut)
-    is_parted = pair.relation is Relation.EPOCH and cut is not None
     found = []
     for lacking in pair.only_second:
         at = bisect_right(pair.only_first, lacking.last, key=lambda each: each.first)
         other = pair.only_first[at - 1] if at and pair.only_first[at - 1].last >= lacking.first else None
-        counts = other is None or (is_parted and not other.is_damaged)
+        counts = other is None or not (other.is_damaged or lacking.is_relabelled)
         span = Span(max(lacking.first, start), min(lacking.last + 1, stop))
         if counts and not lacking.is_damaged and span.start < span.stop:
             found.append(span)

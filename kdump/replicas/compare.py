@@ -40,7 +40,10 @@ class Relation(StrEnum):
 
 
 class OffsetRange(NamedTuple):
-    """Offsets `first` to `last` (inclusive, absolute), the batches and records there, and their size in bytes."""
+    """Offsets `first` to `last` (inclusive, absolute), the batches and records there, and their size in bytes.
+
+    `is_relabelled`: the other copy has the same records there, under another leader epoch, which no CRC covers.
+    """
 
     first: int
     last: int
@@ -48,6 +51,7 @@ class OffsetRange(NamedTuple):
     records: int
     size: int
     is_damaged: bool = False
+    is_relabelled: bool = False
 
     def extended(self, other: OffsetRange) -> OffsetRange:
         """Return the range together with a later one."""
@@ -244,13 +248,14 @@ def _windows(streams: Sequence[_Stream]) -> Iterator[list[_View]]:
 class _Ranges:
     found: list[OffsetRange] = field(default_factory=list)
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, *, is_relabelled: bool = False) -> None:
         first = batch.base_offset if batch.base_offset >= 0 else batch.last_offset
         one = OffsetRange(first, batch.last_offset, 1, max(1, batch.records), batch.size, not batch.is_valid)
+        one = one._replace(is_relabelled=is_relabelled)
         last = self.found[-1] if self.found else None
         if last is None:
             self.found.append(one)
-        elif (last.last + 1 >= first and last.is_damaged == one.is_damaged) or len(self.found) >= MAX_RANGES:
+        elif (last.last + 1 >= first and last[-2:] == one[-2:]) or len(self.found) >= MAX_RANGES:
             self.found[-1] = last.extended(one)
         else:
             self.found.append(one)
@@ -288,12 +293,13 @@ class _Pair:
                 continue
             chunk = _FIRST_CHUNK
             first, second = rows_a.batch(i), rows_b.batch(j)
+            is_relabelled = rows_a.crc[i] == rows_b.crc[j] and first == second._replace(leader_epoch=first.leader_epoch)
             self._note(first, second)
             if first.last_offset <= second.last_offset:
-                self._only[0].add(first)
+                self._only[0].add(first, is_relabelled=is_relabelled)
                 i += 1
             if second.last_offset <= first.last_offset:
-                self._only[1].add(second)
+                self._only[1].add(second, is_relabelled=is_relabelled)
                 j += 1
         while rows_a is not None and i < stop_a:
             self._alone(0, rows_a.batch(i))

@@ -364,3 +364,28 @@ def test_compacted_copies_are_compared_by_keys(
     (pair,) = rows(tmp_path, "pair")
     assert (pair["isEquivalent"], pair["keys"], pair["differingKeyOffsets"]) == (not differing, 3, differing)
     assert said(tmp_path).code == (1 if differing else 0)
+
+
+def test_a_history_of_a_leader_without_its_epochs_is_lost_too(tmp_path: Path) -> None:
+    """The follower ends before the first epoch that the leader knows, and cuts nothing."""
+    shared = chain(0, (1, 4))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(20, (3, 12))], epochs=[(3, 70)]))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(20, (2, 8))], high_watermark=60))
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 1))
+    found = choice(tmp_path, 1)
+    assert [each["cutAt"] for each in found["copies"]] == [None]
+    assert [(each["isCut"], each["firstOffset"], each["lastOffset"]) for each in found["lost"]["ranges"]] == [
+        (False, 20, 59)
+    ]
+
+
+def test_the_same_records_under_another_epoch_are_not_lost(tmp_path: Path) -> None:
+    """No CRC covers the leader epoch of a batch: a flipped bit in it is no other history."""
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    folder = write_copy(tmp_path, 2, OnDisk(SHARED))
+    (log,) = folder.glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[15] ^= 1
+    log.write_bytes(data)
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 1))
+    assert choice(tmp_path, 1)["lost"]["records"] == 0
