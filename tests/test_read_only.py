@@ -114,6 +114,7 @@ def small_cases(corpus: Path) -> Iterator[Path]:
             yield case
 
 
+@pytest.mark.slow
 def test_reading_the_corpus_changes_nothing(corpus: Path, tmp_path: Path) -> None:
     changed = {case.name: found for case in small_cases(corpus) if (found := unchanged_by_reading(case, tmp_path))}
     assert changed == {}

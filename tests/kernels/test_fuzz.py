@@ -19,7 +19,7 @@ MUTANTS = 12_800  # each; 204,800 in all
 met: Counter[int] = Counter()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, SEEDS))])
 def test_mutants(seed: int) -> None:
     campaign = Campaign(seed, NATIVE or portable)  # without the compiled kernels: that no exception escapes
     difference = campaign.run(MUTANTS)
@@ -28,6 +28,7 @@ def test_mutants(seed: int) -> None:
     met.update(campaign.met)
 
 
+@pytest.mark.slow
 def test_the_mutants_above_met_every_fault() -> None:
     if not met:
         met.update(_campaign().met)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
+import pytest
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kdump.spark.java import find_java
@@ -24,8 +25,9 @@ from tests.spark.building import log_directory
 from tests.spark.session import environment
 from tests.topics.building import Log
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
-    import pytest
     from pyspark.sql import SparkSession
 
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
