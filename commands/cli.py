@@ -72,7 +72,9 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             if os.sep in args[0] or os.path.isdir(args[0]):
                 return "doctor", self.get_command(ctx, "doctor"), args
-            ctx.fail(_unknown_command(args[0]))
+            from .shell.unknown import unknown_command
+
+            ctx.fail(unknown_command(args[0], COMMANDS))
         from .shell.screen import begin_screen
 
         screen = begin_screen()
@@ -90,29 +92,6 @@ class LazyGroup(click.Group):
 _LISTING = ("dump", "metadata")
 """Commands that complain of single records, which are then missing from what they print."""
 _HELP, _ALL = frozenset({"-h", "--help"}), "--all"
-_OTHER_NAMES = {
-    "cat": "dump",
-    "check": "verify",
-    "fix": "repair",
-    "fsck": "verify",
-    "list": "ls",
-    "recover": "startup",
-    "show": "dump",
-    "status": "doctor",
-}
-"""What other tools call commands."""
-
-
-def _unknown_command(name: str) -> str:
-    from difflib import get_close_matches
-
-    from kdump.formats.printable import safe
-
-    if name in _OTHER_NAMES:
-        return f"unknown command '{name}'. Its name is '{_OTHER_NAMES[name]}': kdump {_OTHER_NAMES[name]} --help"
-    close = get_close_matches(name, COMMANDS, 1)
-    hint = f"Did you mean '{close[0]}'?" if close else "'kdump help' lists the commands."
-    return f"unknown command '{safe(name)}'. {hint}"
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

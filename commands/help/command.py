@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import click
 
 from kdump.findings.catalogue import CATALOGUE
-from kdump.formats.printable import safe
 
 from ..shell.completing import command_names
+from ..shell.unknown import unknown_command
 
 
 @click.command("help")
@@ -34,19 +32,10 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> int:
             raise click.UsageError(f"'{found.name}' has no commands of its own.", parent)
         inner = found.get_command(parent, word)
         if inner is None:
-            raise click.UsageError(_unknown(word, found.list_commands(parent)), parent)
+            raise click.UsageError(unknown_command(word, found.list_commands(parent), CATALOGUE), parent)
         found, parent = inner, click.Context(inner, parent=parent, info_name=word, **inner.context_settings)
     click.echo(found.get_help(parent))
     return 0
-
-
-def _unknown(word: str, commands: list[str]) -> str:
-    """Return what is said of a word that is no command: the one that is meant, or the code."""
-    close = get_close_matches(word, commands, 1)
-    code = get_close_matches(word.upper(), CATALOGUE, 1, 0.7)
-    meant = (close or code)[:1]
-    hint = f"Did you mean '{meant[0]}'?" if meant else "'kdump help' lists the commands."
-    return f"unknown command '{safe(word)}'. {hint}"
 
 
 def _command(root: click.Context, name: str) -> click.Command:

@@ -216,6 +216,7 @@ def test_options_may_stand_before_paths(home: Path) -> None:
         (("verify", "data", "--topic", "clickz"), "did you mean clicks?"),
         (("lookup", "data", "--offset", "0", "--topic", "user"), "did you mean users?"),
         (("help", "nonsense"), "'kdump help' lists the commands."),
+        (("help", "fsck"), "unknown command 'fsck'. Its name is 'verify': kdump verify --help"),
     ],
 )  # fmt: skip
 def test_what_was_meant_is_named(arguments: tuple[str, ...], text: str, home: Path) -> None:
