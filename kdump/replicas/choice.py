@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kdump.replicas.compare import Compared, OffsetRange
 from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, Span, lost_range
@@ -94,9 +94,9 @@ def _choice(
         counted.append((replica.number, (*gaps, *tail)))
         bounds = _bounds(replica, replicas, compared, state)
         for spans, is_cut in ((gaps, False), (tail, True)):
-            found = lost_range(replica.directory, replica.number, spans, bounds, known)
+            found = lost_range(replica.directory, replica.number, spans, bounds, known, is_cut=is_cut)
             if found is not None:
-                lost.append(replace(found, is_cut=is_cut))
+                lost.append(found)
     followers.sort(key=lambda each: (each.replica.broker is None, each.replica.broker or 0, each.replica.number or 0))
     standing = state.standing(leader.broker) if state is not None and leader.broker is not None else None
     return Choice(leader, standing, tuple(followers), Loss(tuple(lost)), _blocked_at(leader))

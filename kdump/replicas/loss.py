@@ -111,13 +111,20 @@ class Shared(NamedTuple):
 
 
 def lost_range(
-    log: PartitionLog, copy: int, spans: Sequence[Span], bounds: Bounds, known: Sequence[Shared] = ()
+    log: PartitionLog,
+    copy: int,
+    spans: Sequence[Span],
+    bounds: Bounds,
+    known: Sequence[Shared] = (),
+    *,
+    is_cut: bool = True,
 ) -> LostRange | None:
     """Return what goes with a copy's valid batches in some spans of offsets; None if nothing does.
 
-    `known` are the losses of other copies that are counted already. Raises OSError.
+    `known` are the losses of other copies that are counted already. `is_cut`: the batches are cut off the log, each of
+    them as a whole. Raises OSError.
     """
-    counted = _Counted(copy, bounds, known)
+    counted = _Counted(LostRange(copy, 0, -1, is_cut=is_cut), bounds, known)
     for span in spans:
         for rows in walk(log, span.start):
             if not counted.add(rows, span):
@@ -126,10 +133,10 @@ def lost_range(
 
 
 class _Counted:
-    def __init__(self, copy: int, bounds: Bounds, known: Sequence[Shared]) -> None:
+    def __init__(self, nothing: LostRange, bounds: Bounds, known: Sequence[Shared]) -> None:
         self._bounds = bounds
         self._known = known
-        self._found = LostRange(copy, 0, -1)
+        self._found = nothing
         self._epochs: set[int] = set()
         self._producers: set[int] = set()
         self._spans: list[tuple[int, int]] = []
@@ -143,12 +150,12 @@ class _Counted:
             if first >= span.stop:
                 return False
             if last >= span.start and rows.valid[row] and not any(each.has(first) for each in self._known):
-                self._batch(rows, row, first)
+                self._batch(rows, row, first if self._found.is_cut else max(first, span.start))
         return True
 
     def _batch(self, rows: BatchRows, row: int, first: int) -> None:
         last = rows.last_offset[row]
-        records = 0 if rows.attributes[row] & CONTROL else max(1, rows.count[row])
+        records = 0 if rows.attributes[row] & CONTROL else max(1, min(rows.count[row], last - first + 1))
         spans = self._spans
         if spans and (spans[-1][1] + 1 == first or len(spans) >= MAX_RANGES):
             spans[-1] = spans[-1][0], last

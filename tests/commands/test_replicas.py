@@ -389,3 +389,13 @@ def test_the_same_records_under_another_epoch_are_not_lost(tmp_path: Path) -> No
     log.write_bytes(data)
     write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 1))
     assert choice(tmp_path, 1)["lost"]["records"] == 0
+
+
+def test_of_a_batch_below_the_leader_s_start_only_the_rest_is_lost(tmp_path: Path) -> None:
+    """Nothing is cut, and the leader never had what is below its log start."""
+    shared = chain(0, (1, 4))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(20, (3, 12))], epochs=[(3, 70)], log_start=27))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(20, (2, 8))], high_watermark=60))
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 1))
+    (lost,) = choice(tmp_path, 1)["lost"]["ranges"]
+    assert (lost["isCut"], lost["firstOffset"], lost["lastOffset"], lost["records"]) == (False, 27, 59, 33)
