@@ -14,7 +14,6 @@ from kdump.findings.finding import Finding, found
 from kdump.findings.kind import BLOCKS_COMPACTION, ERROR, GOES_OFFLINE, REFUSES, SERVES_WRONG_DATA, BrokerEffect
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure
 from kdump.recovery.segments import LoadedSegment
 from kdump.recovery.startup import Startup
@@ -243,6 +242,8 @@ class PartitionCheck:
         points = says.recovery_point or 0, says.log_start or 0
         startup = Startup(self._now, self._was_closed, *points, self._loading)
         try:
+            from kdump.recovery.loader import load_log
+
             return load_log(self.log, startup).failure
         except OSError:
             return None
