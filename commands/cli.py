@@ -32,6 +32,8 @@ SHOWS_WHERE = "KDUMP_DEBUG"
 
 NO_MEMORY = "there is not enough memory for this"
 _NO_MEMORY = f"kdump: {NO_MEMORY}\n".encode()
+_TRIES = (None,) * 10_000
+"""Saying so needs a little memory itself; counting must not."""
 
 SHARED_PACKAGES = {"rebuild-index": "repair.rebuild_index", "trim": "repair.trim", "roll": "append.roll"}
 """Commands that live in the package of another one. All others are `command` in the package of their name."""
@@ -130,7 +132,12 @@ def main() -> None:
         code = _exit_code_of(_run)
         code = _exit_code_of(lambda: _finish(code))
     except MemoryError:  # there was not even enough to say so
-        os.write(2, _NO_MEMORY)
+        for _ in _TRIES:
+            try:
+                os.write(2, _NO_MEMORY)
+                os._exit(exit_codes.INCOMPLETE)
+            except MemoryError:
+                continue
         os._exit(exit_codes.INCOMPLETE)
     sys.exit(code)
 

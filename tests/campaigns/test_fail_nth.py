@@ -49,21 +49,21 @@ needs_failing_allocations = pytest.mark.skipif(
 
 @needs_failing_allocations
 def test_dump_says_so_when_there_is_no_memory(tmp_path: Path) -> None:
-    tally = read_with_faults("dump", tmp_path, drawn_allocations(20, 1), lambda: False)
-    assert tally.runs == 20
+    tally = read_with_faults("dump", tmp_path, drawn_allocations(5, 1), lambda: False)
+    assert tally.runs == 5
     assert tally.wrong == []
 
 
 @needs_failing_allocations
 def test_verify_shows_no_traceback_of_threads_and_generators(tmp_path: Path) -> None:
-    tally = read_with_faults("verify rows", tmp_path, drawn_allocations(20, 3), lambda: False)
-    assert tally.runs == 20
+    tally = read_with_faults("verify rows", tmp_path, drawn_allocations(5, 3), lambda: False)
+    assert tally.runs == 5
     assert tally.wrong == []
 
 
 @needs_failing_allocations
 def test_repair_loses_nothing_when_there_is_no_memory(tmp_path: Path) -> None:
     scenario = Scenario("repair", "time index missing")
-    tally = change_with_faults(scenario, tmp_path, drawn_allocations(20, 1), lambda: False)
-    assert tally.runs == 20
+    tally = change_with_faults(scenario, tmp_path, drawn_allocations(5, 1), lambda: False)
+    assert tally.runs == 5
     assert tally.wrong == []
