@@ -122,7 +122,7 @@ def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -
 def _choose_memory() -> None:
     """Have Arrow take its memory by jemalloc where it can: Parquet takes a tenth less CPU than by the default.
 
-    JSON lines would take more.
+    JSON lines would take more. It is the whole process's memory, so the library leaves it alone.
     """
     if "ARROW_DEFAULT_MEMORY_POOL" in os.environ:
         return

@@ -12,7 +12,6 @@ import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words
 from kdump.operations.lookup import LookupOptions, Lookups
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
@@ -26,7 +25,7 @@ from kdump.transactions.isolation import Isolation
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
-from ..shell.line_budget import LineBudget, tell_unlisted
+from ..shell.line_budget import LineBudget, unlisted
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain
 from ..shell.paths import directories
@@ -177,17 +176,16 @@ class _Run:
             raise KdumpError(f"{safe_path(options.path)}: {why}")
         if self._options.batch is not None and len(logs) > 1:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
-        unlisted = 0
+        more = 0
         for log in PathCounter().over(logs):
             try:
                 with held(log.path) as now:
                     if now is not None:
-                        unlisted += not self._look(now, several)
+                        more += not self._look(now, several)
             except (OSError, KdumpError) as error:
                 self._failed(error, log.path)
-        if unlisted:
-            self._out.write(f"{number_words(unlisted, 'more partition')}: -v lists all, --topic some.\n")
-            tell_unlisted(unlisted)
+        if more:
+            self._out.write(f"{unlisted(more)}\n")
 
     def _look(self, log: PartitionLog, several: bool) -> bool:
         """Look up in a partition; False where the answer is one more than a screen takes."""

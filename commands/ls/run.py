@@ -81,7 +81,7 @@ def _name_key(info: PartitionInfo) -> tuple[Any, ...]:
 
 
 def _descending(value: Callable[[PartitionInfo], int | None]) -> Callable[[PartitionInfo], tuple[Any, ...]]:
-    """Return largest first, what is not known last, and by name where equal."""
+    """Return what sorts the largest first, what is not known last, and by name where equal."""
 
     def key(info: PartitionInfo) -> tuple[Any, ...]:
         found = value(info)

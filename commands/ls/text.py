@@ -11,9 +11,8 @@ from kdump.formats.words import counted, number_words, offset_range, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
-from kdump.storage.live import broker_on
 
-from ..shell.line_budget import LineBudget, tell_unlisted
+from ..shell.line_budget import LineBudget, unlisted
 from ..shell.output import Style
 from ..shell.tables import aligned, times_of_table
 
@@ -131,8 +130,7 @@ class Tables:
         self._table(PARTITION_COLUMNS, shown)
         more = len(partitions) - len(shown)
         if more:
-            self._line(f"{number_words(more, 'more partition')}: -v lists all, --topic some.")
-            tell_unlisted(more)
+            self._line(unlisted(more))
 
     def _chosen(self, partitions: list[PartitionInfo]) -> list[PartitionInfo]:
         chosen = {id(info) for info in _by_need(partitions) if self._rows.takes()}
@@ -234,8 +232,7 @@ def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
     node = f"broker {info.node_id}, " if info.node_id is not None else ""
     epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
-    holder = broker_on(info.path)
-    if holder is not None and not holder.is_kdump:
+    if info.has_broker:
         shutdown = "running"
     shown = counted(len(partitions), "partition")
     if len(partitions) < info.partition_count:

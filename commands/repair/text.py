@@ -16,7 +16,7 @@ from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
-from ..shell.line_budget import LineBudget
+from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import Style
 from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
@@ -99,7 +99,7 @@ class TextPrinter:
         self._write("\n".join(shown) + "\n")
         more = len(self._undecided) - len(shown)
         if more > 0:
-            self._write(f"{number_words(more, 'more partition')} like these: -v lists all.\n\n")
+            self._write(f"{more_alike(more)}\n\n")
 
     def _shows(self, text: str, *, is_first: bool = False) -> bool:
         return self._budget.takes(text.count("\n") + 1) or is_first

@@ -16,7 +16,7 @@ from kdump.replicas.loss import LostRange
 from kdump.replicas.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
-from ..shell.line_budget import LineBudget
+from ..shell.line_budget import LineBudget, more_alike
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
@@ -55,7 +55,7 @@ class TextLines:
     def finish(self, code: int) -> None:
         """Print the verdict of a run that exits with `code`."""
         if self._more:
-            self._write(f"{number_words(self._more, 'more partition')} like these: -v lists all.\n\n")
+            self._write(f"{more_alike(self._more)}\n\n")
         total = number_words(self._partitions, "partition")
         parts = []
         if self._behind:

@@ -18,7 +18,7 @@ DEFAULT_PORT = 9092
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Return `HOST:PORT`, `HOST` or `:PORT`; an IPv6 address stands in brackets."""
+    """Return host and port of `HOST:PORT`, `HOST` or `:PORT`; an IPv6 address stands in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or "]" in port:
         host, port = text, ""

@@ -31,7 +31,13 @@ class LineBudget:
         return True
 
 
-def tell_unlisted(partitions: int) -> None:
-    """Say on stderr that a list is not complete, where the line that says so may be filtered away."""
+def unlisted(partitions: int) -> str:
+    """Return the last line of a list that is not complete; where it may be filtered away, stderr says it too."""
     if not sys.stdout.isatty():
         note(f"{number_words(partitions, 'partition')} not listed: -v lists all.")
+    return f"{number_words(partitions, 'more partition')}: -v lists all, --topic some."
+
+
+def more_alike(partitions: int) -> str:
+    """Return the line that stands for partitions of which the same is to be said."""
+    return f"{number_words(partitions, 'more partition')} like these: -v lists all."

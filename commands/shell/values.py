@@ -53,7 +53,7 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
 
 
 def time_ms(text: str) -> int:
-    """Return milliseconds since 1970, or a date or time in ISO 8601, UTC where it names no zone: ms, rounded up."""
+    """Return the ms of a text: ms since 1970, or a date or time in ISO 8601, UTC where it names no zone; rounded up."""
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)
     try:
@@ -72,8 +72,10 @@ def moment(text: str) -> int:
 
 
 def content(text: str) -> Test:
-    """Return bytes as text, `hex:` or `base64:`; `re:` and a pattern to be found; `text:` where the text looks like
-    those.
+    """Return the test that a text asks for.
+
+    It is the bytes as text, or after `hex:` or `base64:`; `re:` and a pattern to be found; `text:` where the text looks
+    like those.
     """
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in ("text", "hex", "base64", "re"):
@@ -96,7 +98,7 @@ def content(text: str) -> Test:
 
 
 def header(text: str) -> tuple[bytes, Test | None]:
-    """Return `NAME` or `NAME=VALUE`, the value as in `content`: the name in UTF-8, and the test of the value."""
+    """Return the name in UTF-8, and the test of the value, of `NAME` or `NAME=VALUE`, the value as in `content`."""
     name, equals, value = text.partition("=")
     if not name:
         raise ValueError(f"{text!r} names no header: expected NAME or NAME=VALUE")
@@ -104,7 +106,7 @@ def header(text: str) -> tuple[bytes, Test | None]:
 
 
 def size(text: str) -> int:
-    """Return a number of bytes, or with K, M, G or T that many times 1024."""
+    """Return the bytes of a text: a number, or with K, M, G or T that many times 1024."""
     found = re.fullmatch(r"([0-9]{1,15})([kmgt]?)(i?b)?", text.strip().lower())
     if not found or not int(found[1]):
         raise ValueError(f"{text!r} is no size: expected a number of bytes, or one with K, M, G or T")
@@ -112,7 +114,7 @@ def size(text: str) -> int:
 
 
 def time_span(text: str) -> int:
-    """Return a number of days, hours, minutes or seconds, as in 1d, 36h, 90m, 30s or 1d12h: ms."""
+    """Return the ms of a number of days, hours, minutes or seconds, as in 1d, 36h, 90m, 30s or 1d12h."""
     pattern = "".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms")
     found = re.fullmatch(pattern, text.strip().lower())
     if not found or not any(found.groups()):
@@ -121,7 +123,7 @@ def time_span(text: str) -> int:
 
 
 def duration_seconds(text: str) -> float:
-    """Return a length of time, as in 90, 90s, 15m, 2h or 1h30m: seconds."""
+    """Return the seconds of a length of time, as in 90, 90s, 15m, 2h or 1h30m."""
     try:
         return float(text) if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else time_span(text) / MS["s"]
     except ValueError:

@@ -26,7 +26,7 @@ from kdump.recovery.outcome import (
     Step,
 )
 
-from ..shell.line_budget import LineBudget
+from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import Style
 from ..shell.words import loss_words
 from .report import Totals
@@ -103,7 +103,7 @@ class TextPrinter:
             if not budget.takes(self._blocks[at].count("\n") + 1):
                 self._blocks[at] = ""
                 more += 1
-        return f"{number_words(more, 'more partition')} like these: -v lists all.\n" if more else ""
+        return f"{more_alike(more)}\n" if more else ""
 
     def _top(self, start: BrokerStart) -> Iterator[str]:
         if start.stops:
@@ -202,7 +202,7 @@ class TextPrinter:
 
 
 def _rank(loaded: Loaded) -> int:
-    """How soon a partition has to be seen: what does not load, then what loses data."""
+    """Return how soon a partition has to be seen: what does not load, then what loses data."""
     if loaded.outcome.failure:
         return 0
     return 1 if loaded.outcome.loss.has_data or loaded.committed_missing else 2

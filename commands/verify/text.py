@@ -200,7 +200,7 @@ class TextReport:
                 self._indented(line, self._dim)
 
     def _lines(self, finding: Finding) -> int:
-        """How many lines a finding takes where none is folded, with the heading of its partition."""
+        """Return how many lines a finding takes where none is folded, with the heading of its partition."""
         is_heading = finding.group != self._group
         is_explained = not is_heading and finding.code in self._explained
         return (2 if is_heading else 0) + (1 if is_explained or finding.severity == INFO else 3)
@@ -224,7 +224,7 @@ class TextReport:
             self._out.write(f"Next: kdump doctor {asked_paths(self._paths) or 'PATH'}\n")
 
     def _rest(self) -> Iterator[str]:
-        """How many findings are not listed, code by code."""
+        """Say how many findings are not listed, code by code."""
         if not self._unlisted:
             return
         yield "Not listed (-v lists all):"

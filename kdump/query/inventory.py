@@ -18,6 +18,7 @@ from kdump.storage.broker import BrokerIdentity, Duplicate, PartitionPlaces, ide
 from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints, remote_start_offset
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
+from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
 
 Result = TypeVar("Result")
@@ -125,7 +126,8 @@ class LogDirectoryInfo:
     `checkpoints` has the number of entries of each offset checkpoint that is there. `not_partitions` are directories
     with whose names a broker refuses to start; `missing` are partitions (topic, number) that a checkpoint has and the
     directory has not. `problems` are texts of what cannot be parsed, `errors` say why files cannot be read. `release`
-    is that of Kafka which wrote the directory, as `4.3`, where the cluster's metadata tells it.
+    is that of Kafka which wrote the directory, as `4.3`, where the cluster's metadata tells it. `has_broker`: one is
+    running on it.
     """
 
     path: str
@@ -141,6 +143,7 @@ class LogDirectoryInfo:
     missing: tuple[tuple[str, int], ...]
     problems: tuple[str, ...]
     errors: tuple[OSError, ...]
+    has_broker: bool = False
     release: str | None = None
 
 
@@ -175,6 +178,7 @@ def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> Log
     }
     checkpointed = {key for lines in checkpoints.lines.values() for key in lines}
     others = set(directory.directories).difference(partitions, (names.REMOTE_LOG_INDEX_CACHE_DIR,))
+    holder = broker_on(directory.path)
     files = (_file_info(directory.path, name, parse_file_name(name)) for name in directory.files)
     return LogDirectoryInfo(
         path=directory.path,
@@ -190,6 +194,7 @@ def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> Log
         missing=tuple(sorted(checkpointed - present)),
         problems=(*(str(error) for error in bad if isinstance(error, CheckpointError)), *faults.problems),
         errors=(*(error for error in bad if isinstance(error, OSError)), *faults.errors),
+        has_broker=holder is not None and not holder.is_kdump,
     )
 
 

@@ -111,6 +111,7 @@ class _Loader:
         if not self.directory.exists(name):
             self.directory.write(name, b"")
         try:
+            # what the partition has parsed already, unless the file is another one by now, or larger than it reads
             if self.directory.size(name) <= MAX_SMALL and not self.directory.is_changed(name):
                 return EpochCache(self.log.leader_epochs)
             return EpochCache(parse_leader_epochs(self.directory.read(name), self.directory.full(name)))

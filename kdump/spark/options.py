@@ -334,7 +334,7 @@ def _ranges(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def partition_offsets(text: str) -> PartitionOffsets:
-    """Return offsets as JSON, {"topic": {"partition": offset}}. Raises ValueError with what is expected."""
+    """Return the offsets of a JSON text, {"topic": {"partition": offset}}. Raises ValueError with what is expected."""
     expected = f'{EARLIEST}, {LATEST}, or offsets by topic and partition as JSON, like {{"orders":{{"0":23,"1":-2}}}}'
     found = _json(text, expected)
     if not isinstance(found, dict):
@@ -351,7 +351,7 @@ def partition_offsets(text: str) -> PartitionOffsets:
 
 
 def _partition_times(text: str) -> PartitionOffsets:
-    """Return times (ms) as JSON. Raises ValueError with what is expected."""
+    """Return the times (ms) of a JSON text. Raises ValueError with what is expected."""
     expected = 'times (ms) by topic and partition as JSON, like {"orders":{"0":1700000000000}}'
     try:
         times = partition_offsets(text)

@@ -208,7 +208,7 @@ def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | N
 
 
 def _misfit(record: Decoded, text: str) -> KdumpError:
-    """Return a version newer than kdump may mean something else than what is known of it."""
+    """Return the error of a record: a version newer than kdump may mean something else than what is known of it."""
     return NewerError(text) if record.is_newer else KdumpError(text)
 
 

@@ -238,12 +238,12 @@ class PartitionCheck:
 
     @cached_property
     def _load_failure(self) -> Failure | None:
+        from kdump.recovery.loader import load_log
+
         says = self._checkpoints.of(self.log.name)
         points = says.recovery_point or 0, says.log_start or 0
         startup = Startup(self._now, self._was_closed, *points, self._loading)
         try:
-            from kdump.recovery.loader import load_log
-
             return load_log(self.log, startup).failure
         except OSError:
             return None
