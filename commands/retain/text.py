@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, duration, number_words, offset_range, size_text
+from kdump.formats.words import duration, number_words, offset_range, size_text
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
@@ -191,7 +191,7 @@ def _outcome(found: PartitionRetention) -> Iterator[str]:
         shares = [
             f"{share.segments} by {_POLICY_WORDS[policy]}" for policy, share in found.shares().items() if share.segments
         ]
-        goes = f"deletes {counted(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
+        goes = f"deletes {number_words(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
         yield f"{goes}; the log then starts at {found.new_log_start_offset}"
         if found.rolls:
             yield f"all segments go: a new one is begun at offset {found.end_offset} first"
@@ -264,7 +264,7 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
 
 
 def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
-    held = f"{counted(len(block.held), 'segment')}, {size_text(block.space)}"
+    held = f"{number_words(len(block.held), 'segment')}, {size_text(block.space)}"
     if block.reason == HIGH_WATERMARK:
         yield f"BLOCKED: nothing goes at or above the high watermark {found.high_watermark}; blocked: {held}"
         return
@@ -316,7 +316,7 @@ def _shown(totals: Totals, policy: Policy) -> tuple[str, str, str]:
 
 
 def _alone(share: Share) -> str:
-    return f"{counted(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
+    return f"{number_words(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
 
 
 def _time(timestamp: int) -> str:

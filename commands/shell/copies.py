@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdump.formats.words import number_words, offset_range
+from kdump.formats.words import count_text, number_words, offset_range
 from kdump.operations.compared import Copy, PartitionReplicas
 from kdump.operations.copies import spans_of
 from kdump.replicas.choice import Choice
@@ -68,9 +68,9 @@ def loss_words(found: PartitionReplicas, choice: Choice) -> str:
         return _own_loss(found, choice)
     parts = []
     if loss.committed:
-        parts.append(f"{loss.committed:,} committed")
+        parts.append(f"{count_text(loss.committed)} committed")
     if loss.possible:
-        parts.append(f"{loss.possible:,} perhaps acknowledged by all")
+        parts.append(f"{count_text(loss.possible)} perhaps acknowledged by all")
     if not parts and found.state is not None:
         parts.append("acks=1 at most")
     rest = f" ({', '.join(parts)})" if parts else ""

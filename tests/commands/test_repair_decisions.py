@@ -63,7 +63,7 @@ class TestDecide:
             assert content(partition) == before
         text = run.out
         assert text.startswith("Decide: 1 partition\n")
-        assert "replicas: unknown (no cluster metadata at hand)" in text
+        assert "replicas: unknown (no cluster metadata on these disks)" in text
         ways = [line.split()[1] for line in text.splitlines() if line.strip().startswith("loses")]
         assert ways == ["nothing", "nothing", "nothing", "2", "38"]
         said = ["no repair: start while another in-sync replica", "--from OTHER ", "--fix-bit", "--strategy salvage"]
