@@ -6,8 +6,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kdump.replicas.compacted import KeyRecord
 from kdump.replicas.compare import Compared, OffsetRange
-from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, Span, lost_range
+from kdump.replicas.loss import Bounds, Loss, LostKeys, LostRange, Shared, Span, lost_range
+from kdump.replicas.lost_keys import PartitionKeys
 from kdump.replicas.rows import first_batch_from
 from kdump.replicas.truncation import LoadedLog, Truncation, follow
 from kdump.storage.partition import PartitionLog
@@ -59,15 +61,13 @@ class Choice:
 
 
 def choices(
-    replicas: Sequence[Replica], compared: Compared, state: PartitionState | None, *, has_gaps: bool = False
+    replicas: Sequence[Replica], compared: Compared, state: PartitionState | None, keys: PartitionKeys | None = None
 ) -> tuple[Choice, ...]:
     """Say of each replica that can be loaded what its leading does to the others. Raises OSError.
 
-    `has_gaps`: a copy may lack offsets by right (the topic is compacted).
+    `keys` are those of a compacted topic, of which a copy may lack offsets by right.
     """
-    return tuple(
-        _choice(leader, replicas, compared, state, has_gaps=has_gaps) for leader in replicas if leader.log is not None
-    )
+    return tuple(_choice(leader, replicas, compared, state, keys) for leader in replicas if leader.log is not None)
 
 
 def _choice(
@@ -75,31 +75,53 @@ def _choice(
     replicas: Sequence[Replica],
     compared: Compared,
     state: PartitionState | None,
-    *,
-    has_gaps: bool,
+    keys: PartitionKeys | None,
 ) -> Choice:
     followers: list[Followed] = []
     lost: list[LostRange] = []
     others = [each for each in replicas if each is not leader and each.log is not None and each.directory is not None]
+    others.sort(key=_longest_first)
+    latest = keys.lost(leader.number, [each.number for each in others if each.number is not None]) if keys else None
     counted: list[tuple[int, Sequence[Span]]] = []  # copies whose loss is counted, and where it is
-    for replica in sorted(others, key=_longest_first):
+    for replica in others:
         followed, truncation = _follows(leader, replica)
         followers.append(followed)
         if replica.log is None or replica.directory is None or replica.number is None:
             continue
         cut = _lost_from(leader, replica, truncation, compared)
-        gaps = () if has_gaps else _gaps(leader, replica, cut, compared)
+        gaps = () if keys else _gaps(leader, replica, cut, compared)
         tail = () if cut is None else (Span(cut, replica.log.log_end),)
         known = [Shared(spans, compared.pair(replica.number, number).only_first) for number, spans in counted]
         counted.append((replica.number, (*gaps, *tail)))
         bounds = _bounds(replica, replicas, compared, state)
-        for spans, is_cut in ((gaps, False), (tail, True)):
-            found = lost_range(replica.directory, replica.number, spans, bounds, known, is_cut=is_cut)
-            if found is not None:
-                lost.append(found)
+        records = None if latest is None else latest[replica.number]
+        kept = _kept_keys(replica, records, cut, bounds)
+        cut_keys = None if records is None else LostKeys.of([each for each in records if _is_cut(each, cut)], bounds)
+        found = (
+            lost_range(replica.directory, replica.number, gaps, bounds, known, is_cut=False),
+            kept,
+            lost_range(replica.directory, replica.number, tail, bounds, known, keys=cut_keys),
+        )
+        lost += [each for each in found if each is not None]
     followers.sort(key=lambda each: (each.replica.broker is None, each.replica.broker or 0, each.replica.number or 0))
     standing = state.standing(leader.broker) if state is not None and leader.broker is not None else None
-    return Choice(leader, standing, tuple(followers), Loss(tuple(lost)), _blocked_at(leader))
+    return Choice(leader, standing, tuple(followers), Loss(tuple(lost), keys is not None), _blocked_at(leader))
+
+
+def _is_cut(record: KeyRecord, cut: int | None) -> bool:
+    return cut is not None and record.offset >= cut
+
+
+def _kept_keys(
+    replica: Replica, records: Sequence[KeyRecord] | None, cut: int | None, bounds: Bounds
+) -> LostRange | None:
+    """Return the latest records that a follower keeps below its cut, and the leader has nothing as late of the keys."""
+    kept = [each for each in records or () if not _is_cut(each, cut)]
+    if not kept or replica.directory is None or replica.number is None:
+        return None
+    spans = (Span(kept[0].offset, kept[-1].offset + 1),)
+    keys = LostKeys.of(kept, bounds)
+    return lost_range(replica.directory, replica.number, spans, bounds, is_cut=False, keys=keys)
 
 
 def _follows(leader: Replica, follower: Replica) -> tuple[Followed, Truncation]:

@@ -48,12 +48,12 @@ def best_choice(choices: Sequence[Choice], state: PartitionState | None) -> Choi
         broker = choice.leader.broker
         order = state.replicas.index(broker) if state and broker in state.replicas else len(choices)
         return (
-            choice.loss.committed + choice.loss.possible,
+            choice.loss.figures.committed + choice.loss.figures.possible,
             choice.blocked_at is not None,
-            choice.loss.records > 0,
+            choice.loss.figures.lost > 0,
             _RANK[choice.standing],
             -_newest_epoch(choice),
-            choice.loss.records,
+            choice.loss.figures.lost,
             state is None or broker != state.leader,
             order,
         )
@@ -179,6 +179,9 @@ def _may_lead(choice: Choice, state: PartitionState | None) -> bool:
     return state is None or broker is None or state.may_lead(broker)
 
 
-def _harm(choice: Choice) -> tuple[int | None, list[tuple[int, tuple[tuple[int, int], ...]]]]:
+def _harm(choice: Choice) -> tuple[int | None, list[tuple[int, tuple[object, ...]]]]:
     """Return what a choice loses, of which copies, and where it blocks the partition."""
+    if choice.loss.keys is not None:
+        keys = ((each.copy, each.keys.offsets) for each in choice.loss.ranges if each.keys is not None)
+        return choice.blocked_at, [(copy, tuple(offsets)) for copy, offsets in keys if offsets]
     return choice.blocked_at, [(each.copy, each.spans) for each in choice.loss.ranges]
