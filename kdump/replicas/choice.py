@@ -100,7 +100,9 @@ def _choice(
         found = (
             lost_range(replica.directory, replica.number, gaps, bounds, known, is_cut=False),
             kept,
-            lost_range(replica.directory, replica.number, tail, bounds, known, keys=cut_keys),
+            lost_range(
+                replica.directory, replica.number, tail, bounds, known, log_start=replica.log.log_start, keys=cut_keys
+            ),
         )
         lost += [each for each in found if each is not None]
     followers.sort(key=lambda each: (each.replica.broker is None, each.replica.broker or 0, each.replica.number or 0))
@@ -172,8 +174,9 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
     return tuple(found)
 
 
-def _longest_first(replica: Replica) -> tuple[int, int]:
-    return -(replica.log.log_end if replica.log else 0), replica.number or 0
+def _longest_first(replica: Replica) -> tuple[int, int, int]:
+    start, end = (replica.log.log_start, replica.log.log_end) if replica.log else (0, 0)
+    return -end, start, replica.number or 0
 
 
 def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:

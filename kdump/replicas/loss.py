@@ -158,13 +158,13 @@ class Shared(NamedTuple):
     spans: Sequence[Span]
     own: Sequence[OffsetRange]
 
-    def has(self, offset: int) -> bool:
-        """Return whether the batch at an offset is in the other copy's loss."""
-        at = bisect_right(self.spans, offset, key=lambda each: each.start)
-        if at == 0 or self.spans[at - 1].stop <= offset:
+    def has(self, first: int, last: int) -> bool:
+        """Return whether the batch with these offsets is in the other copy's loss, or what it has of it."""
+        at = bisect_right(self.spans, last, key=lambda each: each.start)
+        if at == 0 or self.spans[at - 1].stop <= first:
             return False
-        at = bisect_right(self.own, offset, key=lambda each: each.first)
-        return at == 0 or self.own[at - 1].last < offset
+        at = bisect_right(self.own, first, key=lambda each: each.first)
+        return at == 0 or self.own[at - 1].last < first
 
 
 def lost_range(
@@ -174,15 +174,17 @@ def lost_range(
     bounds: Bounds,
     known: Sequence[Shared] = (),
     *,
+    log_start: int = 0,
     is_cut: bool = True,
     keys: LostKeys | None = None,
 ) -> LostRange | None:
     """Return what goes with a copy's valid batches in some spans of offsets; None if nothing does.
 
-    `known` are the losses of other copies that are counted already. `is_cut`: the batches are cut off the log, each of
-    them as a whole; else only the latest records of `keys` count, where these are given. Raises OSError.
+    `known` are the losses of other copies that are counted already; below `log_start` records are deleted. `is_cut`:
+    the batches are cut off the log, each of them as a whole; else only the latest records of `keys` count, where these
+    are given. Raises OSError.
     """
-    counted = _Counted(LostRange(copy, 0, -1, is_cut=is_cut, keys=keys), bounds, known)
+    counted = _Counted(LostRange(copy, 0, -1, is_cut=is_cut, keys=keys), bounds, known, log_start)
     for span in spans:
         for rows in walk(log, span.start):
             if not counted.add(rows, span):
@@ -191,8 +193,9 @@ def lost_range(
 
 
 class _Counted:
-    def __init__(self, nothing: LostRange, bounds: Bounds, known: Sequence[Shared]) -> None:
+    def __init__(self, nothing: LostRange, bounds: Bounds, known: Sequence[Shared], log_start: int) -> None:
         self._bounds = bounds
+        self._log_start = log_start
         self._known = known
         self._found = nothing
         self._epochs: set[int] = set()
@@ -207,9 +210,9 @@ class _Counted:
             first = rows.base_offset[row] if rows.base_offset[row] >= 0 else last
             if first >= span.stop:
                 return False
-            if last < span.start or not rows.valid[row] or any(each.has(first) for each in self._known):
+            if last < span.start or not rows.valid[row] or any(each.has(first, last) for each in self._known):
                 continue
-            self._batch(rows, row, first if self._found.is_cut else max(first, span.start))
+            self._batch(rows, row, max(first, self._log_start if self._found.is_cut else span.start))
         return True
 
     def _batch(self, rows: BatchRows, row: int, first: int) -> None:
