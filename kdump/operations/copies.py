@@ -116,6 +116,9 @@ def spans_of(replicas: PartitionReplicas, number: int, reference: int) -> tuple[
     """Return how a copy differs from the reference, without what cleaners of a compacted topic do by right."""
     pair = replicas.compared.pair(reference, number)
     spans = differences(pair, replicas.copies[number].contents)
+    front = replicas.missing_front(replicas.copies[number], replicas.copies[reference])
+    if front is not None:
+        spans = (Span(Difference.MISSING, *front), *spans)
     keys = replicas.keys.get((min(number, reference), max(number, reference)))
     if keys is None or not keys.is_equivalent:
         return spans

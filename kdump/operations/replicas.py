@@ -26,6 +26,7 @@ from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.replicas.choice import NO_LOG, Replica, choices
 from kdump.replicas.compare import Contents, compare
+from kdump.replicas.front import lost_front
 from kdump.replicas.joined import Found, Joined, PartitionKey, join
 from kdump.replicas.lost_keys import key_comparisons, partition_keys
 from kdump.replicas.truncation import LoadedLog
@@ -241,9 +242,10 @@ class Replicas:
         begin = min(map(self._recovery_point, found), default=0) if self._since_checkpoint else 0
         compared = compare([log for _, log in found], starts, begin=begin, pace=self._pace)
         copies = [self._copy(each, log, compared.contents[number], cluster) for number, (each, log) in enumerate(found)]
-        keys = partition_keys([log for _, log in found], [copy.log for copy in copies], compared, starts)
+        fronts = [copy.front for copy in copies]
+        keys = partition_keys([log for _, log in found], [copy.log for copy in copies], compared, starts, fronts)
         replicas = [
-            Replica(copy.broker, number, copy.log, found[number][1], copy.contents.damaged)
+            Replica(copy.broker, number, copy.log, found[number][1], copy.contents.damaged, copy.front)
             for number, copy in enumerate(copies)
         ]
         given = self._given.get(joined.key.cluster_id, set())
@@ -284,7 +286,8 @@ class Replicas:
         outcome = load_log(log, startup)
         mark = directory.high_watermark_of(log)
         loaded = _loaded_log(log, outcome, mark)
-        return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure)
+        front = None if config.remote_storage else lost_front(log, _epochs_on_disk(log), log_start, clean=clean)
+        return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure, front)
 
     def _state_around(self, path: str) -> DirectoryState:
         folder = os.path.dirname(os.path.abspath(path))
@@ -343,6 +346,13 @@ def _loaded_log(log: PartitionLog, outcome: LoadOutcome, mark: int | None) -> Lo
         tuple(_epochs(log, outcome)),
         mark,
     )
+
+
+def _epochs_on_disk(log: PartitionLog) -> list[EpochEntry]:
+    try:
+        return log.leader_epochs
+    except (CheckpointError, OSError):
+        return []  # loading it says so
 
 
 def _epochs(log: PartitionLog, outcome: LoadOutcome) -> list[EpochEntry]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kdump.replicas.compacted import KeyRecord
 from kdump.replicas.compare import Compared, OffsetRange
+from kdump.replicas.front import LostFront
 from kdump.replicas.loss import Bounds, Loss, LostKeys, LostRange, Shared, Span, lost_range
 from kdump.replicas.lost_keys import PartitionKeys
 from kdump.replicas.rows import first_batch_from
@@ -24,7 +25,7 @@ class Replica:
     """A replica of a partition. `number` is that of its copy in the comparison, None where the disk has none.
 
     `log` is what comes of loading it, None where its broker cannot load it. `damaged` are its batches that fail their
-    CRC.
+    CRC, `front` is what was lost before its first segment.
     """
 
     broker: int | None
@@ -32,6 +33,7 @@ class Replica:
     log: LoadedLog | None
     directory: PartitionLog | None
     damaged: tuple[OffsetRange, ...] = ()
+    front: LostFront | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,10 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
     start = max(leader.log.log_start, follower.log.log_start)
     stop = min(leader.log.log_end, follower.log.log_end if cut is None else cut)
     found = []
+    if leader.front is not None:
+        # A follower moves its log start to the leader's.
+        front = Span(max(leader.front.start, follower.log.log_start), min(leader.log.log_start, stop))
+        found += [front] if front.start < front.stop else []
     for lacking in pair.only_second:
         at = bisect_right(pair.only_first, lacking.last, key=lambda each: each.first)
         other = pair.only_first[at - 1] if at and pair.only_first[at - 1].last >= lacking.first else None

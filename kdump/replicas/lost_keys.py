@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kdump.replicas.compacted import CopyKeys, KeyComparison, KeyRecord, compare_keys, lost_keys
 from kdump.replicas.compare import Compared, Comparison, Relation
+from kdump.replicas.front import LostFront
 from kdump.replicas.truncation import LoadedLog, follow
 from kdump.storage.partition import PartitionLog
 
@@ -56,24 +57,32 @@ class PartitionKeys:
 
 
 def partition_keys(
-    logs: Sequence[PartitionLog], loaded: Sequence[LoadedLog | None], compared: Compared, cleaned: Sequence[int]
+    logs: Sequence[PartitionLog],
+    loaded: Sequence[LoadedLog | None],
+    compared: Compared,
+    cleaned: Sequence[int],
+    fronts: Sequence[LostFront | None],
 ) -> PartitionKeys:
     """Return the keys of copies that were compared, by their numbers: what they come to once they are `loaded`.
 
-    `cleaned` are the offsets up to which a cleaner has been at each. Nothing is read before it is asked for.
+    `cleaned` are the offsets up to which a cleaner has been at each, `fronts` what was lost before their first
+    segments. Nothing is read before it is asked for.
     """
     ends = [
         min(contents.end_offset, log.log_end) if log is not None else contents.end_offset
         for contents, log in zip(compared.contents, loaded, strict=True)
     ]
     histories = {(pair.first, pair.second): _history(pair, ends, loaded) for pair in compared.pairs}
-    is_cleaned = any(cleaned) or any(pair.relation is Relation.BYTES for pair in compared.pairs)
+    is_cleaned = any(cleaned) or any(fronts) or any(pair.relation is Relation.BYTES for pair in compared.pairs)
     common = min([*ends, *histories.values()], default=0)
     if not is_cleaned:
         common = min([common, *(pair.same_up_to for pair in compared.pairs)])
+    starts = [
+        front.start if front else log.log_start if log else 0 for front, log in zip(fronts, loaded, strict=True)
+    ]
     copies = [
-        CopyKeys(log, loaded_log.log_start if loaded_log else 0, end, common, up_to)
-        for log, loaded_log, end, up_to in zip(logs, loaded, ends, cleaned, strict=True)
+        CopyKeys(log, start, end, common, up_to)
+        for log, start, end, up_to in zip(logs, starts, ends, cleaned, strict=True)
     ]
     return PartitionKeys(copies, histories, is_cleaned)
 

@@ -156,8 +156,8 @@ def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState
 def _to_heal(
     best: Choice | None, choices: Sequence[Choice], compared: Compared, state: PartitionState | None
 ) -> tuple[int, ...]:
-    """Return the copies that are damaged, or that may lead and end before the best one: the same
-    history up to there.
+    """Return the copies that are damaged, have lost their beginning, or may lead and end before the best one: the
+    same history up to there.
     """
     if best is None or best.leader.number is None or best.blocked_at is not None:
         return ()
@@ -168,7 +168,8 @@ def _to_heal(
             continue
         pair = compared.pair(best.leader.number, number)
         is_history = all(each.is_damaged for each in pair.only_second)
-        if is_history and (choice.leader.damaged or (_may_lead(choice, state) and pair.only_first)):
+        is_broken = choice.leader.damaged or (choice.leader.front is not None and best.leader.front is None)
+        if is_history and (is_broken or (_may_lead(choice, state) and pair.only_first)):
             found.append(number)
     return tuple(found)
 
