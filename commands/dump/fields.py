@@ -78,11 +78,22 @@ def _lines(path: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterato
     if flipped is not None:
         before = flipped.byte ^ 1 << flipped.bit
         change = f"{_byte(before)} was {_byte(flipped.byte)}"
-        yield f"One flipped bit explains it: byte {flipped.position}, {change}."
-        yield f"Other damage looks the same in {count_text(flipped.bits)} of {count_text(CRCS)} cases."
+        yield f"One flipped bit explains it: byte {flipped.position}, {change}{_place(batch, flipped.position)}."
+        yield f"Other damage looks the same in about 1 of {round(CRCS / flipped.bits / 1000) * 1000:,} cases."
         yield f"Restore it: kdump repair {safe_path(os.path.dirname(path) or '.')} --fix-bit (loses nothing)"
     elif not batch.is_valid and batch.is_complete:
         yield "No single flipped bit explains it. More: kdump explain KD-LOG-CRC"
+
+
+def _place(batch: BatchFields, position: int) -> str:
+    """Return in which header field or record a byte is; "" where that is not known."""
+    for field in batch.fields:
+        if field.position <= position < field.position + len(field.data):
+            return f" ({field.name})"
+    for record in batch.records:
+        if record.position is not None and 0 <= position - record.position < (record.size or 0):
+            return f" (record {record.offset})"
+    return ""
 
 
 def _byte(value: int) -> str:

@@ -47,7 +47,7 @@ def fixed_lines(fixed: Sequence[Damaged]) -> Iterator[str]:
             f"flips bit {bit.bit} of byte {bit.position} of {each.range.file} back: batch"
             f" {offset_range(bit.first_offset, bit.last_offset)} is valid then"
         )
-        yield f"other damage looks the same in {bit.bits} of {CRCS} cases"
+        yield f"other damage looks the same in about 1 of {round(CRCS / bit.bits / 1000) * 1000:,} cases"
 
 
 def _damage(each: Damaged) -> str:

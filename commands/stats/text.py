@@ -106,7 +106,8 @@ def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
         used += f", {size_text(stats.preallocated)} of it zeros at the end"
     yield "size", used
     if stats.damage_count:
-        yield "damage", f"{number_words(stats.damage_count, 'place')}, {size_text(stats.damaged)}: see kdump verify"
+        ranges = number_words(stats.damage_count, "damaged range")
+        yield "damage", f"{ranges}, {size_text(stats.damaged)}: see kdump verify"
     if not batches.batches:
         yield "batches", "none"
         return
@@ -186,7 +187,8 @@ def _producers(batches: BatchStats) -> str:
     if not batches.idempotent:
         return "no producer ids"
     more = f"more than {MAX_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
-    text = f"{more} with an id, in {percent(batches.idempotent / batches.batches)} of the batches"
+    noun = "producer id" if more == "1" else "producer ids"
+    text = f"{more} {noun}, in {percent(batches.idempotent / batches.batches)} of the batches"
     if batches.transactional:
         text += f"; {number_words(batches.transactional, 'transactional batch', 'transactional batches')}"
     if batches.control:
