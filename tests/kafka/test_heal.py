@@ -138,8 +138,9 @@ def test_a_heal_that_would_be_wrong_is_refused(cluster: Cluster) -> None:
     assert left.out.decode().endswith("Nothing to do.\n"), "the end of an older history is its broker's to cut"
     (pair,) = jsonl("replicas", cluster.data(1), cluster.data(3), "--topic", TOPIC).of_type("pair")
     assert (pair["relation"], pair["sameUpTo"]) == ("epoch", 200)
-    cluster.nodes[1].start()
-    cluster.nodes[3].start()
+    for node in cluster.nodes.values():
+        node.launch()
+    assert all(node.serves() for node in cluster.nodes.values())
     cluster.until(lambda: cluster.isr(TOPIC) == {0: [1, 3]})
     for node in cluster.nodes.values():
         node.kill()
