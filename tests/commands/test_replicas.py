@@ -209,8 +209,12 @@ def test_a_broker_that_lost_everything(tmp_path: Path) -> None:
     for path in (tmp_path / "b3").iterdir():
         path.unlink()
     empty = said(tmp_path)
-    assert empty.code == 0, "nobody knows what a disk has that is not given"
     assert "b3 is empty" in empty.err
+    assert empty.code == 1
+    assert "200 records (150 committed" in empty.out, "the only replica that it can be of"
+    unknown = said(tmp_path, "b1", "b2")
+    assert unknown.code == 0, "nobody knows what a disk has that is not given"
+    assert "not given  the log directories of broker 3" in unknown.out
 
 
 def test_without_metadata(tmp_path: Path) -> None:
