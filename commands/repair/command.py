@@ -23,6 +23,7 @@ from ..shell import exit_codes
 from ..shell.choice import NO_PATHS_GIVEN
 from ..shell.output import complain
 from ..shell.startup_options import chosen_startup, startup_options
+from ..shell.usage import not_one_of
 from .options import repair_options, run
 
 
@@ -32,7 +33,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
     kinds = frozenset(part.strip() for part in text.split(","))
     unknown = sorted(kinds.difference(ALL_KINDS))
     if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(ALL_KINDS)}", ctx, param)
+        raise click.BadParameter(not_one_of(unknown[0], ALL_KINDS), ctx, param)
     return kinds
 
 
@@ -40,7 +41,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
     if text is None or text in STRATEGIES:
         return None if text is None else Strategy(text)
     if text not in OLD_NAMES:
-        raise click.BadParameter(f"{text!r} is none of {', '.join(STRATEGIES)}", ctx, param)
+        raise click.BadParameter(not_one_of(text, STRATEGIES), ctx, param)
     complain(f"--strategy {text} is now called {OLD_NAMES[text]}; the old name goes after two more releases")
     return OLD_NAMES[text]
 
