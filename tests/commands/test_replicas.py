@@ -212,7 +212,7 @@ def test_a_broker_that_lost_everything(tmp_path: Path) -> None:
     assert "b3 is empty" in empty.err
     assert empty.code == 1
     assert "200 records (150 committed" in empty.out, "the only replica that it can be of"
-    unknown = said(tmp_path, "b1", "b2")
+    unknown = said(tmp_path, "b1", "b2", "-v")
     assert unknown.code == 0, "nobody knows what a disk has that is not given"
     assert "not given  the log directories of broker 3" in unknown.out
 
