@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.operations.heal import check_sources, plan_heal
+from kdump.operations.heal import plan_heal
+from kdump.operations.heal_sources import check_sources
 from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
