@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from kdump.change.apply import apply_plan
@@ -23,6 +24,7 @@ from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of
+from kdump.settings.views import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.parallel import processors
 from kdump.storage.partition import PartitionLog
@@ -105,8 +107,12 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
     cluster = wanted.clusters.of(directory)
     settings = wanted.circumstances.settings(cluster.configs, cluster.broker_id)
 
+    @cache
+    def loading(topic: str) -> LoadingSettings:
+        return wanted.circumstances.loading(topic, settings, cluster.kafka)
+
     def startup(log: PartitionLog) -> Startup:
-        return wanted.circumstances.startup(log, state, settings, cluster.kafka)
+        return wanted.circumstances.with_settings(log, state, loading(log.name.topic if log.name else ""))
 
     def one(path: str) -> Repaired:
         try:
