@@ -23,6 +23,7 @@ from ..shell.reading_options import (
 )
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
+from ..shell.usage import not_one_of
 from .jobs import INCLUDED, Options
 from .run import dump
 
@@ -31,7 +32,7 @@ def _kinds(text: str) -> frozenset[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word != "all" and word not in INCLUDED:
-            raise ValueError(f"{word!r} is not one of {', '.join(INCLUDED)}, all")
+            raise ValueError(not_one_of(word, (*INCLUDED, "all")))
     return frozenset(kind for word, kinds in INCLUDED.items() if word in words or "all" in words for kind in kinds)
 
 

@@ -22,6 +22,7 @@ from ..shell import exit_codes
 from ..shell.choice import NO_PATHS_GIVEN
 from ..shell.output import complain
 from ..shell.startup_options import chosen_startup, startup_options
+from ..shell.usage import not_one_of
 from .options import repair_options, run
 
 
@@ -31,7 +32,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
     kinds = frozenset(part.strip() for part in text.split(","))
     unknown = sorted(kinds.difference(ALL_KINDS))
     if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(ALL_KINDS)}", ctx, param)
+        raise click.BadParameter(not_one_of(unknown[0], ALL_KINDS), ctx, param)
     return kinds
 
 
@@ -39,7 +40,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
     if text is None or text in STRATEGIES:
         return None if text is None else Strategy(text)
     if text not in OLD_NAMES:
-        raise click.BadParameter(f"{text!r} is none of {', '.join(STRATEGIES)}", ctx, param)
+        raise click.BadParameter(not_one_of(text, STRATEGIES), ctx, param)
     complain(f"--strategy {text} is now called {OLD_NAMES[text]}; the old name goes after two more releases")
     return OLD_NAMES[text]
 
@@ -111,8 +112,10 @@ def command(
 
     With --from nothing is given up: batches that are damaged or missing are taken from other copies of the partition,
     byte for byte, and indexes, leader epochs, producer snapshot and checkpoints are made to fit. Refused are copies of
-    another topic or cluster, and of an older history. A partition directory that is not there is made: one that PATH
-    names, and those that the cluster metadata has in a log directory. Each partition is healed by itself.
+    another topic or cluster, and of an older history. Segments before the first one are taken where the copy's files
+    show that they were lost and not deleted by retention; where these do not tell, --log-start-offset says where the
+    log began. A partition directory that is not there is made: one that PATH names, and those that the cluster metadata
+    has in a log directory. Each partition is healed by itself.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
     power cut the same command continues where it was stopped. The originals are kept as files .kdump-* in the log
@@ -155,7 +158,7 @@ def command(
         others = check_sources(sources)
 
         def healed(log: PartitionLog, start: Startup, _: object) -> Task:
-            return plan_heal(log, start, others, clusters)
+            return plan_heal(log, start, others, clusters, log_start_offset)
 
         def absent(directory: LogDirectory) -> list[str]:
             return others.missing_in(directory, clusters)
