@@ -94,14 +94,17 @@ def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:
         if rails.applies:
             yield from _repair_copy(target, wanted, rails, rails.output)
             return
-        rails = replace(rails, output=None)
-    with guarded(target.log_directory, target.partitions, rails) as guard:
-        yield from _repair(target, wanted, guard)
+    is_for_copy = rails.output is not None
+    with guarded(target.log_directory, target.partitions, replace(rails, output=None)) as guard:
+        yield from _repair(target, wanted, guard, is_for_copy=is_for_copy)
 
 
-def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
+def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool = False) -> Iterator[Repaired]:
+    """Repair the partitions under guard; a plan that `is_for_copy` is one for a directory without a marker."""
     directory = LogDirectory(target.log_directory)
     state = directory_state(directory)
+    if is_for_copy:
+        state = replace(state, clean=False)
     for problem in state.problems:
         wanted.report(problem._replace(path=target.spoken(problem.path)))
     cluster = wanted.clusters.of(directory)
@@ -185,7 +188,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     readable = {path: bases for path, bases in target.partitions.items() if _is_readable(path, errors)}
     present = [path for path in readable if os.path.lexists(path)]
     watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
-    for done in _repair(replace(target, partitions=readable, names={}), wanted, planning):
+    for done in _repair(replace(target, partitions=readable, names={}), wanted, planning, is_for_copy=True):
         if done.task is not None:
             check_loss(done.path, done.task.dropped, rails)
 
@@ -201,7 +204,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     except InUseError:
         shutil.rmtree(part)
         raise
-    copied = Target(os.path.realpath(part), shown=os.path.abspath(output))
+    copied = Target(os.path.realpath(part), shown=output)
     for path, error in errors.items():
         yield Repaired(target.name(path), None, error=error)
     for path, bases in readable.items():
