@@ -21,7 +21,7 @@ from kdump.serve.checked import NotCheckedError
 from kdump.serve.context import Context, Fields
 from kdump.serve.offsets import READ_COMMITTED
 from kdump.serve.partition import ServedPartition
-from kdump.serve.pieces import Fetched, FileRange
+from kdump.serve.pieces import Fetched, FileRange, Parts
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import SIZE, Request, response_head
 
@@ -48,7 +48,7 @@ class FetchAnswer:
     `ahead`: what the client will ask for next, as partition, offset and bytes.
     """
 
-    parts: list[bytes | FileRange]
+    parts: Parts
     size: int
     is_empty: bool
     errors: tuple[ErrorCode, ...]
@@ -164,7 +164,7 @@ class _Parts:
     def __init__(self, version: int) -> None:
         self.version = version
         self.is_flexible = version >= _FLEXIBLE
-        self.done: list[bytes | FileRange] = []
+        self.done: Parts = []
         self.size = 0
         self.out = bytearray()
 

@@ -104,6 +104,11 @@ class Server:
         """Wait until the server is told to end."""
         await self._ending.wait()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has been told to end."""
+        return self._ending.is_set()
+
     def stop(self) -> None:
         """Tell the server to end."""
         self._ending.set()
