@@ -11,10 +11,11 @@ from errno import ENOSPC
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, is_out_of_memory
 
 from .shell import exit_codes
 from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
+from .shell.unexpected import shows_where, unexpected_text
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
@@ -26,9 +27,6 @@ SECTIONS = {
 }
 """The commands as the help has them."""
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
-
-SHOWS_WHERE = "KDUMP_DEBUG"
-"""The environment variable with which an error of kdump itself is shown with its traceback."""
 
 NO_MEMORY = "there is not enough memory for this"
 _NO_MEMORY = f"kdump: {NO_MEMORY}\n".encode()
@@ -131,8 +129,10 @@ def main() -> None:
         _say_nothing_twice()
         code = _exit_code_of(_run)
         code = _exit_code_of(lambda: _finish(code))
-    except MemoryError:  # there was not even enough to say so
-        for _ in _TRIES:
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        for _ in _TRIES:  # there was not even enough to say so
             try:
                 os.write(2, _NO_MEMORY)
                 os._exit(exit_codes.INCOMPLETE)
@@ -144,11 +144,11 @@ def main() -> None:
 
 def _say_nothing_twice() -> None:
     """Let Python print no traceback where memory ends in a thread, or while something is closed: we say it."""
-    if os.environ.get(SHOWS_WHERE):
+    if shows_where():
         return
     in_thread, closing = threading.excepthook, sys.unraisablehook
-    threading.excepthook = lambda end: None if end.exc_type is MemoryError else in_thread(end)
-    sys.unraisablehook = lambda end: None if end.exc_type is MemoryError else closing(end)
+    threading.excepthook = lambda end: None if is_out_of_memory(end.exc_value) else in_thread(end)
+    sys.unraisablehook = lambda end: None if is_out_of_memory(end.exc_value) else closing(end)
 
 
 def _open_closed_streams() -> None:
@@ -224,17 +224,14 @@ def _exit_code_of(work: Callable[[], int]) -> int:
         return exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
     except KdumpError as error:
         return _fail(str(error))
-    except MemoryError:
-        return _fail(NO_MEMORY)
     except OSError as error:
         return _fail(_system_text(error))
     except Exception as error:
-        if os.environ.get(SHOWS_WHERE):
+        if is_out_of_memory(error):
+            return _fail(NO_MEMORY)
+        if shows_where():
             raise
-        return _fail(
-            f"an error in kdump itself: {type(error).__name__}: {error}. Nothing after this was looked at."
-            f" {SHOWS_WHERE}=1 shows where, for a report."
-        )
+        return _fail(unexpected_text(error))
 
 
 def _tell_circumstances(code: int) -> None:

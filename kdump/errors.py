@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from errno import ENOMEM
 from typing import NamedTuple
 
 
@@ -238,3 +239,24 @@ class OffsetOverflowError(LoadError):
         text = f"Detected offset overflow at offset {offset} in segment with base offset {base_offset}"
         super().__init__(OFFSET_OVERFLOW, text, file)
         self.base_offset = base_offset
+
+
+_NOT_LOADED = ("failed to map segment", "annot allocate memory")
+"""What the dynamic linker says of a library for which there is no memory."""
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error is what Python makes of memory that the system refuses, or came of that.
+
+    Beside MemoryError that is an import whose library cannot be mapped, ENOMEM of a system call, and a SystemError: a
+    function that failed without saying why.
+    """
+    while error is not None:
+        if isinstance(error, MemoryError | SystemError):
+            return True
+        if isinstance(error, OSError) and error.errno == ENOMEM:
+            return True
+        if isinstance(error, ImportError) and any(words in str(error) for words in _NOT_LOADED):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

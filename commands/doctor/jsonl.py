@@ -77,6 +77,7 @@ def _leader(choice: Choice) -> dict[str, Any]:
         "lostRecords": choice.loss.records,
         "lostCommitted": choice.loss.committed,
         "lostPossiblyAcknowledgedByAll": choice.loss.possible,
+        "lostKeys": choice.loss.keys.lost if choice.loss.keys else None,
     }
 
 

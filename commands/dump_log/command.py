@@ -6,8 +6,9 @@ import os
 import sys
 from typing import BinaryIO
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, is_out_of_memory
 
+from ..shell.unexpected import shows_where, unexpected_text
 from .exceptions import JavaError
 from .options import Options, help_text, parse
 
@@ -24,9 +25,13 @@ def main() -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
-    except MemoryError:
-        text = "there is not enough memory for a record or a batch this large"
-        return _die(JavaError("java.lang.OutOfMemoryError", text))
+    except Exception as error:
+        if is_out_of_memory(error):
+            text = "there is not enough memory for a record or a batch this large"
+            return _die(JavaError("java.lang.OutOfMemoryError", text))
+        if shows_where():
+            raise
+        return _die(JavaError("java.lang.RuntimeException", unexpected_text(error)))
 
 
 def _run(arguments: list[str]) -> int:

@@ -111,8 +111,10 @@ def command(
 
     With --from nothing is given up: batches that are damaged or missing are taken from other copies of the partition,
     byte for byte, and indexes, leader epochs, producer snapshot and checkpoints are made to fit. Refused are copies of
-    another topic or cluster, and of an older history. A partition directory that is not there is made: one that PATH
-    names, and those that the cluster metadata has in a log directory. Each partition is healed by itself.
+    another topic or cluster, and of an older history. Segments before the first one are taken where the copy's files
+    show that they were lost and not deleted by retention; where these do not tell, --log-start-offset says where the
+    log began. A partition directory that is not there is made: one that PATH names, and those that the cluster metadata
+    has in a log directory. Each partition is healed by itself.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
     power cut the same command continues where it was stopped. The originals are kept as files .kdump-* in the log
@@ -155,7 +157,7 @@ def command(
         others = check_sources(sources)
 
         def healed(log: PartitionLog, start: Startup, _: object) -> Task:
-            return plan_heal(log, start, others, clusters)
+            return plan_heal(log, start, others, clusters, log_start_offset)
 
         def absent(directory: LogDirectory) -> list[str]:
             return others.missing_in(directory, clusters)

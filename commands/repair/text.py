@@ -53,6 +53,7 @@ class TextPrinter:
             self._names.append(os.path.basename(done.path))
             return
         if task.plan is not None and not task.plan and not done.interrupted:
+            self._notes(done.path, task)
             return
         self._dropped += task.dropped.records
         text = self._block(done, applies=applies)
@@ -61,6 +62,12 @@ class TextPrinter:
             self._write(text)
         else:
             self._planned.append((_rank(done, task), text))
+
+    def _notes(self, path: str, task: Task) -> None:
+        """Print what is to be known of a partition to which nothing is done."""
+        text = "\n".join([safe_path(path), *(f"  {safe(note)}" for note in task.notes)]) + "\n\n"
+        if task.notes and self._budget.takes(text.count("\n")):
+            self._write(text)
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Do nothing: the reason, which names the partition, is on stderr."""

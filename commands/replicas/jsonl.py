@@ -145,6 +145,9 @@ def _loss(loss: Loss) -> Row:
         "bytes": loss.size,
         "committed": loss.committed,
         "possiblyAcknowledgedByAll": loss.possible,
+        "keys": loss.keys.lost if loss.keys else None,
+        "committedKeys": loss.keys.committed if loss.keys else None,
+        "keysPossiblyAcknowledgedByAll": loss.keys.possible if loss.keys else None,
         "ranges": [_lost_range(each) for each in loss.ranges],
     }
 
@@ -160,6 +163,9 @@ def _lost_range(lost: LostRange) -> Row:
         "bytes": lost.size,
         "committed": lost.committed,
         "possiblyAcknowledgedByAll": lost.possible,
+        "keys": len(lost.keys.offsets) if lost.keys else None,
+        "committedKeys": lost.keys.committed if lost.keys else None,
+        "keysPossiblyAcknowledgedByAll": lost.keys.possible if lost.keys else None,
         "firstTimestamp": lost.first_timestamp,
         "lastTimestamp": lost.last_timestamp,
         "leaderEpochs": list(lost.epochs),

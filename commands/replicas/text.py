@@ -12,6 +12,7 @@ from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.compared import PartitionReplicas, Verdict
 from kdump.operations.copies import reference_of, sight_of
 from kdump.replicas.choice import Choice
+from kdump.replicas.compacted import MAX_KEYS
 from kdump.replicas.loss import LostRange
 from kdump.replicas.summary import Outlook, agreed
 
@@ -89,11 +90,9 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
     yield from _folded(text)
     if found.compacts and len(found.copies) > 1:
         start = max((pair.compared_from for pair in found.pairs), default=0)
-        yield from _folded(
-            f"  compacted  compared from offset {start} on; below it each broker's cleaner leaves other batches."
-            f" {_keys(found)}",
-            " " * 13,
-        )
+        text = f"compared from offset {start} on; below it each broker's cleaner leaves other batches."
+        text = text if start else "no cleaner has been at these copies."
+        yield from _folded(f"  compacted  {text} {_keys(found)}".rstrip(), " " * 13)
     if found.namesakes:
         ids = ", ".join(format_uuid(each) for each in found.namesakes)
         yield from _folded(
@@ -106,7 +105,7 @@ def _keys(found: PartitionReplicas) -> str:
     known = [each for each in found.keys.values() if each.keys is not None]
     worst = max(known, key=lambda each: each.differing, default=None)
     if worst is None or worst.keys is None:
-        return "Their keys were not compared." if found.keys else ""
+        return f"Their keys were not compared: more than {MAX_KEYS:,}." if found.keys else ""
     count = number_words(worst.keys, "key")
     if not worst.differing:
         return f"All copies have the same latest record of {count} below offset {worst.end}."
@@ -181,10 +180,14 @@ def _lost(lost: LostRange) -> str:
     """Say what one copy loses, or has alone."""
     offsets, copy = offset_range(lost.first, lost.last), f"copy {lost.copy + 1}"
     does = f"cuts {offsets} of {copy}" if lost.is_cut else f"nobody can read {offsets}, which {copy} has"
-    times = ""
+    times, keys = "", ""
     if lost.first_timestamp is not None and lost.last_timestamp is not None:
         times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
-    return f"{does} ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})"
+    if lost.keys is not None:
+        keys = f", the latest of {number_words(len(lost.keys.offsets), 'key')}"
+        if not lost.is_cut:
+            does = f"has not the latest records of all keys, which {copy} has in {offsets}"
+    return f"{does} ({number_words(lost.records, 'record')}{keys}, {size_text(lost.size)}{times})"
 
 
 def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
@@ -200,7 +203,7 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
             f" {blocking.blocked_at}.",
             "  ",
         )
-    if best.loss.records:
+    if best.loss.figures.lost:
         yield from _export(found, best)
     source = found.copies[best.leader.number or 0].path
     for number in sight.to_heal:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from kdump.formats.words import number_words, offset_range
 from kdump.operations.compared import Copy, PartitionReplicas
-from kdump.operations.copies import spans_of
+from kdump.operations.copies import lost_words, spans_of
 from kdump.replicas.choice import Choice
+from kdump.replicas.compacted import MAX_KEYS
 from kdump.replicas.summary import Difference, Span
 from kdump.topics.partition_state import Standing
 
@@ -63,18 +64,22 @@ def leader_words(choice: Choice) -> str:
 
 def loss_words(found: PartitionReplicas, choice: Choice) -> str:
     """Return what a choice of leader loses."""
-    loss = choice.loss
-    if not loss.records:
-        return _own_loss(found, choice)
+    figures = choice.loss.figures
+    if not figures.lost:
+        count = choice.loss.records
+        rest = f" ({number_words(count, 'record')} of keys with later ones)" if count else ""
+        return f"{_own_loss(found, choice)}{rest}"
     parts = []
-    if loss.committed:
-        parts.append(f"{loss.committed:,} committed")
-    if loss.possible:
-        parts.append(f"{loss.possible:,} perhaps acknowledged by all")
+    if figures.committed:
+        parts.append(f"{figures.committed:,} committed")
+    if figures.possible:
+        parts.append(f"{figures.possible:,} perhaps acknowledged by all")
     if not parts and found.state is not None:
         parts.append("acks=1 at most")
+    if choice.loss.is_compacted and not figures.are_keys:
+        parts.append(f"keys not counted: more than {MAX_KEYS:,}")
     rest = f" ({', '.join(parts)})" if parts else ""
-    return f"{number_words(loss.records, 'record')}{rest}"
+    return f"{lost_words(figures)}{rest}"
 
 
 def _own_loss(found: PartitionReplicas, choice: Choice) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from hashlib import blake2b
 from typing import NamedTuple
 
 from kdump.change.checkpoint_lines import offset_in
@@ -83,6 +82,8 @@ def offsets_of(path: str) -> dict[str, int]:
 
 def digest_of(path: str) -> str:
     """Return a digest of a file's content. Raises OSError."""
+    from hashlib import blake2b  # OpenSSL costs more to load than all else that most commands read
+
     digest = blake2b(digest_size=16)
     with ReadOnlyFile(path) as file:
         for position in range(0, file.size, _PIECE):

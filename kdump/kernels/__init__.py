@@ -41,7 +41,7 @@ active = _choose()
 """Which kernels are in use: "native" or "portable"."""
 
 if TYPE_CHECKING or active == "portable":
-    from kdump.kernels.portable import (
+    from kdump.kernels.portable.kernels import (
         LogText,
         OffsetMap,
         RecordColumns,

@@ -11,6 +11,7 @@ from kdump.recovery.outcome import Loss as LoadLoss
 from kdump.replicas.choice import Choice
 from kdump.replicas.compacted import KeyComparison
 from kdump.replicas.compare import Compared, Comparison, Contents, Relation
+from kdump.replicas.front import LostFront
 from kdump.replicas.joined import PartitionKey
 from kdump.replicas.truncation import LoadedLog
 from kdump.topics.partition_state import PartitionState
@@ -21,7 +22,8 @@ class Copy:
     """One copy of a partition, by its directory.
 
     `clean` and `load_loss` say how its broker stopped and what loading it cuts; `failure` why it cannot be loaded.
-    `high_watermark` is the checkpoint's, None without an entry; `epochs` are those after loading. Offsets are absolute.
+    `high_watermark` is the checkpoint's, None without an entry. `front` is what was lost before its first segment, None
+    where nothing shows a loss. Offsets are absolute.
     """
 
     path: str
@@ -32,6 +34,7 @@ class Copy:
     log: LoadedLog | None
     load_loss: LoadLoss
     failure: Failure | None = None
+    front: LostFront | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class PartitionReplicas:
     @property
     def verdict(self) -> Verdict:
         """Whether copies differ in more than being behind: other records, damage, a copy that is not there at all."""
-        broken = any(copy.contents.damaged or copy.failure for copy in self.copies)
+        broken = any(copy.contents.damaged or copy.failure or self.missing_front(copy) for copy in self.copies)
         is_gone = bool(self.state and set(self.absent) & {*self.state.isr, *self.state.elr})
         relations = {pair.relation for pair in self.pairs if not self._is_equivalent(pair)}
         if any(each.is_equivalent is False for each in self.keys.values()):
@@ -88,6 +91,14 @@ class PartitionReplicas:
         if broken or is_gone or relations & {Relation.EPOCH, Relation.BYTES}:
             return Verdict.DIFFERS
         return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
+
+    def missing_front(self, copy: Copy, other: Copy | None = None) -> tuple[int, int] | None:
+        """Return the offsets (inclusive) that a copy has lost before its first segment, and another one (any) has."""
+        others = self.copies if other is None else (other,)
+        if copy.front is None:
+            return None
+        start = max(copy.front.start, min(each.contents.first_offset for each in others))
+        return (start, copy.contents.first_offset - 1) if start < copy.contents.first_offset else None
 
     def _is_equivalent(self, pair: Comparison) -> bool:
         """Return whether two copies that differ in batches of the same leader epoch have the same latest records."""

@@ -26,6 +26,7 @@ from kdump.operations.compared import Copy, PartitionReplicas, Verdict
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.replicas import Replicas
 from kdump.replicas.choice import Choice
+from kdump.replicas.loss import Figures
 from kdump.replicas.summary import Difference, Outlook, Span, differences, outlook
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
@@ -115,6 +116,9 @@ def spans_of(replicas: PartitionReplicas, number: int, reference: int) -> tuple[
     """Return how a copy differs from the reference, without what cleaners of a compacted topic do by right."""
     pair = replicas.compared.pair(reference, number)
     spans = differences(pair, replicas.copies[number].contents)
+    front = replicas.missing_front(replicas.copies[number], replicas.copies[reference])
+    if front is not None:
+        spans = (Span(Difference.MISSING, *front), *spans)
     keys = replicas.keys.get((min(number, reference), max(number, reference)))
     if keys is None or not keys.is_equivalent:
         return spans
@@ -212,7 +216,7 @@ def copies_diagnosis(replicas: PartitionReplicas) -> Diagnosis | None:
     """
     sight = sight_of(replicas)
     findings = tuple(copy_findings(replicas))
-    losing = [each for each in sight.risky if each.loss.records] if replicas.state is not None else []
+    losing = [each for each in sight.risky if each.loss.figures.lost] if replicas.state is not None else []
     if not findings and not losing:
         return None
     title = "copies differ" if findings else "a replica that may lead lacks records"
@@ -226,7 +230,7 @@ def copies_diagnosis(replicas: PartitionReplicas) -> Diagnosis | None:
 
 
 def _stake(findings: tuple[Finding, ...], losing: list[Choice]) -> Stake:
-    if any(each.loss.committed for each in losing):
+    if any(each.loss.figures.committed for each in losing):
         return Stake.COMMITTED
     if losing:
         return Stake.RECORDS
@@ -239,17 +243,22 @@ def _path_of(replicas: PartitionReplicas, choice: Choice) -> str:
     return replicas.copies[choice.leader.number or 0].path
 
 
+def lost_words(figures: Figures) -> str:
+    """Return how much is lost."""
+    return number_words(figures.lost, "key" if figures.are_keys else "record")
+
+
 def _actions(replicas: PartitionReplicas, sight: Outlook) -> Iterator[Action]:
     best = sight.best
     paths = [copy.path for copy in replicas.copies]
-    if best is not None and best.loss.records and best.leader.broker is not None:
+    if best is not None and best.loss.figures.lost and best.leader.broker is not None:
         leader = ("--leader", str(best.leader.broker))
         text = "No choice of leader keeps everything: writes down what the best one loses."
         yield Action(text, ("kdump", "export", "--lost", *leader, *paths, "--to", "DIR"))
     for path, source in heals_of(replicas).items():
         yield heal_action(path, source)
     if best is not None and best.leader.broker is not None and sight.risky and not sight.is_healed:
-        loses = number_words(best.loss.records, "record") if best.loss.records else NOTHING
+        loses = lost_words(best.loss.figures) if best.loss.figures.lost else NOTHING
         yield Action(f"Shows how to make broker {best.leader.broker} lead.", ("kdump", "replicas", *paths), loses)
     else:
         yield Action("Shows who may lead and what each choice loses.", ("kdump", "replicas", *paths))

@@ -14,6 +14,7 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.uuids import format_uuid
+from kdump.operations.heal_front import earlier_notes, front_notes, front_of, lowered_log_start
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
@@ -95,10 +96,13 @@ class Sources:
                 yield PartitionLog(os.path.join(place.path, name))
 
 
-def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: Clusters) -> Task:
+def plan_heal(
+    log: PartitionLog, startup: Startup, sources: Sources, clusters: Clusters, log_start: int | None = None
+) -> Task:
     """Plan to put back what a copy lacks. Raises RefusedError for copies that must not be taken from, OSError.
 
-    Where no copy has what is missing, nothing is planned and the task's problems say what.
+    Where no copy has what is missing, nothing is planned and the task's problems say what. `log_start` is where the log
+    is to begin (absolute); None where its first segment begins, unless its files show that more was lost than deleted.
     """
     nothing = Task(log.path, Plan(log.path, (), {}))
     if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
@@ -111,22 +115,25 @@ def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: C
     cleaned = max(0, *(_offset(each, names.CLEANER_CHECKPOINT) for each in (log, *(peer.log for peer in peers))))
     if log.segments:
         peers = [replace(peer, start=cleaned) for peer in peers]
-    healing = heal(log, peers, _epochs(log), has_gaps=cleaned > 0)
+    front = front_of(log, startup, _epochs(log), log_start, cleaned)
+    healing = heal(log, peers, _epochs(log), has_gaps=cleaned > 0, start=front.start if front else None)
     _check_not_cleaned(healing, cleaned)
     if healing.lacking and (healing.taken or healing.first_damaged is not None):
         return Task(log.path, None, problems=tuple(_lacking(log, healing)))
+    settings = clusters.of(_newest_metadata(log, peers, clusters)).settings()
+    before = tuple(earlier_notes(log, healing, settings.of(log.name.topic if log.name else "")))
     if not healing.taken:
-        return nothing
+        return nothing._replace(notes=before)
     outcome = _loaded(log, startup, peers, healing)
     if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
     plan = make_plan(log.path, outcome.files, _reasons(healing))
     changed = {parse_file_name(each.name).offset for each in plan.operations if _is_log(each.name)}
     operations = [each for each in plan.operations if _concerns(each, changed)]
-    operations = [*_checkpoints(log, peers, healing), *operations]
+    operations = [*_checkpoints(log, peers, healing), *lowered_log_start(log, log_start, healing), *operations]
     recipes = {each.name: plan.recipes[each.name] for each in operations if each.name in plan.recipes}
     extent = outcome.log_start_offset, outcome.log_end_offset
-    notes = (*_notes(healing), *_not_in_sync(peers, healing, replicas))
+    notes = (*front_notes(log, front, healing), *_notes(healing), *before, *_not_in_sync(peers, healing, replicas))
     dropped = _dropped(log, outcome)
     plan = Plan(log.path, tuple(operations), recipes)
     return Task(log.path, plan, extent, outcome=outcome, dropped=dropped, notes=notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kdump.disk import durable
@@ -16,6 +16,7 @@ from kdump.operations.compared import PartitionReplicas
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.replicas.choice import Choice
+from kdump.replicas.loss import LostKeys, LostRange
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import batch_at
@@ -42,15 +43,16 @@ def check_folder(folder: str) -> None:
 def write_lost(found: PartitionReplicas, leader: int, folder: str, report: Report) -> LostRecords:
     """Write the records that are in no log any more once this broker leads, as JSON lines; damage is reported.
 
-    The file is <topic>-<partition>.jsonl, with the objects that `kdump dump` prints of records. Raises KdumpError where
-    the broker is no choice, OSError.
+    Of a compacted topic only the latest ones of keys are lost: an older one must not be produced again. The file is
+    <topic>-<partition>.jsonl, with the objects that `kdump dump` prints of records. Raises KdumpError where the broker
+    is no choice, OSError.
     """
     topic, partition = found.key.topic, found.key.partition
     choice = next((each for each in found.choices if each.leader.broker == leader), None)
     if choice is None:
         brokers = ", ".join(str(each.leader.broker) for each in found.choices if each.leader.broker is not None)
         raise KdumpError(f"broker {leader} cannot lead {topic}-{partition}: its replicas are on {brokers or 'none'}")
-    if not choice.loss.ranges:
+    if not choice.loss.figures.lost:
         return LostRecords(topic, partition, None, 0)
     path = os.path.join(folder, f"{topic}-{partition}.jsonl")
     counter = _Counter()
@@ -70,16 +72,29 @@ def _lines(found: PartitionReplicas, choice: Choice, counter: _Counter, report: 
         with held(found.copies[lost.copy].path) as log:
             if log is None:
                 continue
-            for first, last in lost.spans:
-                for _ in _records(log, first, last, writer, counter, report):
+            for first, last in _spans(lost):
+                for _ in _records(log, first, last, lost.keys, writer, counter, report):
                     yield "".join(map(escape_json, written)).encode()
                     written.clear()
 
 
+def _spans(lost: LostRange) -> Sequence[tuple[int, int]]:
+    if lost.keys is None:
+        return lost.spans
+    offsets = lost.keys.offsets
+    return ((offsets[0], offsets[-1]),) if offsets else ()
+
+
 def _records(
-    log: PartitionLog, first: int, last: int, writer: JsonLines, counter: _Counter, report: Report
+    log: PartitionLog,
+    first: int,
+    last: int,
+    keys: LostKeys | None,
+    writer: JsonLines,
+    counter: _Counter,
+    report: Report,
 ) -> Iterator[None]:
-    """Write the records with these offsets (inclusive), step by step."""
+    """Write the records with these offsets (inclusive), step by step; with `keys` only the latest ones of these."""
     selection = Selection(first, last + 1)
     states = TransactionStates(log)
     for segment in selection.segments(log):
@@ -92,8 +107,16 @@ def _records(
             for event in Sweep(segment, file, selection, selection.start(segment, file)):
                 if not isinstance(event, Selected):
                     report(Problem(event.path or segment.log_path, event.position, event.text))
-                elif event.picks and not event.block.attributes[event.row] & CONTROL:
+                elif not event.block.attributes[event.row] & CONTROL:
+                    picks = event.picks if keys is None else _latest(event, keys)
+                    if not picks:
+                        continue
                     batch = batch_at(event.block, event.row)
-                    writer.records(batch, states.of(batch), event)
-                    counter.records += len(event.picks)
+                    writer.records(batch, states.of(batch), event._replace(picks=picks))
+                    counter.records += len(picks)
                     yield
+
+
+def _latest(event: Selected, keys: LostKeys) -> list[int]:
+    offsets = event.records.offset
+    return [at for at in event.picks if keys.has(offsets[at], offsets[at])]

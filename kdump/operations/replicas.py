@@ -25,9 +25,10 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.replicas.choice import NO_LOG, Replica, choices
-from kdump.replicas.compacted import KeyComparison, compare_keys, latest_records
-from kdump.replicas.compare import Compared, Contents, Relation, compare
+from kdump.replicas.compare import Contents, compare
+from kdump.replicas.front import lost_front
 from kdump.replicas.joined import Found, Joined, PartitionKey, join
+from kdump.replicas.lost_keys import key_comparisons, partition_keys
 from kdump.replicas.truncation import LoadedLog
 from kdump.settings.sources import Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
@@ -240,10 +241,11 @@ class Replicas:
         starts = [self._cleaned_up_to(each) if compacts else 0 for each, _ in found]
         begin = min(map(self._recovery_point, found), default=0) if self._since_checkpoint else 0
         compared = compare([log for _, log in found], starts, begin=begin, pace=self._pace)
-        keys = _compare_keys([log for _, log in found], compared) if any(starts) and len(found) > 1 else {}
         copies = [self._copy(each, log, compared.contents[number], cluster) for number, (each, log) in enumerate(found)]
+        fronts = [copy.front for copy in copies]
+        keys = partition_keys([log for _, log in found], [copy.log for copy in copies], compared, starts, fronts)
         replicas = [
-            Replica(copy.broker, number, copy.log, found[number][1], copy.contents.damaged)
+            Replica(copy.broker, number, copy.log, found[number][1], copy.contents.damaged, copy.front)
             for number, copy in enumerate(copies)
         ]
         given = self._given.get(joined.key.cluster_id, set())
@@ -258,7 +260,7 @@ class Replicas:
             joined.key,
             tuple(copies),
             compared.pairs,
-            choices(replicas, compared, state, has_gaps=compacts),
+            choices(replicas, compared, state, keys if compacts else None),
             state,
             cluster.source if cluster else None,
             absent,
@@ -266,7 +268,7 @@ class Replicas:
             tuple(each.path for each in joined.aside),
             joined.namesakes,
             compacts,
-            keys,
+            key_comparisons(keys, compared) if compacts and keys.is_cleaned else {},
         )
 
     def _recovery_point(self, copy: tuple[Found, PartitionLog]) -> int:
@@ -284,7 +286,8 @@ class Replicas:
         outcome = load_log(log, startup)
         mark = directory.high_watermark_of(log)
         loaded = _loaded_log(log, outcome, mark)
-        return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure)
+        front = None if config.remote_storage else lost_front(log, _epochs_on_disk(log), log_start, clean=clean)
+        return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure, front)
 
     def _state_around(self, path: str) -> DirectoryState:
         folder = os.path.dirname(os.path.abspath(path))
@@ -315,19 +318,6 @@ class Replicas:
         return None
 
 
-def _compare_keys(logs: list[PartitionLog], compared: Compared) -> dict[tuple[int, int], KeyComparison]:
-    """Compare copies that cleaners have been at by keys, up to where all of them have the same history.
-
-    A cleaner's checkpoint may be older than what it has done: batches above it may differ by right too.
-    """
-    end = min(each.end_offset for each in compared.contents)
-    end = min([end, *(pair.same_up_to for pair in compared.pairs if pair.relation is Relation.EPOCH)])
-    latest = [latest_records(log, end) for log in logs]
-    return {
-        (pair.first, pair.second): compare_keys(latest[pair.first], latest[pair.second], end) for pair in compared.pairs
-    }
-
-
 def _state_of(cluster: _Cluster | None, key: PartitionKey) -> PartitionState | None:
     """Return what the metadata says of a partition; None where it knows none of that topic id."""
     if cluster is None:
@@ -356,6 +346,13 @@ def _loaded_log(log: PartitionLog, outcome: LoadOutcome, mark: int | None) -> Lo
         tuple(_epochs(log, outcome)),
         mark,
     )
+
+
+def _epochs_on_disk(log: PartitionLog) -> list[EpochEntry]:
+    try:
+        return log.leader_epochs
+    except (CheckpointError, OSError):
+        return []  # loading it says so
 
 
 def _epochs(log: PartitionLog, outcome: LoadOutcome) -> list[EpochEntry]:

@@ -6,8 +6,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kdump.replicas.compacted import KeyRecord
 from kdump.replicas.compare import Compared, OffsetRange
-from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, Span, lost_range
+from kdump.replicas.front import LostFront
+from kdump.replicas.loss import Bounds, Loss, LostKeys, LostRange, Shared, Span, lost_range
+from kdump.replicas.lost_keys import PartitionKeys
 from kdump.replicas.rows import first_batch_from
 from kdump.replicas.truncation import LoadedLog, Truncation, follow
 from kdump.storage.partition import PartitionLog
@@ -22,7 +25,7 @@ class Replica:
     """A replica of a partition. `number` is that of its copy in the comparison, None where the disk has none.
 
     `log` is what comes of loading it, None where its broker cannot load it. `damaged` are its batches that fail their
-    CRC.
+    CRC, `front` is what was lost before its first segment.
     """
 
     broker: int | None
@@ -30,6 +33,7 @@ class Replica:
     log: LoadedLog | None
     directory: PartitionLog | None
     damaged: tuple[OffsetRange, ...] = ()
+    front: LostFront | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +63,13 @@ class Choice:
 
 
 def choices(
-    replicas: Sequence[Replica], compared: Compared, state: PartitionState | None, *, has_gaps: bool = False
+    replicas: Sequence[Replica], compared: Compared, state: PartitionState | None, keys: PartitionKeys | None = None
 ) -> tuple[Choice, ...]:
     """Say of each replica that can be loaded what its leading does to the others. Raises OSError.
 
-    `has_gaps`: a copy may lack offsets by right (the topic is compacted).
+    `keys` are those of a compacted topic, of which a copy may lack offsets by right.
     """
-    return tuple(
-        _choice(leader, replicas, compared, state, has_gaps=has_gaps) for leader in replicas if leader.log is not None
-    )
+    return tuple(_choice(leader, replicas, compared, state, keys) for leader in replicas if leader.log is not None)
 
 
 def _choice(
@@ -75,31 +77,55 @@ def _choice(
     replicas: Sequence[Replica],
     compared: Compared,
     state: PartitionState | None,
-    *,
-    has_gaps: bool,
+    keys: PartitionKeys | None,
 ) -> Choice:
     followers: list[Followed] = []
     lost: list[LostRange] = []
     others = [each for each in replicas if each is not leader and each.log is not None and each.directory is not None]
+    others.sort(key=_longest_first)
+    latest = keys.lost(leader.number, [each.number for each in others if each.number is not None]) if keys else None
     counted: list[tuple[int, Sequence[Span]]] = []  # copies whose loss is counted, and where it is
-    for replica in sorted(others, key=_longest_first):
+    for replica in others:
         followed, truncation = _follows(leader, replica)
         followers.append(followed)
         if replica.log is None or replica.directory is None or replica.number is None:
             continue
         cut = _lost_from(leader, replica, truncation, compared)
-        gaps = () if has_gaps else _gaps(leader, replica, cut, compared)
+        gaps = () if keys else _gaps(leader, replica, cut, compared)
         tail = () if cut is None else (Span(cut, replica.log.log_end),)
         known = [Shared(spans, compared.pair(replica.number, number).only_first) for number, spans in counted]
         counted.append((replica.number, (*gaps, *tail)))
         bounds = _bounds(replica, replicas, compared, state)
-        for spans, is_cut in ((gaps, False), (tail, True)):
-            found = lost_range(replica.directory, replica.number, spans, bounds, known, is_cut=is_cut)
-            if found is not None:
-                lost.append(found)
+        records = None if latest is None else latest[replica.number]
+        kept = _kept_keys(replica, records, cut, bounds)
+        cut_keys = None if records is None else LostKeys.of([each for each in records if _is_cut(each, cut)], bounds)
+        found = (
+            lost_range(replica.directory, replica.number, gaps, bounds, known, is_cut=False),
+            kept,
+            lost_range(
+                replica.directory, replica.number, tail, bounds, known, log_start=replica.log.log_start, keys=cut_keys
+            ),
+        )
+        lost += [each for each in found if each is not None]
     followers.sort(key=lambda each: (each.replica.broker is None, each.replica.broker or 0, each.replica.number or 0))
     standing = state.standing(leader.broker) if state is not None and leader.broker is not None else None
-    return Choice(leader, standing, tuple(followers), Loss(tuple(lost)), _blocked_at(leader))
+    return Choice(leader, standing, tuple(followers), Loss(tuple(lost), keys is not None), _blocked_at(leader))
+
+
+def _is_cut(record: KeyRecord, cut: int | None) -> bool:
+    return cut is not None and record.offset >= cut
+
+
+def _kept_keys(
+    replica: Replica, records: Sequence[KeyRecord] | None, cut: int | None, bounds: Bounds
+) -> LostRange | None:
+    """Return the latest records that a follower keeps below its cut, and the leader has nothing as late of the keys."""
+    kept = [each for each in records or () if not _is_cut(each, cut)]
+    if not kept or replica.directory is None or replica.number is None:
+        return None
+    spans = (Span(kept[0].offset, kept[-1].offset + 1),)
+    keys = LostKeys.of(kept, bounds)
+    return lost_range(replica.directory, replica.number, spans, bounds, is_cut=False, keys=keys)
 
 
 def _follows(leader: Replica, follower: Replica) -> tuple[Followed, Truncation]:
@@ -140,6 +166,10 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
     start = max(leader.log.log_start, follower.log.log_start)
     stop = min(leader.log.log_end, follower.log.log_end if cut is None else cut)
     found = []
+    if leader.front is not None:
+        # A follower moves its log start to the leader's.
+        front = Span(max(leader.front.start, follower.log.log_start), min(leader.log.log_start, stop))
+        found += [front] if front.start < front.stop else []
     for lacking in pair.only_second:
         at = bisect_right(pair.only_first, lacking.last, key=lambda each: each.first)
         other = pair.only_first[at - 1] if at and pair.only_first[at - 1].last >= lacking.first else None
@@ -150,8 +180,9 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
     return tuple(found)
 
 
-def _longest_first(replica: Replica) -> tuple[int, int]:
-    return -(replica.log.log_end if replica.log else 0), replica.number or 0
+def _longest_first(replica: Replica) -> tuple[int, int, int]:
+    start, end = (replica.log.log_start, replica.log.log_end) if replica.log else (0, 0)
+    return -end, start, replica.number or 0
 
 
 def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:

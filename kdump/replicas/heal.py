@@ -49,7 +49,8 @@ class Healing:
     epochs that the batches show. `diverged` says where the copy leaves the others' history, None where it does not, and
     `first_damaged` where its first damaged batch was. `gone` are the base offsets of segments that go: nothing in them
     is valid, and a batch that is taken reaches over them, or they begin above the end. `last_damaged` is the last
-    offset of the damaged batches after the end, which no copy has; None without any.
+    offset of the damaged batches after the end, which no copy has; None without any. `before` is the first offset that
+    another copy has below the start; None where none has.
     """
 
     segments: tuple[NewSegment, ...]
@@ -62,18 +63,24 @@ class Healing:
     first_damaged: int | None = None
     gone: tuple[int, ...] = ()
     last_damaged: int | None = None
+    before: int | None = None
 
 
 def heal(
-    log: PartitionLog, peers: Sequence[Peer], terms: Sequence[EpochEntry] = (), *, has_gaps: bool = False
+    log: PartitionLog,
+    peers: Sequence[Peer],
+    terms: Sequence[EpochEntry] = (),
+    *,
+    has_gaps: bool = False,
+    start: int | None = None,
 ) -> Healing:
     """Find what a copy lacks and the first of its peers that has it valid.
 
     `terms` are the leader epochs that the copy's own file has. `has_gaps`: offsets may be empty by right (the log is
-    compacted). Raises RefusedError where a peer has an older history or valid batches of the same leader epoch that
-    differ, OSError.
+    compacted). `start` is where the log began (absolute), None for its first segment. Raises RefusedError where a peer
+    has an older history or valid batches of the same leader epoch that differ, OSError.
     """
-    merge = _Merge(log, peers, terms, has_gaps=has_gaps)
+    merge = _Merge(log, peers, terms, has_gaps=has_gaps, start=start)
     merge.run()
     return merge.result()
 
@@ -146,7 +153,13 @@ def _batch(rows: BatchRows, row: int) -> FoundBatch:
 
 class _Merge:
     def __init__(
-        self, log: PartitionLog, peers: Sequence[Peer], terms: Sequence[EpochEntry], *, has_gaps: bool
+        self,
+        log: PartitionLog,
+        peers: Sequence[Peer],
+        terms: Sequence[EpochEntry],
+        *,
+        has_gaps: bool,
+        start: int | None,
     ) -> None:
         self._log = log
         self._terms = terms
@@ -160,8 +173,23 @@ class _Merge:
         self._epochs: list[EpochEntry] = []
         self._diverged: Divergence | None = None
         self._newest_taken = -1
-        self._start: int | None = self._bases[0] if self._bases else None
+        self._before = min((peer.head.base for peer in self._peers if peer.head is not None), default=None)
+        self._start = self._first(start)
         self._expected = self._start
+
+    def _first(self, start: int | None) -> int | None:
+        """Return where the log is to begin: with its own first segment, or the first batch there is from `start` on."""
+        if not self._bases:
+            return None
+        if start is None or start >= self._bases[0]:
+            return self._bases[0]
+        bases = [self._bases[0]]
+        for peer in self._peers:
+            while peer.head is not None and peer.head.last < start:
+                peer.step()
+            if peer.head is not None:
+                bases.append(peer.head.base)
+        return min(bases)
 
     def run(self) -> None:
         while True:
@@ -201,6 +229,7 @@ class _Merge:
             self._own.first_damaged,
             self._segments.gone,
             self._own.last_damaged if self._own.last_damaged >= end else None,
+            self._before if self._before is not None and self._before < start else None,
         )
 
     def _end(self, start: int) -> int:

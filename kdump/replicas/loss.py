@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kdump.formats.batch import CONTROL
+from kdump.replicas.compacted import KeyRecord
 from kdump.replicas.compare import MAX_RANGES, OffsetRange
 from kdump.replicas.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
@@ -42,6 +44,29 @@ class Bounds:
         return epoch < self.unclean_epoch or (self.possible is not None and offset < self.possible)
 
 
+class LostKeys(NamedTuple):
+    """Keys of a compacted topic that lose their latest record; `offsets` (absolute, rising) are those records'.
+
+    `committed` and `possible` count the keys as LostRange does records.
+    """
+
+    offsets: Sequence[int]
+    committed: int
+    possible: int
+
+    @classmethod
+    def of(cls, records: Sequence[KeyRecord], bounds: Bounds) -> LostKeys:
+        """Return what latest records that are lost come to, given by offset."""
+        committed = sum(each.offset < bounds.committed for each in records)
+        rest = (each for each in records if each.offset >= bounds.committed)
+        possible = sum(bounds.may_be_acknowledged(each.offset, each.epoch) for each in rest)
+        return cls(array("q", [each.offset for each in records]), committed, possible)
+
+    def has(self, first: int, last: int) -> int:
+        """Return how many of the records have offsets from `first` to `last`."""
+        return bisect_right(self.offsets, last) - bisect_left(self.offsets, first)
+
+
 @dataclass(frozen=True, slots=True)
 class LostRange:
     """What one copy loses: offsets `first` to `last` (inclusive, absolute), `size` in bytes, timestamps in ms.
@@ -50,6 +75,9 @@ class LostRange:
     with acks=all besides. `copy` is the copy's number. `spans` are the ranges of offsets (inclusive) that are counted
     here, without those that another copy loses as well. What the copy does not cut (`is_cut` false) it keeps, while the
     leader has nothing at these offsets. Records of compressed v0/v1 wrappers count as one each.
+
+    `keys` are those of a compacted topic that lose their latest record; None elsewhere, or for too many keys. What such
+    a copy keeps counts with those records only.
     """
 
     copy: int
@@ -66,13 +94,42 @@ class LostRange:
     producers: int = 0
     spans: tuple[tuple[int, int], ...] = ()
     is_cut: bool = True
+    keys: LostKeys | None = None
+
+
+class Figures(NamedTuple):
+    """What is lost, in keys (`are_keys`) or in records: how much, and of that `committed` and `possible`."""
+
+    lost: int
+    committed: int
+    possible: int
+    are_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """All that a choice of leader loses; a batch that several copies have counts once. Figures as in LostRange."""
+    """All that a choice of leader loses; a batch that several copies have counts once. Figures as in LostRange.
+
+    `is_compacted`: the topic is compacted, so that keys count.
+    """
 
     ranges: tuple[LostRange, ...] = ()
+    is_compacted: bool = False
+
+    @property
+    def keys(self) -> Figures | None:
+        """The keys that lose their latest record; None where the topic is not compacted, or for too many keys."""
+        found = [each.keys for each in self.ranges]
+        known = [each for each in found if each is not None]
+        if not self.is_compacted or len(known) < len(found):
+            return None
+        sums = (sum(each.committed for each in known), sum(each.possible for each in known))
+        return Figures(sum(len(each.offsets) for each in known), *sums, are_keys=True)
+
+    @property
+    def figures(self) -> Figures:
+        """What counts: keys of a compacted topic where they are known, else records."""
+        return self.keys or Figures(self.records, self.committed, self.possible)
 
     @property
     def records(self) -> int:
@@ -101,13 +158,13 @@ class Shared(NamedTuple):
     spans: Sequence[Span]
     own: Sequence[OffsetRange]
 
-    def has(self, offset: int) -> bool:
-        """Return whether the batch at an offset is in the other copy's loss."""
-        at = bisect_right(self.spans, offset, key=lambda each: each.start)
-        if at == 0 or self.spans[at - 1].stop <= offset:
+    def has(self, first: int, last: int) -> bool:
+        """Return whether the batch with these offsets is in the other copy's loss, or what it has of it."""
+        at = bisect_right(self.spans, last, key=lambda each: each.start)
+        if at == 0 or self.spans[at - 1].stop <= first:
             return False
-        at = bisect_right(self.own, offset, key=lambda each: each.first)
-        return at == 0 or self.own[at - 1].last < offset
+        at = bisect_right(self.own, first, key=lambda each: each.first)
+        return at == 0 or self.own[at - 1].last < first
 
 
 def lost_range(
@@ -117,14 +174,17 @@ def lost_range(
     bounds: Bounds,
     known: Sequence[Shared] = (),
     *,
+    log_start: int = 0,
     is_cut: bool = True,
+    keys: LostKeys | None = None,
 ) -> LostRange | None:
     """Return what goes with a copy's valid batches in some spans of offsets; None if nothing does.
 
-    `known` are the losses of other copies that are counted already. `is_cut`: the batches are cut off the log, each of
-    them as a whole. Raises OSError.
+    `known` are the losses of other copies that are counted already; below `log_start` records are deleted. `is_cut`:
+    the batches are cut off the log, each of them as a whole; else only the latest records of `keys` count, where these
+    are given. Raises OSError.
     """
-    counted = _Counted(LostRange(copy, 0, -1, is_cut=is_cut), bounds, known)
+    counted = _Counted(LostRange(copy, 0, -1, is_cut=is_cut, keys=keys), bounds, known, log_start)
     for span in spans:
         for rows in walk(log, span.start):
             if not counted.add(rows, span):
@@ -133,8 +193,9 @@ def lost_range(
 
 
 class _Counted:
-    def __init__(self, nothing: LostRange, bounds: Bounds, known: Sequence[Shared]) -> None:
+    def __init__(self, nothing: LostRange, bounds: Bounds, known: Sequence[Shared], log_start: int) -> None:
         self._bounds = bounds
+        self._log_start = log_start
         self._known = known
         self._found = nothing
         self._epochs: set[int] = set()
@@ -149,13 +210,18 @@ class _Counted:
             first = rows.base_offset[row] if rows.base_offset[row] >= 0 else last
             if first >= span.stop:
                 return False
-            if last >= span.start and rows.valid[row] and not any(each.has(first) for each in self._known):
-                self._batch(rows, row, first if self._found.is_cut else max(first, span.start))
+            if last < span.start or not rows.valid[row] or any(each.has(first, last) for each in self._known):
+                continue
+            self._batch(rows, row, max(first, self._log_start if self._found.is_cut else span.start))
         return True
 
     def _batch(self, rows: BatchRows, row: int, first: int) -> None:
         last = rows.last_offset[row]
         records = 0 if rows.attributes[row] & CONTROL else max(1, min(rows.count[row], last - first + 1))
+        if self._found.keys is not None and not self._found.is_cut:
+            records = self._found.keys.has(first, last)
+            if not records:
+                return
         spans = self._spans
         if spans and (spans[-1][1] + 1 == first or len(spans) >= MAX_RANGES):
             spans[-1] = spans[-1][0], last
@@ -172,7 +238,10 @@ class _Counted:
 
     def result(self) -> LostRange | None:
         if self._found.batches == 0:
-            return None
+            keys = self._found.keys
+            if keys is None or not keys.offsets:
+                return None
+            return replace(self._found, first=keys.offsets[0], last=keys.offsets[-1])
         return replace(
             self._found,
             committed=self._committed,

@@ -48,12 +48,12 @@ def best_choice(choices: Sequence[Choice], state: PartitionState | None) -> Choi
         broker = choice.leader.broker
         order = state.replicas.index(broker) if state and broker in state.replicas else len(choices)
         return (
-            choice.loss.committed + choice.loss.possible,
+            choice.loss.figures.committed + choice.loss.figures.possible,
             choice.blocked_at is not None,
-            choice.loss.records > 0,
+            choice.loss.figures.lost > 0,
             _RANK[choice.standing],
             -_newest_epoch(choice),
-            choice.loss.records,
+            choice.loss.figures.lost,
             state is None or broker != state.leader,
             order,
         )
@@ -156,8 +156,8 @@ def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState
 def _to_heal(
     best: Choice | None, choices: Sequence[Choice], compared: Compared, state: PartitionState | None
 ) -> tuple[int, ...]:
-    """Return the copies that are damaged, or that may lead and end before the best one: the same
-    history up to there.
+    """Return the copies that are damaged, have lost their beginning, or may lead and end before the best one: the
+    same history up to there.
     """
     if best is None or best.leader.number is None or best.blocked_at is not None:
         return ()
@@ -168,7 +168,8 @@ def _to_heal(
             continue
         pair = compared.pair(best.leader.number, number)
         is_history = all(each.is_damaged for each in pair.only_second)
-        if is_history and (choice.leader.damaged or (_may_lead(choice, state) and pair.only_first)):
+        is_broken = choice.leader.damaged or (choice.leader.front is not None and best.leader.front is None)
+        if is_history and (is_broken or (_may_lead(choice, state) and pair.only_first)):
             found.append(number)
     return tuple(found)
 
@@ -179,6 +180,9 @@ def _may_lead(choice: Choice, state: PartitionState | None) -> bool:
     return state is None or broker is None or state.may_lead(broker)
 
 
-def _harm(choice: Choice) -> tuple[int | None, list[tuple[int, tuple[tuple[int, int], ...]]]]:
+def _harm(choice: Choice) -> tuple[int | None, list[tuple[int, tuple[object, ...]]]]:
     """Return what a choice loses, of which copies, and where it blocks the partition."""
+    if choice.loss.keys is not None:
+        keys = ((each.copy, each.keys.offsets) for each in choice.loss.ranges if each.keys is not None)
+        return choice.blocked_at, [(copy, tuple(offsets)) for copy, offsets in keys if offsets]
     return choice.blocked_at, [(each.copy, each.spans) for each in choice.loss.ranges]

@@ -54,10 +54,17 @@ def ordered(
         except Exception as error:
             return error
 
-    if jobs == 1:
-        for task in tasks:
-            yield task, tried(task)
-        return
+    if jobs > 1:
+        return _by_threads(tasks, tried, takes, jobs)
+    return ((task, tried(task)) for task in tasks)
+
+
+def _by_threads(
+    tasks: Iterable[Task],
+    tried: Callable[[Task], Result | BaseException | None],
+    takes: Callable[[Task], bool],
+    jobs: int,
+) -> Iterator[tuple[Task, Result | BaseException | None]]:
     from concurrent.futures import ThreadPoolExecutor
     from threading import current_thread
 
@@ -72,12 +79,20 @@ def ordered(
             mine.future, mine.result = None, tried(mine.task)
         return first.result if first.future is None else _waited_for(first.future, threads)
 
+    def begin(task: Task) -> _Begun[Task, Result | BaseException | None]:
+        try:
+            return _Begun(task, pool.submit(tried, task))
+        except RuntimeError:  # the system gives no thread more
+            mine = _Begun[Task, Result | BaseException | None](task, None)
+            mine.result = tried(task)
+            return mine
+
     free = AHEAD * jobs  # how many more may be laid out
     with ThreadPoolExecutor(jobs - 1, "kdump", lambda: threads.append(current_thread())) as pool:
         try:
             for task in tasks:
                 is_taken = takes(task)
-                begun.append(_Begun(task, pool.submit(tried, task) if is_taken else None))
+                begun.append(begin(task) if is_taken else _Begun(task, None))
                 free -= is_taken
                 while begun and not free:
                     first = begun.popleft()

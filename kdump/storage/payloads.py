@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
@@ -63,10 +64,10 @@ def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes
     codec, packed = packed_payload(block, row)
     if block.magic[row] >= 2 and block.count[row] == 0:  # Kafka's readers do not open the payload then
         return b""
-    try:
+    with suppress(MemoryError):
         return decompress(codec, packed, magic=block.magic[row], limit=limit)
-    except MemoryError:
-        raise CodecLimitError("There is not enough memory for what the payload decompresses to") from None
+    # raised here, because an error's context holds on to what was decompressed
+    raise CodecLimitError("There is not enough memory for what the payload decompresses to")
 
 
 def packed_payload(block: BatchBlock, row: int) -> tuple[int, memoryview]:

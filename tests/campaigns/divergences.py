@@ -93,11 +93,11 @@ def _flip(folder: Path, batches: list[Sent], chance: random.Random) -> list[Sent
 
 
 def _lose_segment(folder: Path, batches: list[Sent], chance: random.Random) -> list[Sent]:
-    """A closed segment or the last one; without its first a log looks as retention leaves it."""
+    """Any segment. That the first one was not deleted by retention shows in the leader epochs."""
     segments = PartitionLog(str(folder)).segments
     if len(segments) < 2:
         return []
-    number = chance.randrange(1, len(segments))
+    number = chance.randrange(len(segments))
     start = segments[number].base_offset
     stop = segments[number + 1].base_offset if number + 1 < len(segments) else 1 << 62
     for path in folder.glob(f"{start:020d}.*"):

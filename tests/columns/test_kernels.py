@@ -18,7 +18,7 @@ from kafka.partitioner.default import murmur2 as kafkas_murmur2
 from kdump.blocks import RecordBlock
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.kernels import portable
+from kdump.kernels.portable import kernels as portable
 from kdump.storage.payloads import inflate
 from tests.kernels.reading import KERNELS, NATIVE, only_native, walked
 from tests.kernels.seeds import Seed, seeds

@@ -20,7 +20,7 @@ from kdump.commands.dump_log import command as dump_log
 from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_wrapper
-from kdump.kernels import portable
+from kdump.kernels.portable import kernels as portable
 from tests.commands.logs import batch, write_partition, write_segment
 from tests.kernels.seeds import MARKER, control, framed, mended, records
 
@@ -321,12 +321,13 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs a limit on memory that holds")
 @pytest.mark.parametrize("codec", BOMBS)
-def test_a_bomb_in_little_memory(codec: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", [64 * MIB, 110 * MIB, 130 * MIB, 200 * MIB, HEADROOM])
+def test_a_bomb_in_little_memory(codec: str, memory: int, tmp_path: Path) -> None:
     """More than the limit of 1 GiB, in a process that may not even have that much: said in a line, and no crash."""
     log = write_segment(tmp_path / "t-0", 0, [batch(0, 1), mended(BOMBS[codec]())], indexes=False)
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (HEADROOM, HEADROOM))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
     done = process("--files", log, "--deep-iteration", preexec_fn=limit)
     assert done.returncode == 1

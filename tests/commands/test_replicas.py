@@ -399,3 +399,14 @@ def test_of_a_batch_below_the_leader_s_start_only_the_rest_is_lost(tmp_path: Pat
     write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 1))
     (lost,) = choice(tmp_path, 1)["lost"]["ranges"]
     assert (lost["isCut"], lost["firstOffset"], lost["lastOffset"], lost["records"]) == (False, 27, 59, 33)
+
+
+def test_a_batch_across_a_log_start_counts_once(tmp_path: Path) -> None:
+    """DeleteRecords went to 7 on one disk, and the other has no entry for it any more: each record counts once."""
+    write_copy(tmp_path, 1, OnDisk(SHARED, high_watermark=200, log_start=7))
+    write_copy(tmp_path, 2, OnDisk(SHARED, high_watermark=200))
+    write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [1, 2], 1))
+    assert choice(tmp_path, 3)["lost"]["records"] == 200
+    shutil.rmtree(tmp_path / "b2")
+    lost = choice(tmp_path, 3)["lost"]
+    assert (lost["records"], lost["ranges"][0]["firstOffset"]) == (193, 7), "what was deleted is not lost"

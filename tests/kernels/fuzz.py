@@ -18,7 +18,7 @@ from types import ModuleType
 if __package__ in (None, ""):  # behind what is installed, so that this is what is tested
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from kdump.kernels import portable
+from kdump.kernels.portable import kernels as portable
 from tests.kernels.mutants import mutate
 from tests.kernels.observe import Case, Difference, observe
 from tests.kernels.reading import NATIVE

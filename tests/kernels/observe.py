@@ -10,8 +10,8 @@ from typing import NamedTuple
 from kdump.blocks import BATCH_COLUMNS, RECORD_COLUMNS, BatchBlock, RecordBlock
 from kdump.formats.batch import CODEC_MASK
 from kdump.formats.faults import BLOCK_FULL, fault_error
-from kdump.kernels.portable import LogText
 from kdump.kernels.portable.records import headers
+from kdump.kernels.portable.text import LogText
 from kdump.storage.payloads import inflate
 
 LIMIT = 1 << 20

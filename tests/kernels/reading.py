@@ -12,7 +12,7 @@ import pytest
 from kdump.blocks import BATCH_COLUMNS, BatchBlock, RecordBlock
 from kdump.formats.encode import NewRecord
 from kdump.formats.faults import BLOCK_FULL, Fault, fault_error
-from kdump.kernels import portable
+from kdump.kernels.portable import kernels as portable
 from kdump.kernels.portable.records import headers
 from kdump.storage.payloads import inflate
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_record
-from kdump.kernels import batch_fates, fates, portable
+from kdump.kernels import batch_fates, fates
 from kdump.kernels.portable import compaction
+from kdump.kernels.portable import kernels as portable
 from kdump.storage.payloads import inflate
 from tests.kernels.reading import KERNELS, NATIVE, only_native, walked
 

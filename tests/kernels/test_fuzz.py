@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kdump.formats import faults
-from kdump.kernels import portable
+from kdump.kernels.portable import kernels as portable
 from tests.kernels.fuzz import Campaign, case_of, report, reproducer
 from tests.kernels.observe import Case
 from tests.kernels.reading import NATIVE

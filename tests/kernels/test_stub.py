@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdump import kernels
-from kdump.kernels import portable
+from kdump.kernels.portable import kernels as portable
 from tests.kernels.reading import NATIVE
 
 STUB = Path(kernels.__file__).with_name("_native.pyi")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.kernels import portable
+from kdump.kernels.portable import kernels as portable
 from tests.kernels.reading import KERNELS, NATIVE, only_native
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)

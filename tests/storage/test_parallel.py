@@ -80,3 +80,19 @@ def test_a_thread_that_ends_for_want_of_memory_is_not_waited_for(monkeypatch: py
 
     with pytest.raises(MemoryError):
         list(ordered(tasks(), lambda task: task, takes, 2))
+
+
+@pytest.mark.parametrize("started", [0, 1])
+def test_without_threads_the_caller_does_it_all(started: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many threads as the system gives, then none: no task is left out, and none comes out of order."""
+    start, left = threading.Thread.start, [started]
+
+    def refused(thread: threading.Thread) -> None:
+        if not left[0]:
+            raise RuntimeError("can't start new thread")
+        left[0] -= 1
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    found = list(ordered(range(50), lambda task: task * task, lambda task: task % 5 > 0, 4))
+    assert found == [(task, task * task if task % 5 else None) for task in range(50)]

@@ -1,0 +1,88 @@
+"""What a heal does about segments that are missing before a log's first one: lost, or deleted by right."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kdump.change.checkpoint_lines import offset_in
+from kdump.change.plan import CHECKPOINT, Operation
+from kdump.errors import ConfigError, RefusedError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry
+from kdump.recovery.startup import Startup
+from kdump.replicas.front import LostFront, lost_front
+from kdump.replicas.heal import Healing
+from kdump.settings.sources import TopicSettings
+from kdump.settings.table import CLEANUP_POLICY, DELETE, NO_LIMIT, RETENTION_BYTES, RETENTION_MS
+from kdump.storage.partition import PartitionLog
+
+
+def front_of(
+    log: PartitionLog, startup: Startup, epochs: Sequence[EpochEntry], chosen: int | None, cleaned: int
+) -> LostFront | None:
+    """Return where a log begins before its first segment: where that was `chosen` (absolute), or its files show it.
+
+    `epochs` are those of its file; below `cleaned` a cleaner has been. Raises RefusedError where nothing can be put
+    before the first segment, OSError.
+    """
+    if not log.segments:
+        return None
+    first = log.segments[0].base_offset
+    if chosen is not None:
+        front = LostFront(chosen, "") if chosen < first else None
+    elif startup.config.remote_storage:
+        return None  # the first segments are in remote storage
+    else:
+        front = lost_front(log, epochs, max(0, _log_start(log)), clean=startup.clean)
+    if front is not None and front.start < cleaned:
+        raise RefusedError(
+            f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and what is"
+            f" before offset {first} is missing here. Move the directory away: then this command copies the other one"
+            " whole, or the leader sends the partition again."
+        )
+    return front
+
+
+def front_notes(log: PartitionLog, front: LostFront | None, healing: Healing) -> Iterator[str]:
+    """Say why the log begins before its first segment now."""
+    if front is not None and front.shows and healing.start < log.segments[0].base_offset:
+        first = log.segments[0].base_offset
+        yield f"offsets {healing.start} to {first - 1} were lost, not deleted by retention: {front.shows}"
+
+
+def earlier_notes(log: PartitionLog, healing: Healing, settings: TopicSettings) -> Iterator[str]:
+    """Say that another copy has more at its beginning, which cannot be told from what is deleted by right."""
+    if not log.segments or healing.before is None:
+        return
+    kept = ", though by its topic's settings retention deletes nothing" if _keeps_all(settings) else ""
+    yield (
+        f"this copy begins at offset {healing.start}, the other one has offsets from {healing.before} on: by its files"
+        f" retention or DeleteRecords has deleted them here{kept}. If they were lost, this takes them too:"
+        f" --log-start-offset {healing.before}"
+    )
+
+
+def lowered_log_start(log: PartitionLog, chosen: int | None, healing: Healing) -> Iterator[Operation]:
+    """Yield what sets the log start offset of the checkpoint to one that was chosen below it."""
+    old = _log_start(log)
+    if chosen is not None and max(chosen, healing.start) < old and log.segments:
+        start = max(chosen, healing.start)
+        yield Operation(CHECKPOINT, names.LOG_START_CHECKPOINT, start, old_size=old, why="the log starts there again")
+
+
+def _log_start(log: PartitionLog) -> int:
+    """Return what the checkpoint has for a log; -1 for nothing."""
+    folder = os.path.dirname(os.path.abspath(log.path))
+    says = log.name
+    path = os.path.join(folder, names.LOG_START_CHECKPOINT)
+    return -1 if says is None else offset_in(path, says.topic, says.partition)
+
+
+def _keeps_all(settings: TopicSettings) -> bool:
+    try:
+        policy = settings.own(CLEANUP_POLICY)
+        limits = settings.own(RETENTION_MS), settings.own(RETENTION_BYTES)
+    except ConfigError:
+        return False
+    return (policy is not None and DELETE not in policy) or (limits[0] == NO_LIMIT and limits[1] in (None, NO_LIMIT))
