@@ -13,7 +13,7 @@ from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
-from kdump.formats.words import counted
+from kdump.formats.words import number_words
 from kdump.interchange.csv import read_csv
 from kdump.interchange.dumped import Item
 from kdump.interchange.jsonl import read_jsonl
@@ -281,10 +281,10 @@ def _text(tally: Tally) -> str:
     """Return what was appended, for people."""
     parts = []
     if tally.batches:
-        parts.append(f"{counted(tally.records, 'record')} in {counted(tally.batches, 'batch', 'batches')}")
+        parts.append(f"{number_words(tally.records, 'record')} in {number_words(tally.batches, 'batch', 'batches')}")
         parts[0] += f" at offsets {tally.first_offset} to {tally.last_offset}"
     if tally.markers:
         parts.append("the marker of a transaction")
     if tally.duplicates:
-        parts.append(f"{counted(tally.duplicates, 'batch', 'batches')} skipped that the producer had sent before")
+        parts.append(f"{number_words(tally.duplicates, 'batch', 'batches')} skipped that the producer had sent before")
     return ", ".join(parts) or "no records in the input: nothing was appended"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import duration, number_words, size_text
+from kdump.formats.words import count_text, duration, number_words, size_text
 from kdump.operations.compact import Compacted
 
 from ..shell.tables import aligned
@@ -65,7 +65,7 @@ class Text:
         self._lines(_results(cleaning, found.capacity, self._now))
         self._lines(_groups(cleaning))
         if cleaning.is_full:
-            room = f"the offset map is full ({cleaning.keys:,} keys; see log.cleaner.dedupe.buffer.size)"
+            room = f"the offset map is full ({count_text(cleaning.keys)} keys; see log.cleaner.dedupe.buffer.size)"
             self._lines([f"{room}: another pass continues at offset {cleaning.end_offset}"])
         self._lines(_done(found))
 
@@ -79,14 +79,15 @@ class Text:
             self._heading(f"skipped: {safe(why)}")
             self._lines(map(safe_path, paths[:MAX_SKIPPED]))
             if len(paths) > MAX_SKIPPED:
-                self._lines([f"and {len(paths) - MAX_SKIPPED:,} more: --format jsonl lists them"])
+                self._lines([f"and {count_text(len(paths) - MAX_SKIPPED)} more: --format jsonl lists them"])
         if self._more:
             self._heading(f"{number_words(self._more, 'more partition')} due (-v)")
         if self._routine:
             verb = "is" if self._routine == 1 else "are"
             self._heading(f"{number_words(self._routine, 'partition')} {verb} not due (-v)")
         if self._partitions > 1:
-            due = f"{self._due:,} of {self._partitions:,} partitions {'is' if self._due == 1 else 'are'} due"
+            of = number_words(self._partitions, "partition")
+            due = f"{count_text(self._due)} of {of} {'is' if self._due == 1 else 'are'} due"
             self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")
         if self._is_plan and self._due:
             would = f"{number_words(self._due, 'partition')} would be"
@@ -160,12 +161,12 @@ def _comparison(cleaning: Cleaning) -> list[tuple[str, str, str]]:
         ("bytes", counts.size_before, counts.size_after),
         ("bytes of the log", cleaning.state.size, cleaning.size_after),
     )
-    return [(name, f"{now:,}", f"{after:,}") for name, now, after in rows]
+    return [(name, f"{count_text(now)}", f"{count_text(after)}") for name, now, after in rows]
 
 
 def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str]:
     counts = cleaning.counts
-    room = "" if capacity is None or cleaning.is_full else f", of {capacity:,} that fit into the offset map"
+    room = "" if capacity is None or cleaning.is_full else f", of {count_text(capacity)} that fit into the offset map"
     yield f"{number_words(cleaning.keys, 'different key')} in the dirty part{room}"
     yield f"clean up to offset {cleaning.end_offset} afterwards"
     dropped = (
@@ -175,7 +176,7 @@ def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str
         (counts.markers, "transaction markers"),
         (counts.keyless, "without a key"),
     )
-    words = [f"{count:,} {what}" for count, what in dropped if count]
+    words = [f"{count_text(count)} {what}" for count, what in dropped if count]
     if words:
         yield f"drops records: {', '.join(words)}"
     if counts.tombstones:

@@ -12,7 +12,7 @@ _VARIABLE = "_KDUMP_COMPLETE"
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> int:
     """Print the script with which a shell completes commands, options, codes, fault names, change ids and topics.

@@ -10,7 +10,7 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import offset_range
+from kdump.formats.words import count_text, offset_range
 from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
 from kdump.repair.flipped_bit import CRCS, FlippedBit, find_flipped_bit
 from kdump.storage.partition import PartitionLog
@@ -72,17 +72,28 @@ def _lines(path: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterato
     rows += (_record(record) for record in batch.records[:MAX_RECORDS])
     yield from (line.rstrip("\n") for line in aligned(("BYTE", "FIELD", "BYTES", "VALUE"), rows, right=("BYTE",)))
     if len(batch.records) > MAX_RECORDS:
-        yield f"{len(batch.records) - MAX_RECORDS:,} more records: --format jsonl has all"
+        yield f"{count_text(len(batch.records) - MAX_RECORDS)} more records: --format jsonl has all"
     if batch.fault is not None:
         yield f"Not all of it can be read: {safe(batch.fault)}."
     if flipped is not None:
         before = flipped.byte ^ 1 << flipped.bit
         change = f"{_byte(before)} was {_byte(flipped.byte)}"
-        yield f"One flipped bit explains it: byte {flipped.position}, {change}."
-        yield f"Other damage looks the same in {flipped.bits:,} of {CRCS:,} cases."
+        yield f"One flipped bit explains it: byte {flipped.position}, {change}{_place(batch, flipped.position)}."
+        yield f"Other damage looks the same in about 1 of {round(CRCS / flipped.bits / 1000) * 1000:,} cases."
         yield f"Restore it: kdump repair {safe_path(os.path.dirname(path) or '.')} --fix-bit (loses nothing)"
     elif not batch.is_valid and batch.is_complete:
         yield "No single flipped bit explains it. More: kdump explain KD-LOG-CRC"
+
+
+def _place(batch: BatchFields, position: int) -> str:
+    """Return in which header field or record a byte is; "" where that is not known."""
+    for field in batch.fields:
+        if field.position <= position < field.position + len(field.data):
+            return f" ({field.name})"
+    for record in batch.records:
+        if record.position is not None and 0 <= position - record.position < (record.size or 0):
+            return f" (record {record.offset})"
+    return ""
 
 
 def _byte(value: int) -> str:

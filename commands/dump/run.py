@@ -14,6 +14,7 @@ from kdump.change.kept import KeptPiece
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
 from kdump.query.selection import Selection
@@ -92,6 +93,7 @@ def dump(
                 run.all(jobs)
         except _LimitReached:
             pass
+        run.end()
     return run.code
 
 
@@ -107,6 +109,7 @@ class _Run:
         self._out = out
         self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable, payloads)
         self._options = options
+        self._damaged = 0
         self._newer: set[str] = set()  # logs with records that are newer than kdump
         self._left = options.limit
         self._batch: Batch | None = None
@@ -136,6 +139,13 @@ class _Run:
             else:
                 self._file(job)
 
+    def end(self) -> None:
+        """Print the answer where damage was met: stdout may be all that somebody reads."""
+        if not self._damaged or self._options.format != "text":
+            return
+        see = "" if self._includes_damaged else " See what can be read: --include-damaged"
+        self._out.write(f"\nFOUND: {number_words(self._damaged, 'damaged range')}.{see}\n")
+
     def _partition(self, job: PartitionLog) -> None:
         try:
             with held(job.path) as log:
@@ -145,6 +155,12 @@ class _Run:
                         self._segment(segment, selection)
         except OSError as error:
             self.failed(job.path, error)
+
+    @property
+    def _includes_damaged(self) -> bool:
+        """Whether batches are shown that fail their CRC; in the table of batches for people they are marked."""
+        options = self._options
+        return options.include_damaged or options.kept or (options.batches_only and options.format == "text")
 
     def _tail(self, log: PartitionLog, selection: Selection) -> Selection:
         options = self._options
@@ -193,7 +209,7 @@ class _Run:
                     selection,
                     start,
                     batches_only=options.batches_only,
-                    includes_damaged=options.include_damaged or options.kept,
+                    includes_damaged=self._includes_damaged,
                     limit=options.max_decompressed,
                 )
                 for event in sweep:
@@ -285,7 +301,7 @@ class _Run:
             single=single,
             batches_only=self._options.batches_only,
             use_indexes=self._options.use_indexes,
-            includes_damaged=self._options.include_damaged,
+            includes_damaged=self._includes_damaged,
             limit=self._options.max_decompressed,
         )
 
@@ -375,6 +391,7 @@ class _Run:
         self._printer.begin(origin, size)
 
     def _damage(self, name: str, damage: Damage, size: int, *, hides: bool = False) -> None:
+        self._damaged += 1
         onward = f"the dump continues at byte {damage.resumed}"
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"

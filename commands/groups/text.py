@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kdump.formats.printable import safe
-from kdump.formats.words import number_words, size_text
+from kdump.formats.words import byte_words, count_text, number_words
 from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
 from kdump.topics.lag import BEFORE_START, BEYOND_CODE, BEYOND_END, Range, Ranges
 from kdump.topics.share_state import ShareStart
@@ -23,7 +23,7 @@ Printer = Callable[[Group, Ranges, int, int], Iterator[str]]
 def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
     """Yield a group for people."""
     commits = len(group.commits) + len(group.pending)
-    said = [*_headline(group), *([number_words(commits, "commit")] if commits else []), _size(group.live_bytes)]
+    said = [*_headline(group), *([number_words(commits, "commit")] if commits else []), byte_words(group.live_bytes)]
     yield f"{safe(group.name) or '(no name)'}: {', '.join(said)}\n"
     if Screen.current.verbosity:
         yield (
@@ -72,11 +72,11 @@ class Sums:
         if self.dead:
             verb = "takes" if self.dead == 1 else "take"
             dead = number_words(self.dead, "deleted group")
-            yield f"{dead} still {verb} {_size(self.dead_bytes)}, until compaction removes it\n"
+            yield f"{dead} still {verb} {byte_words(self.dead_bytes)}, until compaction removes it\n"
         found = []
         if self.beyond:
             verb = "is" if self.beyond == 1 else "are"
-            commits = f"{self.beyond:,} of {number_words(self.commits, 'commit')}"
+            commits = f"{count_text(self.beyond)} of {number_words(self.commits, 'commit')}"
             found.append(f"{commits} {verb} above the log end offset")
         yield f"{verdict(code, found, number_words(self.groups - self.dead, 'group'))}\n"
         if self.beyond:
@@ -135,11 +135,7 @@ def _headline(group: Group) -> Iterator[str]:
 
 
 def _amount(size: int, records: int) -> str:
-    return f"{_size(size)} in {number_words(records, 'record')}"
-
-
-def _size(size: int) -> str:
-    return number_words(size, "byte") if size < 10_000 else size_text(size)
+    return f"{byte_words(size)} in {number_words(records, 'record')}"
 
 
 def _member_cells(member: Member) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.printable import safe_path
-from kdump.formats.words import number_words, offset_range
+from kdump.formats.words import byte_words, offset_range
 from kdump.operations.lookup import Located
 from kdump.query.lookup import (
     EARLIEST,
@@ -144,5 +144,5 @@ def _batch(position: OffsetPosition, offset: int) -> str:
     empty = f"no record has offset {offset}; next: " if base > offset else f"offset {offset}: "
     return (
         f"{empty}batch {offset_range(base, position.batch_last_offset)} at byte {position.position} of {segment},"
-        f" {number_words(position.size or 0, 'byte')}"
+        f" {byte_words(position.size or 0)}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, number_words, offset_range, size_text
+from kdump.formats.words import byte_words, number_words, offset_range, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
@@ -118,7 +118,8 @@ class Tables:
                 self._line(f"!: damaged, see kdump doctor {safe_path(info.path)}.")
             remote = sum(partition.remote_start_offset is not None for partition in partitions)
             if remote:
-                self._line(f"Tiered: of {counted(remote, 'partition')} what is before LOG START is in remote storage.")
+                tiered = number_words(remote, "partition")
+                self._line(f"Tiered: of {tiered} what is before LOG START is in remote storage.")
             noted = (each for partition in _by_need(partitions) for each in _listed_notes(partition))
             unsaid = sum(not self._noted(each) for each in noted)
             if unsaid:
@@ -234,12 +235,12 @@ def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
     if info.has_broker:
         shutdown = "running"
-    shown = counted(len(partitions), "partition")
+    shown = number_words(len(partitions), "partition")
     if len(partitions) < info.partition_count:
-        shown = f"{len(partitions)} of {counted(info.partition_count, 'partition')}"
+        shown = f"{len(partitions)} of {number_words(info.partition_count, 'partition')}"
     segments = sum(len(partition.segments) for partition in partitions)
     size = sum(partition.size for partition in partitions)
-    return f"{node}{shutdown}; {shown}, {counted(segments, 'segment')}, {size_text(size)}"
+    return f"{node}{shutdown}; {shown}, {number_words(segments, 'segment')}, {size_text(size)}"
 
 
 def _directory_lines(info: LogDirectoryInfo) -> Iterator[str]:
@@ -273,8 +274,8 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
         (
             f"log start offset {_known(info.log_start_offset)}",
             f"log end offset {_known(info.end_offset)}",
-            *((counted(info.records, "record"),) if info.records is not None else ()),
-            f"{size_text(info.size)} in {counted(len(info.segments), 'segment')}",
+            *((number_words(info.records, "record"),) if info.records is not None else ()),
+            f"{size_text(info.size)} in {number_words(len(info.segments), 'segment')}",
         )
     )
     said = {
@@ -290,11 +291,11 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
         yield f"in remote storage: offsets {offset_range(info.remote_start_offset, info.log_start_offset - 1)}"
     if info.leader_epochs:
         last = info.leader_epochs[-1]
-        number = counted(len(info.leader_epochs), "leader epoch")
+        number = number_words(len(info.leader_epochs), "leader epoch")
         yield f"{number}, the last is {last.epoch} from offset {last.start_offset}"
     if info.producer_snapshots:
         last_snapshot = max(file.offset or 0 for file in info.producer_snapshots)
-        yield f"{counted(len(info.producer_snapshots), 'producer snapshot')}, the last at offset {last_snapshot}"
+        yield f"{number_words(len(info.producer_snapshots), 'producer snapshot')}, the last at offset {last_snapshot}"
     if info.placement and info.placement.replicas is not None:
         yield _placed(info.placement, info.placement.replicas)
     for file in info.kraft_snapshots:
@@ -316,7 +317,7 @@ def _partition_notes(info: PartitionInfo) -> Iterator[str]:
     if info.replaced:
         size = size_text(sum(file.size for file in info.replaced))
         listed = _listed([file.name for file in info.replaced])
-        yield f"{counted(len(info.replaced), 'file')} that .swap files replace, {size}: {listed}"
+        yield f"{number_words(len(info.replaced), 'file')} that .swap files replace, {size}: {listed}"
     if info.orphans:
         yield f"{_listed([file.name for file in info.orphans])}: an index without its .log"
     if info.strange:
@@ -366,7 +367,7 @@ def _index_notes(info: SegmentInfo) -> Iterator[str]:
             if not info.error and not info.path.endswith(f".{names.KRAFT_SNAPSHOT}"):
                 yield f"there is no .{kind}"
         elif index.used_size < index.size:
-            used = number_words(index.used_size, "byte")
+            used = byte_words(index.used_size)
             yield f".{kind} is still preallocated ({size_text(index.size)}, {used} used)"
 
 
@@ -375,7 +376,8 @@ def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:
         found = [file for file in files if file.state == state]
         if found:
             size = sum(file.size for file in found)
-            yield f"{counted(len(found), 'file')} {words}, {size_text(size)}: {_listed([file.name for file in found])}"
+            listed = _listed([file.name for file in found])
+            yield f"{number_words(len(found), 'file')} {words}, {size_text(size)}: {listed}"
 
 
 def _listed(found: Sequence[str]) -> str:

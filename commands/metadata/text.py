@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted
+from kdump.formats.words import count_text, number_words
 
 from ..shell.tables import aligned
 from ..shell.times import iso_time
@@ -33,7 +33,7 @@ def text_lines(rows: Sequence[Row], *, is_all: bool) -> Iterator[str]:
         yield "\n"
         yield from aligned(heading, shown, right=_RIGHT)
         if more := len(table) - len(shown):
-            yield f"{more:,} more, {len(table):,} in all: -v lists them.\n"
+            yield f"{count_text(more)} more, {count_text(len(table))} in all: -v lists them.\n"
 
 
 def _some(heading: tuple[str, ...], table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -53,12 +53,12 @@ def _cluster(fields: Fields) -> Iterator[str]:
     level = fields["metadataVersion"]
     name = fields["metadataVersionName"]
     version = "not set" if level is None else f"{level}{f' ({name})' if name else ''}"
-    counts = (counted(fields[f"{thing}s"], thing) for thing in ("topic", "partition", "broker"))
+    counts = (number_words(fields[f"{thing}s"], thing) for thing in ("topic", "partition", "broker"))
     yield f"metadata.version {version}; {', '.join(counts)}\n"
     if fields["release"] is not None:
         yield f"written by Kafka {fields['release']}\n"
     if fields["newerRecords"]:
-        yield f"{counted(fields['newerRecords'], 'record')} newer than this kdump, skipped\n"
+        yield f"{number_words(fields['newerRecords'], 'record')} newer than this kdump, skipped\n"
     voters = ", ".join(str(voter["voterId"]) for voter in fields["voters"]) or "unknown"
     leader = "unknown" if fields["leader"] is None else fields["leader"]
     yield f"quorum leader {leader}, voters {voters}, kraft.version {fields['kraftVersion']}\n"
@@ -69,7 +69,7 @@ def _cluster(fields: Fields) -> Iterator[str]:
     if fields["heldBackSince"] is not None:
         yield (
             f"a metadata transaction is open since offset {fields['heldBackSince']}:"
-            f" {counted(fields['heldBackRecords'], 'record')} will count when it ends\n"
+            f" {number_words(fields['heldBackRecords'], 'record')} will count when it ends\n"
         )
 
 

@@ -9,7 +9,7 @@ from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Difference, Quorum, lost
 from kdump.cluster.set_voters import NewVoters
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words
+from kdump.formats.words import count_text, number_words
 
 from ..shell.tables import aligned
 
@@ -61,7 +61,7 @@ class Text:
             name = f" {safe(each.name)}" if each.name else ""
             self._line(f"  {each.kind}{name}: {safe(each.text)}")
         if len(found) > _SHOWN:
-            self._line(f"  and {len(found) - _SHOWN:,} more (--format jsonl has all)")
+            self._line(f"  and {count_text(len(found) - _SHOWN)} more (--format jsonl has all)")
         if not found:
             self._line("  nothing that the state of the cluster shows")
 

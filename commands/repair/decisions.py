@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, offset_range
+from kdump.formats.words import count_text, number_words, offset_range
 from kdump.repair.decision import Damaged, Decision, Offer, Way
 from kdump.repair.flipped_bit import CRCS
 
@@ -16,7 +16,7 @@ _OPTIONS = {
     Way.SALVAGE: "--strategy salvage",
     Way.TRUNCATE: "--strategy truncate",
 }
-_LOSES_WIDTH, _OPTION_WIDTH = 20, 20
+_LOSES_WIDTH, _OPTION_WIDTH = 18, 20
 MAX_RANGES = 10
 """So many damaged ranges of a partition are listed."""
 
@@ -47,7 +47,7 @@ def fixed_lines(fixed: Sequence[Damaged]) -> Iterator[str]:
             f"flips bit {bit.bit} of byte {bit.position} of {each.range.file} back: batch"
             f" {offset_range(bit.first_offset, bit.last_offset)} is valid then"
         )
-        yield f"other damage looks the same in {bit.bits} of {CRCS} cases"
+        yield f"other damage looks the same in about 1 of {round(CRCS / bit.bits / 1000) * 1000:,} cases"
 
 
 def _damage(each: Damaged) -> str:
@@ -65,10 +65,10 @@ def _around(decision: Decision) -> Iterator[str]:
     elif decision.after.batches:
         records = number_words(decision.after.records, "record")
         follow = "valid batch follows" if decision.after.batches == 1 else "valid batches follow"
-        yield f"{decision.after.batches:,} {follow} ({records})"
+        yield f"{count_text(decision.after.batches)} {follow} ({records})"
     replicas = decision.replicas
     if replicas is None:
-        yield "replicas: unknown (no cluster metadata at hand)"
+        yield "replicas: unknown (no cluster metadata on these disks)"
     else:
         alone = "" if replicas.others_in_sync else " (this broker alone)"
         yield f"replicas: {_list(replicas.brokers)}; in sync: {_list(replicas.in_sync)}{alone}"

@@ -107,7 +107,7 @@ def run(
             examine,
             startup,
             rails,
-            _printer(format_, color, out),
+            _printer(format_, color, out, summarizes=command.startswith("repair")),
             out,
             takes_files=takes_files,
             plan_out=plan_out,
@@ -116,11 +116,11 @@ def run(
         ).paths(paths)
 
 
-def _printer(format_: str, color: str, out: Output) -> Printer:
+def _printer(format_: str, color: str, out: Output, *, summarizes: bool) -> Printer:
     if format_ == "jsonl":
         from .jsonl import JsonPrinter
 
         return JsonPrinter(out.write)
     from .text import TextPrinter
 
-    return TextPrinter(out.write, color=wants_color(color))
+    return TextPrinter(out.write, color=wants_color(color), summarizes=summarizes)

@@ -24,7 +24,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, os_error_text
+from ..shell.output import NOTHING_CHECKED, Output, complain, os_error_text
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
@@ -203,7 +203,7 @@ class Run:
         is_repair = self._rails.command.partition(" ")[0] == "repair"
         if is_read_only and is_repair and self._rails.output is None:
             text += ". --output DIR makes a repaired copy elsewhere"
-        self._totals.reason = text
+        self._totals.reason = text.removesuffix(NOTHING_CHECKED)
         if isinstance(error, RefusedError):
             self._out.flush()
             tell_refused(error, text)

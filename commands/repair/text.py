@@ -11,16 +11,18 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.formats.words import number_words, offset_range
+from kdump.formats.words import MAX_PLAIN, byte_words, count_text, number_words, offset_range
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import Style
+from ..shell.screen import Screen
 from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
 from .run import Totals
+from .safe_plans import SafePlan, safe_lines, safe_plan
 
 if TYPE_CHECKING:
     from kdump.repair.salvage_partition import Rescue
@@ -32,14 +34,15 @@ _VERB_WIDTH = max(map(len, _VERBS.values()))
 class TextPrinter:
     """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed."""
 
-    def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
-        """`write` takes whole lines."""
+    def __init__(self, write: Callable[[str], None], *, color: bool = False, summarizes: bool = False) -> None:
+        """`write` takes whole lines. `summarizes`: plans of several partitions that drop nothing are a line each."""
+        self._summarizes = summarizes
         self._write = write
         self._bad = Style(color, "red", bold=True)
         self._good = Style(color, "green", bold=True)
         self._undecided: list[str] = []
         self._names: list[str] = []
-        self._planned: list[tuple[int, str]] = []
+        self._planned: list[tuple[int, str, SafePlan | None]] = []
         self._changed: list[str] = []
         self._dropped = 0
         self._budget = LineBudget()
@@ -61,7 +64,7 @@ class TextPrinter:
             self._changed.append(done.path)
             self._write(text)
         else:
-            self._planned.append((_rank(done, task), text))
+            self._planned.append((_rank(done, task), text, safe_plan(done, task)))
 
     def _notes(self, path: str, task: Task) -> None:
         """Print what is to be known of a partition to which nothing is done."""
@@ -90,14 +93,18 @@ class TextPrinter:
         return "\n".join(lines) + "\n\n"
 
     def _plans(self) -> None:
-        """Print the plans; of many, first those that do more than trim and rebuild, and the count of the others."""
+        """Print the plans: of several partitions those that drop nothing a line each, unless -v asks for all of it."""
+        is_brief = self._summarizes and len(self._planned) > 1 and not Screen.current.verbosity
+        brief = [plan for _, _, plan in self._planned if is_brief and plan is not None]
         by_need = sorted(range(len(self._planned)), key=lambda at: (self._planned[at][0], at))
-        chosen = {at for at in by_need if self._shows(self._planned[at][1], is_first=at == by_need[0])}
-        shown = [self._planned[at][1] for at in sorted(chosen)]
-        self._write("".join(shown))
-        more = len(self._planned) - len(shown)
-        if more > 0:
-            self._write(f"{number_words(more, 'more partition')} would change: -v lists all.\n\n")
+        full = [at for at in by_need if not is_brief or self._planned[at][2] is None]
+        shown = {at for at in full if self._shows(self._planned[at][1], is_first=at == full[0])}
+        self._write("".join(self._planned[at][1] for at in sorted(shown)))
+        if len(shown) < len(full):
+            more = number_words(len(full) - len(shown), "more partition")
+            self._write(f"{more} would change: -v lists all.\n\n")
+        if brief:
+            self._write("".join(f"{line}\n" for line in safe_lines(brief, self._budget)) + "\n")
 
     def _decisions(self) -> None:
         """Print what has to be decided, as far as the screen goes."""
@@ -138,7 +145,16 @@ class TextPrinter:
             then = "; then the same command with --apply" if work and not applies else ""
             self._write(f"Next: decide for {safe(names)}{then}\n")
         elif work and not applies:
+            self._next(work)
+
+    def _next(self, work: int) -> None:
+        """Print how the plan is applied; of one that drops valid records first how to keep them."""
+        if not self._dropped:
             self._write("Next: the same command with --apply\n")
+            return
+        accepts = f"--accept-loss {self._dropped}" if work == 1 else "and the --accept-loss of each partition"
+        self._write("Next: kdump repair without --strategy lists the ways that lose nothing, or less.\n")
+        self._write(f"To drop them all the same: this command with --apply {accepts}\n")
 
     def _done(self, totals: Totals, more: str) -> None:
         """Print what was changed, how to check it, and how to take it back."""
@@ -173,12 +189,12 @@ class TextPrinter:
             return f"{self._bad('drops:')} {loss_words(loss)}"
         kept = self._good("no valid batch is dropped")
         if loss.has_data:
-            return f"{kept}; cuts an incomplete batch ({number_words(loss.bytes, 'byte')})"
+            return f"{kept}; cuts an incomplete batch ({byte_words(loss.bytes)})"
         return kept + (f"; cuts {loss_words(loss)}, never written" if loss.bytes else "")
 
     def _salvage(self, rescue: Rescue) -> Iterator[str]:
         for cut in rescue.cuts:
-            size = number_words(cut.stop - cut.start, "byte")
+            size = byte_words(cut.stop - cut.start)
             yield self._bad("given up:") + safe(f" {size} of {cut.file} from byte {cut.start}: {cut.why}")
         if rescue.dropped.batches:
             yield f"{self._bad('drops:')} {loss_words(rescue.dropped)}: their offsets fit nowhere"
@@ -233,11 +249,18 @@ def _words(operation: Operation) -> str:
     elif operation.action == RENAME:
         what = f"{operation.source} to {operation.name}"
     elif operation.action == REPLACE:
-        before = f", {operation.old_size:,} before" if operation.old_size >= 0 else ", new"
-        what = f"{operation.name} ({number_words(operation.size, 'byte')}{before})"
+        what = f"{operation.name} ({_sizes(operation.old_size, operation.size)})"
     else:
         what = operation.name
     return safe(what + why)
+
+
+def _sizes(before: int, after: int) -> str:
+    """Return the size of a file before (-1: it is new) and after a change."""
+    if before < 0 or before == after:
+        return f"{'new, ' if before < 0 else ''}{byte_words(after)}"
+    old = count_text(before) if before < MAX_PLAIN else byte_words(before)
+    return f"{old} to {byte_words(after)}"
 
 
 def _kept_path(done: Repaired, file: str) -> str:

@@ -9,7 +9,7 @@ from kdump.cluster.properties import server_properties
 from kdump.cluster.resurrection import Resurrection
 from kdump.cluster.wanted import Note, NoteKind
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, size_text
+from kdump.formats.words import count_text, number_words, size_text
 from kdump.operations.cluster import Resurrected
 
 from .run import Asked
@@ -55,7 +55,7 @@ class Text:
         topics = len({chosen.topic_id for chosen in found.partitions})
         led = sum(chosen.best is not None for chosen in found.partitions)
         count = number_words(len(found.partitions), "partition")
-        self._line(f"{count} of {number_words(topics, 'topic')}, {led:,} with a copy")
+        self._line(f"{count} of {number_words(topics, 'topic')}, {count_text(led)} with a copy")
         for kind, heading in _HEADINGS.items():
             self._notes(heading, [note for note in found.notes if note.kind == kind])
         if found.refusals:
@@ -74,7 +74,7 @@ class Text:
         for text, subjects in list(by_text.items())[:_SHOWN]:
             self._line(f"  {_listed(subjects)}: {safe(text)}")
         if len(by_text) > _SHOWN:
-            self._line(f"  and {len(by_text) - _SHOWN:,} more (--format jsonl has all)")
+            self._line(f"  and {count_text(len(by_text) - _SHOWN)} more (--format jsonl has all)")
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
         """Print what came of it, and what is next."""
@@ -127,5 +127,5 @@ def _content(found: Resurrection, each: NewDirectory) -> str:
 
 
 def _listed(subjects: Sequence[str]) -> str:
-    more = f" and {len(subjects) - _NAMED:,} more" if len(subjects) > _NAMED else ""
+    more = f" and {count_text(len(subjects) - _NAMED)} more" if len(subjects) > _NAMED else ""
     return ", ".join(map(safe, subjects[:_NAMED])) + more

@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, duration, number_words, offset_range, size_text
+from kdump.formats.words import byte_words, duration, number_words, offset_range, size_text
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
@@ -75,7 +75,7 @@ class Text:
         shown = safe_path(path)
         if self._more:
             self._heading(f"{number_words(self._more, 'more partition')} with work or blocked (-v)")
-        space = f"{number_words(totals.segments, 'segment')}, {size_text(totals.space)}"
+        space = f"{number_words(totals.segments, 'segment')}, {size_text(totals.space - totals.preallocated)}"
         self._heading(f"{shown}   {number_words(totals.partitions, 'partition')}, {space}")
         if self._routine:
             verb = "deletes" if self._routine == 1 else "delete"
@@ -149,11 +149,12 @@ def _partition_lines(found: PartitionRetention) -> Iterator[str]:
 
 def _facts(found: PartitionRetention) -> Iterator[str]:
     unknown = "" if found.is_watermark_known else " (not known: the log end offset is used)"
-    space = size_text(sum(state.space for state in found.segments))
-    yield (
-        f"Uses {space}; log start offset {found.log_start_offset}, high watermark {found.high_watermark}{unknown},"
-        f" log end offset {found.end_offset}."
-    )
+    preallocated = sum(state.preallocated for state in found.segments)
+    space = byte_words(sum(state.space for state in found.segments) - preallocated)
+    more = f"; {byte_words(preallocated)} more are preallocated, until the next start" if preallocated else ""
+    yield f"Uses {space}{more}."
+    offsets = f"Log start offset {found.log_start_offset}, high watermark {found.high_watermark}{unknown}"
+    yield f"{offsets}, log end offset {found.end_offset}."
 
 
 def _limit(value: int, words: Callable[[int], str]) -> str:
@@ -191,7 +192,7 @@ def _outcome(found: PartitionRetention) -> Iterator[str]:
         shares = [
             f"{share.segments} by {_POLICY_WORDS[policy]}" for policy, share in found.shares().items() if share.segments
         ]
-        goes = f"deletes {counted(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
+        goes = f"deletes {number_words(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
         yield f"{goes}; the log then starts at {found.new_log_start_offset}"
         if found.rolls:
             yield f"all segments go: a new one is begun at offset {found.end_offset} first"
@@ -264,7 +265,7 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
 
 
 def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
-    held = f"{counted(len(block.held), 'segment')}, {size_text(block.space)}"
+    held = f"{number_words(len(block.held), 'segment')}, {size_text(block.space)}"
     if block.reason == HIGH_WATERMARK:
         yield f"BLOCKED: nothing goes at or above the high watermark {found.high_watermark}; blocked: {held}"
         return
@@ -316,7 +317,7 @@ def _shown(totals: Totals, policy: Policy) -> tuple[str, str, str]:
 
 
 def _alone(share: Share) -> str:
-    return f"{counted(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
+    return f"{number_words(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
 
 
 def _time(timestamp: int) -> str:

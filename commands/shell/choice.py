@@ -66,6 +66,14 @@ def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_requir
     return tuple(chosen)
 
 
+def are_missing(paths: Iterable[str]) -> bool:
+    """Return whether there are PATHs, and none of them exists, nor may stand for others as a pattern."""
+    from glob import has_magic
+
+    given = tuple(paths)
+    return bool(given) and not any(path == "-" or os.path.lexists(path) or has_magic(path) for path in given)
+
+
 def _directories_of(text: str) -> tuple[str, ...]:
     """Return the log.dirs of a FILE; none of a TOPIC=FILE, which has the settings of topics."""
     topic, equals, _ = text.partition("=")

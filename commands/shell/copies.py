@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdump.formats.words import number_words, offset_range
+from kdump.formats.words import count_text, number_words, offset_range
 from kdump.operations.compared import Copy, PartitionReplicas
 from kdump.operations.copies import lost_words, spans_of
 from kdump.replicas.choice import Choice
@@ -71,9 +71,9 @@ def loss_words(found: PartitionReplicas, choice: Choice) -> str:
         return f"{_own_loss(found, choice)}{rest}"
     parts = []
     if figures.committed:
-        parts.append(f"{figures.committed:,} committed")
+        parts.append(f"{count_text(figures.committed)} committed")
     if figures.possible:
-        parts.append(f"{figures.possible:,} perhaps acknowledged by all")
+        parts.append(f"{count_text(figures.possible)} perhaps acknowledged by all")
     if not parts and found.state is not None:
         parts.append("acks=1 at most")
     if choice.loss.is_compacted and not figures.are_keys:

@@ -19,8 +19,8 @@ import click
 from kdump.releases import NEWEST, KafkaRelease
 
 from . import exit_codes
-from .choice import check_chosen, chosen_paths, given_paths
-from .completing import topics_of_paths
+from .choice import are_missing, check_chosen, chosen_paths, given_paths
+from .completing import offer_files, topics_of_paths
 from .release import ENVIRONMENT, asked_release
 from .screen import Screen
 from .values import duration_seconds, moment, read_by
@@ -243,6 +243,7 @@ def with_common_options(
     """
     known = {each for param in command.params for each in param.opts}
     added = [_as_parameter(option) for each, applies, option in COMMON if applies(name) and each not in known]
+    offer_files(command.params)
     if command.callback is None:
         return [*command.params, *added], None
     is_required = False
@@ -283,9 +284,11 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_require
             given["paths"] = given_paths(given["paths"], {**values, **given}, is_required=is_required)
             if name not in CHOOSE_THEMSELVES and _chooses_partitions(name):
                 given["paths"] = chosen_paths(given["paths"], *_choice({**given, **values}))
+        path = given.get("path")
+        places = given.get("paths") or ((path,) if isinstance(path, str) else ())
+        screen.is_in_vain = _takes_paths(name) and are_missing(places)
         if name in CHOOSE_THEMSELVES - CHOOSE_AMONG_OTHERS:
-            path = given.get("path")
-            check_chosen(given.get("paths") or ((path,) if path else ()), *_choice({**given, **values}))
+            check_chosen(places, *_choice({**given, **values}))
         try:
             with _progress_of(name, given):
                 code = run(*arguments, **given)

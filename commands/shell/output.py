@@ -26,6 +26,7 @@ from .screen import Screen
 from .whole_lines import write_lines
 
 NO_SUCH = "does not exist"
+NOTHING_CHECKED = ". Nothing was checked."
 
 PIECE = 1 << 18
 _MAX_HELD_BACK = 1 << 24
@@ -194,7 +195,9 @@ def os_error_text(error: OSError, path: str) -> str:
 
 def about(path: str, text: str) -> str:
     """Return what is said of a path, as one sentence where it is that it does not exist; safe to print."""
-    return f"{safe_path(path)}{' ' if text == NO_SUCH else ': '}{safe(text)}"
+    if text != NO_SUCH:
+        return f"{safe_path(path)}: {safe(text)}"
+    return f"{safe_path(path)} {text}{NOTHING_CHECKED if Screen.current.is_in_vain else ''}"
 
 
 def as_given(text: str, given: Mapping[str, str]) -> str:

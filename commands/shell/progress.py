@@ -12,7 +12,7 @@ import click
 
 from kdump.disk.reading import watched_by
 from kdump.formats.printable import safe_path
-from kdump.formats.words import duration, number_words, size_text
+from kdump.formats.words import count_text, duration, number_words, size_text
 
 from .screen import Screen
 
@@ -208,4 +208,4 @@ class PathCounter(Progress):
 
     def line(self) -> str:
         """Say how many were looked at."""
-        return f"{self._done:,} of {number_words(self._total, self._noun)}"
+        return f"{count_text(self._done)} of {number_words(self._total, self._noun)}"

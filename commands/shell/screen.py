@@ -34,6 +34,8 @@ class Screen:
     has_partition: Callable[[int], bool] = all_partitions
     asked: tuple[str, ...] = ()
     narrowed: tuple[str, ...] = ()
+    is_in_vain: bool = False
+    """Whether none of the PATHs that were given exists."""
     drops_if_ok: bool = False
     shows_all_options: bool = False
     has_findings: bool = False

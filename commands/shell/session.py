@@ -10,7 +10,7 @@ import click
 
 from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words
+from kdump.formats.words import count_text, number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
@@ -128,7 +128,7 @@ def tell_circumstances(code: int) -> None:
         pass  # it is the verdict on stdout
     elif code == exit_codes.INCOMPLETE and tally.unreadable:
         partitions = number_words(len(tally.partitions), "partition")
-        click.echo(f"INCOMPLETE. {len(tally.unreadable):,} of {partitions} could not be read.", err=True)
+        click.echo(f"INCOMPLETE. {count_text(len(tally.unreadable))} of {partitions} could not be read.", err=True)
     elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:
         unreached = number_words(len(tally.unreached), "PATH")
         click.echo(f"INCOMPLETE. {unreached} could not be read; the rest was.", err=True)

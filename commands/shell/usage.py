@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 import click
@@ -49,11 +50,15 @@ def _plain(text: str, param: click.Parameter | None) -> str:
     if param is not None and (found := _NO_NUMBER.match(text)):
         return f"{found[1]}: expected {_numbers(param.type)}"
     if param is not None and isinstance(param.type, click.Choice) and (found := _NO_CHOICE.match(text)):
-        choices = [str(choice) for choice in param.type.choices]
-        close = get_close_matches(found[1], choices, 1)
-        hint = f". Did you mean '{close[0]}'?" if close else ""
-        return f"'{found[1]}' is not one of {', '.join(choices)}{hint}"
+        return not_one_of(found[1], [str(choice) for choice in param.type.choices])
     return text
+
+
+def not_one_of(word: str, choices: Sequence[str]) -> str:
+    """Return what is wrong with a word that is none of the choices, with the one that is probably meant."""
+    close = get_close_matches(word, choices, 1)
+    hint = f". Did you mean '{close[0]}'?" if close else ""
+    return f"'{word}' is not one of {', '.join(choices)}{hint}"
 
 
 def _numbers(kind: object) -> str:

@@ -86,7 +86,7 @@ def content(text: str) -> Test:
         try:
             return _finds(re.compile(rest))
         except (re.error, RecursionError, OverflowError) as error:
-            raise ValueError(f"{rest!r} is no regular expression: {error}") from None
+            raise ValueError(f"{rest!r} is not a regular expression: {error}") from None
     try:
         if prefix == "hex":
             return _equals(bytes.fromhex(rest.removeprefix("0x")))
@@ -109,7 +109,7 @@ def size(text: str) -> int:
     """Return the bytes of a text: a number, or with K, M, G or T that many times 1024."""
     found = re.fullmatch(r"([0-9]{1,15})([kmgt]?)(i?b)?", text.strip().lower())
     if not found or not int(found[1]):
-        raise ValueError(f"{text!r} is no size: expected a number of bytes, or one with K, M, G or T")
+        raise ValueError(f"{text!r} is not a size: expected a number of bytes, or one with K, M, G or T")
     return int(found[1]) << _SIZE_SHIFTS[found[2]]
 
 
@@ -118,7 +118,7 @@ def time_span(text: str) -> int:
     pattern = "".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms")
     found = re.fullmatch(pattern, text.strip().lower())
     if not found or not any(found.groups()):
-        raise ValueError(f"{text!r} is no time span: expected a number with d, h, m or s, as in 1d or 12h30m")
+        raise ValueError(f"{text!r} is not a time span: expected a number with d, h, m or s, as in 1d or 12h30m")
     return sum(int(number or 0) * ms for number, ms in zip(found.groups(), MS.values(), strict=False))
 
 
@@ -127,7 +127,7 @@ def duration_seconds(text: str) -> float:
     try:
         return float(text) if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else time_span(text) / MS["s"]
     except ValueError:
-        raise ValueError(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m") from None
+        raise ValueError(f"{text!r} is not a duration: expected 90, 90s, 15m or 1h30m") from None
 
 
 def _equals(wanted: bytes) -> Test:

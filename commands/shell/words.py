@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kdump.findings.kind import Remedy
-from kdump.formats.words import number_words, offset_range
+from kdump.formats.words import byte_words, number_words, offset_range
 from kdump.recovery.outcome import Loss
 
 from . import exit_codes
@@ -28,10 +28,10 @@ def loss_words(loss: Loss, *, offsets: bool = True) -> str:
     if loss.zeros and not loss.has_data:
         return number_words(loss.zeros, "zero byte")
     if not loss.batches:
-        return f"{number_words(loss.bytes, 'byte')} without a complete batch"
+        return f"{byte_words(loss.bytes)} of damaged or incomplete batches"
     batches = number_words(loss.batches, "valid batch", "valid batches")
     where = f", offsets {offset_range(loss.first_offset, loss.last_offset)}" if offsets else ""
-    return f"{number_words(loss.bytes, 'byte')} with {batches} of {number_words(loss.records, 'record')}{where}"
+    return f"{byte_words(loss.bytes)} with {batches} of {number_words(loss.records, 'record')}{where}"
 
 
 def way_out(remedy: Remedy, path: str) -> str:

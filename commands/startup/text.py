@@ -193,12 +193,7 @@ class TextPrinter:
 
     def _next(self) -> str:
         paths = " ".join(map(safe_path, self._totals.directories)) or "PATH"
-        if not self._totals.losing:
-            return f"Next: kdump doctor {paths}\n"
-        return (
-            "Next: before you start it, look for another in-sync replica of what is lost;\n"
-            f"then: kdump verify {paths}\n"
-        )
+        return f"Next: {'before you start it: ' if self._totals.losing else ''}kdump doctor {paths}\n"
 
 
 def _rank(loaded: Loaded) -> int:
@@ -270,9 +265,22 @@ def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:
 
 def _step_words(step: Step) -> str:
     at = f" at byte {step.position}" if step.position is not None else ""
+    if step.action == TRUNCATE and step.position is not None and step.loss:
+        at += f" of {step.position + step.loss.bytes}"
     read = f" ({size_text(step.size)})" if step.action == RECOVER and step.size else ""
-    lost = f" (lost: {loss_words(step.loss)})" if step.loss and step.loss.bytes else ""
-    return safe(f"{step.file}{at}{read}: {step.why}{lost}")
+    return safe(f"{step.file}{at}{read}: {step.why}{_dropped(step)}")
+
+
+def _dropped(step: Step) -> str:
+    """Return which valid batches a step drops, and how much of what is not one where no size is given."""
+    loss = step.loss
+    if not loss or not loss.bytes:
+        return ""
+    if loss.batches:
+        batches = number_words(loss.batches, "valid batch", "valid batches")
+        offsets = offset_range(loss.first_offset, loss.last_offset)
+        return f"; drops {batches} ({offsets}, {number_words(loss.records, 'record')})"
+    return "" if step.action == TRUNCATE else f" ({loss_words(loss)})"
 
 
 def _result(offline: bool) -> str:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, duration, size_text
+from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.partition import SegmentTimes, Stats
 from kdump.stats.series import Moment
@@ -58,7 +58,7 @@ def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
     ids = {topic.topic: f"topic-{number}" for number, topic in enumerate(largest[:MAX_PLOTTED], 1)}
     body = [
         "<h1>Kafka logs</h1>",
-        f"<p>{counted(len(topics), 'topic')}, {counted(partitions, 'partition')}, {size_text(size)}; as of"
+        f"<p>{number_words(len(topics), 'topic')}, {number_words(partitions, 'partition')}, {size_text(size)}; as of"
         f" {iso_time(now)}.</p>",
         *answers(largest, ids),
         "<h3>All topics</h3>",
@@ -123,7 +123,7 @@ def _over_time(stats: Stats) -> Iterator[str]:
     most = max(moment.bytes for moment in shown)
     plot = Plot((low, high), (0, most))
     for moment in shown:
-        tip = f"{iso_time(moment.start)}: {size_text(moment.bytes)}, {counted(moment.batches, 'batch', 'batches')}"
+        tip = f"{iso_time(moment.start)}: {size_text(moment.bytes)}, {number_words(moment.batches, 'batch', 'batches')}"
         plot.bar(moment.start, moment.start + width, moment.bytes, tip)
     label = f"by the batches' max timestamp, in steps of {duration(width)}; UTC"
     yield plot.svg("Bytes over time", time_ticks(low, high), size_ticks(most, _size), label)

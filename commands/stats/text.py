@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, number_words, size_text
+from kdump.formats.words import number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.batches import MAX_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
@@ -101,12 +101,13 @@ def _row(each: PartitionStats) -> tuple[str, ...]:
 def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
     """Yield the figures in words, as label and text. All of it is safe to print."""
     batches = stats.batches
-    used = f"{counted(len(stats.segments), 'segment')}, {size_text(stats.size)}"
+    used = f"{number_words(len(stats.segments), 'segment')}, {size_text(stats.size)}"
     if stats.preallocated:
         used += f", {size_text(stats.preallocated)} of it zeros at the end"
     yield "size", used
     if stats.damage_count:
-        yield "damage", f"{counted(stats.damage_count, 'place')}, {size_text(stats.damaged)}: see kdump verify"
+        ranges = number_words(stats.damage_count, "damaged range")
+        yield "damage", f"{ranges}, {size_text(stats.damaged)}: see kdump verify"
     if not batches.batches:
         yield "batches", "none"
         return
@@ -128,7 +129,7 @@ def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
 
 def _batch_lines(batches: BatchStats) -> Iterator[tuple[str, str]]:
     each = batches.records_per_batch
-    text = f"{records_text(batches)} in {counted(batches.batches, 'batch', 'batches')}"
+    text = f"{records_text(batches)} in {number_words(batches.batches, 'batch', 'batches')}"
     if each.mean is not None:
         text += f", {each.mean:.1f} a batch ({each.least} to {each.most})"
     if batches.records and not batches.wrappers:
@@ -153,7 +154,7 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
         found = [(codec, other_codec(stats, codec)) for codec in range(len(NAMES))]
         yield (
             "recompressed",
-            f"estimated from {counted(sample.batches, 'batch', 'batches')}: "
+            f"estimated from {number_words(sample.batches, 'batch', 'batches')}: "
             + ", ".join(
                 f"{codec_name(codec)} {size_text(size)} ({round(100 * (size / batches.bytes - 1)):+d} %)"
                 for codec, size in found
@@ -179,16 +180,17 @@ def _times(batches: BatchStats) -> str:
         (batches.no_timestamp, "without a timestamp"),
         (batches.late, "older than one before"),
     ]
-    return text + "".join(f", {counted(number, 'batch', 'batches')} {what}" for number, what in notes if number)
+    return text + "".join(f", {number_words(number, 'batch', 'batches')} {what}" for number, what in notes if number)
 
 
 def _producers(batches: BatchStats) -> str:
     if not batches.idempotent:
         return "no producer ids"
     more = f"more than {MAX_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
-    text = f"{more} with an id, in {percent(batches.idempotent / batches.batches)} of the batches"
+    noun = "producer id" if more == "1" else "producer ids"
+    text = f"{more} {noun}, in {percent(batches.idempotent / batches.batches)} of the batches"
     if batches.transactional:
-        text += f"; {counted(batches.transactional, 'transactional batch', 'transactional batches')}"
+        text += f"; {number_words(batches.transactional, 'transactional batch', 'transactional batches')}"
     if batches.control:
         text += f", {batches.control} of {'it' if batches.transactional == 1 else 'them'} markers"
     return text
@@ -196,7 +198,7 @@ def _producers(batches: BatchStats) -> str:
 
 def _empty_offsets(batches: BatchStats) -> str:
     """Return how many offsets have no record; nothing where all have one."""
-    between = f"in {counted(batches.gaps, 'place')} between batches"
+    between = f"in {number_words(batches.gaps, 'place')} between batches"
     if batches.missing is not None:
         parts = [f"{batches.missing} of {batches.spanned}"] if batches.missing else []
         return "; ".join([*parts, *([between] if batches.gaps else [])])
@@ -205,11 +207,11 @@ def _empty_offsets(batches: BatchStats) -> str:
 
 
 def _record_lines(found: RecordStats) -> Iterator[tuple[str, str]]:
-    yield "contents", f"{counted(found.records, 'record')}: {sizes_text(found.sizes)}"
+    yield "contents", f"{number_words(found.records, 'record')}: {sizes_text(found.sizes)}"
     yield "keys", f"{sizes_text(found.keys)}; {found.null_keys} null"
-    tombstones = f"{found.null_values} null, {counted(found.tombstones, 'tombstone')} among them"
+    tombstones = f"{found.null_values} null, {number_words(found.tombstones, 'tombstone')} among them"
     yield "values", f"{sizes_text(found.values)}; {tombstones}"
-    yield "headers", f"{found.headers} in {counted(found.with_headers, 'record')}"
+    yield "headers", f"{found.headers} in {number_words(found.with_headers, 'record')}"
     if found.earliest is not None and found.latest is not None:
         yield "timestamps", f"{iso_time(found.earliest)} to {iso_time(found.latest)}"
     if found.distinct_keys is None:

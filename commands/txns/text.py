@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any
 
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import duration, number_words, offset_range
+from kdump.formats.words import count_text, duration, number_words, offset_range
 from kdump.operations.transactions import OpenTransaction
 from kdump.topics.hanging import HangReason
 from kdump.topics.transaction_ids import TransactionalId
@@ -127,13 +127,14 @@ class TextLines:
         of = f"of {number_words(self._partitions, 'partition')}"
         found = []
         if self._hanging:
-            found.append(f"{number_words(self._hanging, 'hanging transaction')} in {self._with_hanging:,} {of}")
+            hanging = number_words(self._hanging, "hanging transaction")
+            found.append(f"{hanging} in {count_text(self._with_hanging)} {of}")
         if self._stuck:
             found.append(f"{number_words(self._stuck, 'transactional id')} stuck")
         if self._mismatches:
             found.append(f"{number_words(self._mismatches, 'mismatch', 'mismatches')} with the transaction index")
         if self._open:
-            fine = f"{number_words(self._open, 'open transaction')} in {self._with_open:,} {of}, none hangs"
+            fine = f"{number_words(self._open, 'open transaction')} in {count_text(self._with_open)} {of}, none hangs"
         else:
             fine = f"No open transaction in {number_words(self._partitions, 'partition')}"
         self._write(f"{verdict(code, found, fine)}\n")

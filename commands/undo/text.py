@@ -11,7 +11,7 @@ from kdump.change.old_backups import OldBackup
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, duration, size_text
+from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Listed, Undone
 from kdump.repair.proposal import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
@@ -83,9 +83,10 @@ class Text:
             done = "deleted" if asked.prune else "changed"
             self._write(f"Dry run: nothing was {done}. Next: the same command with --apply\n")
         elif self._count and asked.prune:
-            self._write(f"Done. {counted(self._count, 'change')} pruned, {size_text(self._size)} freed.\n")
+            self._write(f"Done. {number_words(self._count, 'change')} pruned, {size_text(self._size)} freed.\n")
         elif self._count:
-            self._write(f"Done. {counted(self._count, 'partition')} {'left as is' if asked.close else 'restored'}.\n")
+            partitions = number_words(self._count, "partition")
+            self._write(f"Done. {partitions} {'left as is' if asked.close else 'restored'}.\n")
             self._write(f"Check: kdump verify {self._paths}\n")
             for id_ in sorted({change.id for change in self._by}):
                 self._write(f"Undo:  kdump undo {self._paths} --change {id_}\n")
@@ -106,7 +107,8 @@ class Text:
         number = len(self._changes) + len(self._old)
         size = size_text(self._total)
         verb = "keeps" if number == 1 else "keep"
-        self._write(f"{counted(number, 'change')} in {counted(len(partitions), 'partition')} {verb} {size}.\n")
+        changes, where = number_words(number, "change"), number_words(len(partitions), "partition")
+        self._write(f"{changes} in {where} {verb} {size}.\n")
         interrupted = [each for each in self._changes if each.judged.verdict == Verdict.INTERRUPTED]
         for change, judged in interrupted[:1]:
             self._write(f"Next: {_next(change, self._shown(change.path), judged.why)}\n")
@@ -160,9 +162,10 @@ def _summary(operations: Iterable[Operation]) -> str:
     restored = {each.name for each in found if each.action in (REPLACE, RENAME)}
     removed = [each.name for each in found if each.action == REMOVE and each.name not in restored]
     offsets = [each.name for each in found if each.action == CHECKPOINT]
-    parts = [f"restores {counted(len(restored), 'file')}"] if restored else []
+    parts = [f"restores {number_words(len(restored), 'file')}"] if restored else []
     if removed:
-        parts.append(f"removes {safe(removed[0])}" if len(removed) == 1 else f"removes {counted(len(removed), 'file')}")
+        files = safe(removed[0]) if len(removed) == 1 else number_words(len(removed), "file")
+        parts.append(f"removes {files}")
     if offsets:
-        parts.append(f"sets {counted(len(offsets), 'checkpoint')} back")
+        parts.append(f"sets {number_words(len(offsets), 'checkpoint')} back")
     return ", ".join(parts) or "changes no file"

@@ -11,7 +11,7 @@ from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING, BrokerEffect
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import duration, number_words, size_text
+from kdump.formats.words import count_text, duration, number_words, size_text
 from kdump.operations.verify import Totals
 from kdump.verify.resume import PassTotals
 
@@ -142,6 +142,7 @@ class TextReport:
         self._width = width
         self._group: str | None = None
         self._explained: set[str] = set()
+        self._do = ""
         self._groups: set[str] = set()
         self._budget = LineBudget(is_all=verbose)
         self._codes: set[str] = set()
@@ -179,6 +180,10 @@ class TextReport:
             self._unlisted[finding.code] += 1
             self._unlisted_groups[finding.code].add(group)
             return
+        is_explained = finding.severity == INFO or (group == self._group and finding.code in self._explained)
+        *effects, do = ("",) if is_explained else consequences(finding, group)
+        if group != self._group or finding.severity == INFO or (do and do != self._do):
+            self._say_what_to_do()
         if group != self._group:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
@@ -194,10 +199,16 @@ class TextReport:
         else:
             self._out.write(f"{head}  {place}".rstrip() + "\n")
             self._indented(message)
-        if finding.severity != INFO and finding.code not in self._explained:
-            self._explained.add(finding.code)
-            for line in consequences(finding, group):
-                self._indented(line, self._dim)
+        self._explained.add(finding.code)
+        for line in effects:
+            self._indented(line, self._dim)
+        self._do = do or self._do
+
+    def _say_what_to_do(self) -> None:
+        """Print what to do, once for the findings before that have the same ways out."""
+        do, self._do = self._do, ""
+        if do:
+            self._indented(do, self._dim)
 
     def _lines(self, finding: Finding) -> int:
         """Return how many lines a finding takes where none is folded, with the heading of its partition."""
@@ -212,6 +223,7 @@ class TextReport:
 
     def finish(self, totals: Totals, code: int) -> None:
         """Print the verdict, what was checked, and the next command."""
+        self._say_what_to_do()
         if self._group is not None:
             self._out.write("\n")
         self._out.write("".join(f"{line}\n" for line in self._rest()))
@@ -277,13 +289,13 @@ def consequences(finding: Finding, group: str) -> Iterator[str]:
 def _share(groups: int, partitions: int) -> str:
     if groups > partitions:
         return number_words(groups, "place")
-    return f"{groups:,} of {number_words(partitions, 'partition')}"
+    return f"{count_text(groups)} of {number_words(partitions, 'partition')}"
 
 
 def _checked(totals: Totals) -> str:
     where = number_words(totals.segments, "segment")
     if totals.skipped:
-        where += f" ({totals.skipped:,} more were verified before)"
+        where += f" ({count_text(totals.skipped)} more were verified before)"
     took = duration(round(totals.seconds * 1000)) if totals.seconds >= 120 else f"{totals.seconds:.1f} s"
     deep = "" if totals.is_deep else "; records not decoded (--deep)"
     return f"{where}, {size_text(totals.bytes)} in {took}{deep}."

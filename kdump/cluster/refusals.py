@@ -12,6 +12,7 @@ from kdump.cluster.metadata_copies import MetadataCopy, newest
 from kdump.cluster.wanted import ALL_LOSSES, Refusal, Wanted
 from kdump.disk.locks import lock_holder
 from kdump.formats.uuids import format_uuid
+from kdump.formats.words import number_words
 from kdump.releases import (
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
@@ -103,7 +104,8 @@ def check_partitions(partitions: Sequence[Chosen], wanted: Wanted) -> Iterator[R
             yield _lost(chosen)
         names_ = _listed([chosen.name for chosen in lost])
         way_out = f"to lose them all the same: --accept-loss {total}"
-        yield Refusal(names_, f"{total:,} valid records stand after damage, and the broker would cut them", way_out)
+        reason = f"the broker would cut {number_words(total, 'valid record')} after damage"
+        yield Refusal(names_, reason, way_out)
 
 
 def _lost(chosen: Chosen) -> Refusal:
@@ -158,4 +160,4 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _count(names: Sequence[str], what: str = "partition") -> str:
-    return f"{len(names):,} {what}" + ("s" if len(names) != 1 else "")
+    return number_words(len(names), what)

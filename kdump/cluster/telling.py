@@ -11,6 +11,7 @@ from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.wanted import Note, NoteKind
 from kdump.errors import ConfigError
 from kdump.formats import names
+from kdump.formats.words import byte_words, number_words
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.settings.views import RetentionSettings
 from kdump.topics.cluster_image import ClusterImage
@@ -31,8 +32,9 @@ class Expired:
         """Return the note for the operator."""
         what = "all of its" if self.is_all else "its oldest"
         text = (
-            f"retention.ms={self.retention_ms}: the brokers delete {what} {self.records:,} records"
-            f" ({self.size:,} bytes, {self.partitions} partitions) soon after the start; to keep them: --hold-retention"
+            f"retention.ms={self.retention_ms}: the brokers delete {what} {number_words(self.records, 'record')}"
+            f" ({byte_words(self.size)}, {number_words(self.partitions, 'partition')}) soon after the start; to keep"
+            " them: --hold-retention"
         )
         return Note(NoteKind.RETENTION, self.topic, text)
 
@@ -119,7 +121,7 @@ def notes_on_partitions(partitions: Sequence[Chosen], ids: Sequence[tuple[Copy, 
 
 def _on_copies(chosen: Chosen, best: Copy) -> Iterator[Note]:
     if chosen.lost_records:
-        text = f"{chosen.lost_records:,} valid records after damage are cut"
+        text = f"cuts {number_words(chosen.lost_records, 'valid record')} after damage"
         yield Note(NoteKind.LOST, chosen.name, text)
     for copy in chosen.copies:
         if copy.damage is not None:

@@ -57,7 +57,7 @@ class Finding(NamedTuple):
         if name in names.OFFSET_CHECKPOINTS:  # its lines are about partitions, which the message names first
             partition = self.message.partition(": ")[0]
             if is_partition_dir(partition):
-                return os.path.join(folder, partition)
+                return partition if folder == os.curdir else os.path.join(folder, partition)
         return folder or "."
 
     @property

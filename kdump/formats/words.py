@@ -6,15 +6,23 @@ from collections.abc import Iterable
 
 from kdump.formats.time_units import MS
 
+MAX_PLAIN = 10_000
+"""Counts from here on are written in groups of three digits, and sizes in units."""
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: 1 byte, 3 batches."""
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+def count_text(number: int) -> str:
+    """Return a count for people: 9999, 12,345. Offsets, positions and ids are no counts: they are to be copied."""
+    return f"{number:,}" if abs(number) >= MAX_PLAIN else str(number)
 
 
 def number_words(number: int, one: str, many: str | None = None) -> str:
-    """Return a number in groups of three digits, with its noun: 1 byte, 1,234 batches."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    """Return a count with its noun: 1 byte, 1234 batches, 12,345 records."""
+    return f"{count_text(number)} {one if number == 1 else many or f'{one}s'}"
+
+
+def byte_words(size: int) -> str:
+    """Return a size for a sentence: 752 bytes, 10.3 KiB, 10 MiB."""
+    return number_words(size, "byte") if size < MAX_PLAIN else size_text(size).replace(".0 ", " ")
 
 
 def offset_range(first: int | None, last: int | None) -> str:
@@ -29,7 +37,7 @@ def either(words: Iterable[object]) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return bytes for people: 312 B, 12.3 KiB."""
+    """Return a size for a table: 312 B, 12.0 KiB."""
     if size < 1024:
         return f"{size} B"
     value = float(size)

@@ -123,8 +123,5 @@ def _describe_command(path: str) -> tuple[str, ...]:
 
 def action_of(remedy: Remedy, path: str) -> Action:
     """Return a remedy of the catalogue, as a way out for the partition at a path."""
-    words = remedy.words(path)
-    if remedy.command in ("rebuild-index", "trim"):
-        words = (*words, "--apply")
     text = remedy.note[:1].upper() + remedy.note[1:] + "." if remedy.note else ""
-    return Action(text, words, remedy.loses)
+    return Action(text, remedy.words(path), remedy.loses)

@@ -13,6 +13,7 @@ from kdump.formats.names import PartitionDirName
 from kdump.query.lookup import LogLookup, OffsetPosition, TimestampOffset
 from kdump.query.open_segment import Trace, no_trace
 from kdump.releases import KafkaRelease
+from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Offsets, read_offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -123,7 +124,7 @@ class Lookups:
         """Return a partition's line in a checkpoint beside it; each checkpoint is read once. Raises OSError."""
         if log.name is None:
             return None
-        path = os.path.join(os.path.dirname(os.path.abspath(log.path)), name)
+        path = os.path.join(directory_around(log.path), name)
         if path not in self._checkpoints:
             try:
                 self._checkpoints[path] = read_offsets(path)

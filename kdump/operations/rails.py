@@ -15,6 +15,7 @@ from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
 from kdump.errors import KdumpError, RefusedError
+from kdump.formats.words import number_words, offset_range
 from kdump.recovery.outcome import Loss
 from kdump.storage.partition import PartitionLog
 
@@ -166,8 +167,8 @@ def check_loss(path: str, dropped: Loss, rails: Rails) -> None:
     if not dropped.records or rails.accept_loss in (ALL_LOSSES, dropped.records):
         return
     name = os.path.basename(path)
-    number = f"{dropped.records:,} valid record" + ("s" if dropped.records != 1 else "")
-    offsets = f"{dropped.first_offset} to {dropped.last_offset}"
+    number = number_words(dropped.records, "valid record")
+    offsets = offset_range(dropped.first_offset, dropped.last_offset)
     raise RefusedError(
         f"this plan drops {number} of {name} (offsets {offsets}). kdump repair without --strategy lists the ways that"
         f" lose nothing, or less. To drop them all the same: --accept-loss {dropped.records}"

@@ -36,6 +36,7 @@ from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings
+from kdump.storage.around import directory_around
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
@@ -197,7 +198,7 @@ class BrokerStart:
 
     def partition(self, path: str) -> Iterator[Loaded]:
         """Yield a partition that is asked for by itself; what is around it counts, if it can be read."""
-        folder = os.path.dirname(os.path.abspath(path))
+        folder = directory_around(path)
         directory = self._attempt(folder, lambda: LogDirectory(folder))
         if directory is None:
             state, cluster = DirectoryState(folder, clean=False), ClusterMetadata()

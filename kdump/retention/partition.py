@@ -259,8 +259,8 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutc
     for state in states:
         if state.damage:
             yield (
-                f"{state.segment.log_path} at byte {state.damage.position}: {state.damage.text}: a broker that starts"
-                " cuts the log there and drops what follows (kdump startup shows what is lost)"
+                f"{state.segment.log_path} at byte {state.damage.position}: {state.damage.text}: the broker cuts"
+                f" the log there at its next start: kdump doctor {log.path}"
             )
     if start.failure:
         yield f"{log.path}: a broker that starts does not load the log: {start.failure.exception}: {start.failure.text}"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.formats.names import segment_file_name
+from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.storage.damage import Damage
 from kdump.storage.facts import SegmentFacts, segment_facts, segment_info
 from kdump.storage.partition import PartitionLog
@@ -60,6 +60,13 @@ class SegmentState(SegmentFacts):
     def space(self) -> int:
         """The length of all its files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def preallocated(self) -> int:
+        """The length of its indexes that no log of its size can fill: they are cut at the broker's next start."""
+        kinds = {file.name: parse_file_name(file.name).kind for file in self.files}
+        log = sum(file.size for file in self.files if kinds[file.name] == names.LOG)
+        return sum(file.size for file in self.files if kinds[file.name] in names.INDEX_KINDS and file.size > log)
 
 
 def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState, ...]:

@@ -18,7 +18,8 @@ class Totals:
     """Sums over partitions; bytes are those of all files of the segments.
 
     `shares` is what each policy deletes when they are applied one after the other, `alone` what it would delete without
-    the others. `blocked` partitions have segments that others hold back, `held_space` bytes of them.
+    the others. `preallocated` bytes of `space` are of index files that are cut at the next start. `blocked` partitions
+    have segments that others hold back, `held_space` bytes of them.
     """
 
     partitions: int = 0
@@ -26,6 +27,7 @@ class Totals:
     blocked: int = 0
     segments: int = 0
     space: int = 0
+    preallocated: int = 0
     held_space: int = 0
     shares: dict[Policy, Share] = field(default_factory=_nothing)
     alone: dict[Policy, Share] = field(default_factory=_nothing)
@@ -49,6 +51,7 @@ class Totals:
         self.working += found.has_work
         self.segments += len(found.segments)
         self.space += sum(state.space for state in found.segments)
+        self.preallocated += sum(state.preallocated for state in found.segments)
         if found.block and found.block.held:
             self.blocked += 1
             self.held_space += found.block.space

@@ -11,7 +11,7 @@ from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import CodecError, CorruptRecordError, InvalidRecordError, KdumpError
 from kdump.formats.batch import CRC_START, HEADER_SIZE, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
-from kdump.formats.words import counted, offset_range
+from kdump.formats.words import number_words, offset_range
 
 _PIECE = 1 << 20
 
@@ -127,7 +127,7 @@ def only_zeros(file: ReadOnlyFile, position: int, end: int) -> bool:
 def _crc_text(block: BatchBlock, row: int) -> str:
     size, count = block.size[row], block.count[row]
     first, last = block.base_offset[row], block.last_offset[row]
-    records = f"{counted(count, 'record')}, " if count >= 0 else ""
+    records = f"{number_words(count, 'record')}, " if count >= 0 else ""
     which = f"batch {offset_range(first, last)}" if 0 <= first <= last else f"the batch with last offset {last}"
     return f"{which} ({records}{size} bytes) fails its CRC: stored {block.crc[row]:#010x}{_computed_crc(block, row)}"
 

@@ -22,6 +22,7 @@ from kdump.errors import CorruptIndexError
 from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.formats.names import parse_file_name
+from kdump.storage.around import directory_around
 from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET, scan
@@ -93,7 +94,7 @@ def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None
     PartitionLog's. `known` is the partition as somebody has listed it, which does without a broker. Raises OSError.
     """
     tally.partitions.add(os.path.abspath(path))
-    if is_held(path) or broker_on(_parent(path)) is None:
+    if is_held(path) or broker_on(directory_around(path)) is None:
         log = known or PartitionLog(path, as_named=as_named)
         if log.is_replacing:
             tally.replacing.add(os.path.abspath(path))
@@ -113,7 +114,7 @@ def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None
 
 def is_live(path: str) -> bool:
     """Return whether a broker is running on the log directory around a partition directory."""
-    return broker_on(_parent(path)) is not None
+    return broker_on(directory_around(path)) is not None
 
 
 def opened(path: str) -> PartitionLog | None:
@@ -140,8 +141,8 @@ def is_deleted(path: str) -> bool:
 
     The path may be that of a log directory's file, of a partition's, or of the partition's directory.
     """
-    folder = _parent(path)
-    if broker_on(folder) is None and broker_on(_parent(folder)) is None:
+    folder = directory_around(path)
+    if broker_on(folder) is None and broker_on(directory_around(folder)) is None:
         return False
     tally.deleted.add(os.path.abspath(path))
     return True
@@ -285,8 +286,3 @@ def _has_grown(hold: Hold, log: PartitionLog) -> bool:
     """Return whether a part of the last segment did not count."""
     file = hold.files.get(os.path.basename(log.segments[-1].log_path)) if log.segments else None
     return file is not None and os.fstat(file.descriptor).st_size != file.size
-
-
-def _parent(path: str) -> str:
-    """Return the log directory around a partition directory, spelled as the path is."""
-    return os.path.dirname(path.rstrip(os.sep)) or os.path.dirname(os.path.abspath(path))

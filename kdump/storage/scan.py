@@ -10,7 +10,7 @@ from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
-from kdump.formats.words import counted, offset_range
+from kdump.formats.words import byte_words, offset_range
 from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
@@ -108,12 +108,12 @@ def _torn_text(log: LogFile, at: int, end: int) -> str:
     """Return what is there of a batch that the log ends in."""
     data = log.read(at, min(HEADER_SIZE, end - at))
     if len(data) < LAST_OFFSET_DELTA_AT + 4:
-        return f"the log ends inside the header of a batch: {counted(end - at, 'byte')} of it are there"
+        return f"the log ends inside the header of a batch: {byte_words(end - at)} of it are there"
     first = int.from_bytes(data[:_OFFSET_SIZE], "big", signed=True)
     size = LOG_OVERHEAD + int.from_bytes(data[_OFFSET_SIZE:LOG_OVERHEAD], "big", signed=True)
     delta = int.from_bytes(data[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)
     if data[MAGIC_AT] > 2 or first < 0:
-        return f"the last {counted(end - at, 'byte')} are no complete batch"
+        return f"the last {byte_words(end - at)} are not a complete batch"
     is_v2 = data[MAGIC_AT] == 2 and delta >= 0
     which = f"batch {offset_range(first, first + delta)}" if is_v2 else "a batch"
     return f"the log ends inside {which}: {end - at} of {size} bytes are there"
@@ -132,7 +132,7 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, 
         kind, text = DamageKind.TORN, "the file became shorter while it was read"
     elif is_last and (is_torn or block.bad_size == 0) and only_zeros(log, at, end):
         kind = DamageKind.ZEROS
-        text = f"{counted(end - at, 'byte')} of zeros up to the end (preallocated, or never written)"
+        text = f"{byte_words(end - at)} of zeros up to the end (preallocated, or never written)"
     elif is_torn and is_last:
         is_begun = begins_batch(log.read(at, HEADER_SIZE), expected)
         kind, text = DamageKind.TORN if is_begun else DamageKind.GARBAGE, _torn_text(log, at, end)

@@ -23,7 +23,7 @@ from kdump.formats.batch import (
 from kdump.formats.codecs import NAMES, ZSTD
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
-from kdump.formats.words import counted
+from kdump.formats.words import byte_words, number_words
 from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
@@ -102,9 +102,9 @@ class LogCheck:
             yield found("KD-LOG-EMPTY", self._path, "the segment is empty", offset=self._base)
         if self._damage and (self._beyond[0] or later):
             batches, records, length = self._beyond
-            extent = f"({counted(records, 'record')}, {counted(length, 'byte')})"
-            kept = [f"{counted(batches, 'valid batch', 'valid batches')} {extent}"] if batches else []
-            kept += [counted(later, "later segment")] if later else []
+            extent = f"({number_words(records, 'record')}, {byte_words(length)})"
+            kept = [f"{number_words(batches, 'valid batch', 'valid batches')} {extent}"] if batches else []
+            kept += [number_words(later, "later segment")] if later else []
             verb = "follows" if batches + later == 1 else "follow"
             text = f"{' and '.join(kept)} {verb} the damage at byte {self._damage.position}"
             yield found("KD-LOG-BEYOND", self._path, text, self._damage.position)
@@ -120,7 +120,7 @@ class LogCheck:
             self._damage = bad
         if kind is DamageKind.GARBAGE:
             text = "bytes up to the end that are not the beginning of a batch"
-        length = counted(bad.size, "byte")
+        length = byte_words(bad.size)
         where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
         effect = REFUSES if self.is_opened_as_it_is and self._stops_a_broker(position, bad.resumed) else None
         yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)

@@ -15,6 +15,7 @@ from kdump.errors import NameFormatError
 from kdump.findings.finding import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, held, is_live
@@ -183,7 +184,7 @@ class Tasks:
             if isinstance(place, PartitionLog):
                 folders, around = [path], _around(path)
                 if is_mine:
-                    yield Said(_changes(os.path.dirname(os.path.abspath(path)), folders))
+                    yield Said(_changes(directory_around(path), folders))
             else:
                 folders = self._partitions(place)
                 around, findings = self._directory(place)
@@ -373,7 +374,7 @@ def _around(folder: str) -> Around:
     """Return what is around a partition directory; what is wrong with it is said where the log
     directory is verified.
     """
-    parent = os.path.dirname(os.path.abspath(folder))
+    parent = directory_around(folder)
     checkpoints = Checkpoints.read(parent)
     try:
         directory = LogDirectory(parent)

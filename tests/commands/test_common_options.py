@@ -194,7 +194,7 @@ def test_a_missing_word_is_a_line(home: Path) -> None:
     said = kdump(home, "completion")
     assert said.code == 2
     first, second = said.err.splitlines()
-    assert first == "kdump completion: Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish"
+    assert first == "kdump completion: Missing argument 'SHELL'. Choose from: bash, zsh, fish"
     assert second == "Help: kdump completion --help"
 
 

@@ -481,7 +481,7 @@ def test_zeros_that_preallocation_left_are_no_damage() -> None:
     (path,) = CORPUS.glob("h-prealloc-log/*/")
     done = run(path)
     assert done.return_value == 0
-    assert "bytes of zeros up to the end" in done.stderr
+    assert "KiB of zeros up to the end" in done.stderr
     assert run(*path.glob("*.log")).return_value == 0
 
 
@@ -680,11 +680,11 @@ def test_a_file_that_cannot_be_read_does_not_end_the_dump(partition: Path) -> No
         (("x", "--since", "yesterday"), "'yesterday' is neither a number of milliseconds nor ISO 8601"),
         (("x", "--key", "hex:0g"), "'0g' is not hex"),
         (("x", "--key", "base64:!"), "'!' is not base64"),
-        (("x", "--key", "re:("), "'(' is no regular expression"),
+        (("x", "--key", "re:("), "'(' is not a regular expression"),
         (("x", "--header", "=x"), "'=x' names no header"),
         (("x", "--limit", "0"), "--limit: 0: expected a whole number from 1 on"),
         (("x", "--include", "logs"), "'logs' is not one of log, index"),
-        (("x", "--max-decompressed-size", "big"), "'big' is no size"),
+        (("x", "--max-decompressed-size", "big"), "'big' is not a size"),
         (("x", "--ofsets", "1:2"), "--offsets"),
     ],
 )

@@ -65,7 +65,7 @@ def test_standard_input(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         (["nowhere.yaml", "data"], 3, "nowhere.yaml does not exist"),
         (["spec.yaml", "."], 4, "there is something in it"),
-        (["spec.yaml", "data", "--fault", "wrong-crcs"], 2, "'wrong-crcs' is no fault: did you mean 'wrong-crc'?"),
+        (["spec.yaml", "data", "--fault", "wrong-crcs"], 2, "'wrong-crcs' is not a fault: did you mean 'wrong-crc'?"),
         (["spec.yaml", "data", "--fault", "wrong-topic-id"], 2, "it needs a topic with two partitions"),
         (["spec.yaml", "data", "--fault", "wrong-crc:topic"], 2, "'topic' is not FIELD=VALUE"),
     ],

@@ -179,7 +179,7 @@ class TestRebuildIndex:
         removed(*(each for each in before if parse_file_name(each).kind in names.INDEX_KINDS))(partition)
         assert run("rebuild-index", partition, "--apply", *config) == 0
         assert content(partition) == before
-        assert f"write   {name(20, 'txnindex')} (34 bytes, new): rebuilt from the log: 1 aborted transaction" in run.out
+        assert f"write   {name(20, 'txnindex')} (new, 34 bytes): rebuilt from the log: 1 aborted transaction" in run.out
 
     @pytest.mark.parametrize("kinds", [["indexes"], ["timeindexes", "txnindexes"]])
     def test_kinds(self, run: Run, partition: Path, config: list[str], kinds: list[str]) -> None:

@@ -109,7 +109,7 @@ def test_damage(run: Run, tmp_path: Path) -> None:
     log = write_segment(tmp_path / "orders-0", 0, [good, flipped(batch(3, 3), -1), batch(6, 3)])
     assert run("stats", log.parent) == 1
     assert run.err.startswith(f"kdump: {log}: byte {len(good)}: batch ")
-    assert "damage        1 place" in run.out
+    assert "damage        1 damaged range" in run.out
 
 
 def test_what_is_not_there(run: Run, data: Path) -> None:

@@ -85,9 +85,9 @@ def test_findings_stand_under_their_partition(run: VerifyRun, damaged: Log) -> N
     assert lines[1].startswith(f"  error    KD-LOG-CRC  {LOG}, byte 0: batch 0\N{EN DASH}1 (2 records, 89 bytes) ")
     assert re.search(r"stored 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}$", lines[1])
     assert lines[2].startswith("           If the broker recovers this segment, it cuts the log at this batch")
-    assert lines[3] == f"           do: kdump doctor {damaged.partition} (choose: what loses nothing comes first)"
-    assert lines[4].startswith(f"  warning  KD-LOG-BEYOND  {LOG}, byte 0: 2 valid batches (4 records, 178 bytes)")
-    assert lines[7:9] == ["", "FOUND: 1 error, 1 warning in 1 of 1 partition."]
+    assert lines[3].startswith(f"  warning  KD-LOG-BEYOND  {LOG}, byte 0: 2 valid batches (4 records, 178 bytes)")
+    assert lines[5] == f"           do: kdump doctor {damaged.partition} (choose: what loses nothing comes first)"
+    assert lines[6:8] == ["", "FOUND: 1 error, 1 warning in 1 of 1 partition."]
     assert lines[-1] == f"Next: kdump doctor {damaged.directory}"
     assert "KD-TIME-HELD" not in run.out
 
@@ -233,7 +233,7 @@ def test_strict(run: VerifyRun, damaged: Log) -> None:
         (("--severity", "KD-LOG-CRC=fatal"), "expected CODE=level, level one of error, warning, note"),
         (("--severity", "KD-LOG-CRC"), "expected CODE=level"),
         (("--severity", "KD-X=error"), "no code matches 'KD-X'"),
-        (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 1h30m"),
+        (("--max-duration", "soon"), "'soon' is not a duration: expected 90, 90s, 15m or 1h30m"),
         (("--jobs", "0"), "--jobs: 0: expected a whole number from 1 on"),
         (("--format", "xml"), "'xml' is not one of"),
     ],
@@ -411,7 +411,7 @@ def test_what_cannot_be_verified_is_said_and_the_rest_checked(
 ) -> None:
     for path, text in wrong_paths:
         assert run(path) == 3
-        assert run.err == f"kdump: {path}{text}\n"
+        assert run.err == f"kdump: {path}{text}{'. Nothing was checked.' if text == ' does not exist' else ''}\n"
         assert run.out.splitlines()[0] == "INCOMPLETE. 1 file or directory could not be read."
         assert run(path, damaged.directory) == 3
         assert "KD-LOG-CRC" in run.out

@@ -24,7 +24,7 @@ def use_kernels(name: str, patch: pytest.MonkeyPatch) -> None:
     """Make `kdump.kernels` those of this name; the test is skipped where they are not built."""
     if name == "native" and kernels.active != "native":
         pytest.skip("the native kernels are not built, or not chosen")
-    module: Any = importlib.import_module(f"kdump.kernels.{'_native' if name == 'native' else 'portable'}")
+    module: Any = importlib.import_module(f"kdump.kernels.{'_native' if name == 'native' else 'portable.kernels'}")
     for function in FUNCTIONS:
         patch.setattr(kernels, function, getattr(module, function))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kdump.formats.codecs import GZIP, LZ4
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
+from kdump.formats.words import byte_words
 from kdump.storage import log_reader
 from kdump.storage import scan as scan_module
 from kdump.storage.damage import Damage, DamageKind
@@ -93,7 +94,7 @@ def test_zeros_up_to_the_end(tmp_path: Path, zeros: int) -> None:
     assert good == 1
     assert isinstance(damage, Damage)
     assert (place(damage), damage.kind) == ((len(data), len(data) + zeros), DamageKind.ZEROS)
-    assert damage.text == f"{zeros} bytes of zeros up to the end (preallocated, or never written)"
+    assert damage.text == f"{byte_words(zeros)} of zeros up to the end (preallocated, or never written)"
 
 
 def test_damage_says_where_it_is(tmp_path: Path) -> None:

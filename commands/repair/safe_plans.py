@@ -1,0 +1,131 @@
+"""Plans that drop no valid batch, a line each; those that do what the broker's next start does are one line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
+from kdump.formats import names
+from kdump.formats.names import FileKind, parse_file_name
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import byte_words, number_words
+from kdump.operations.repair import Repaired
+from kdump.recovery.outcome import DELETE, RECOVER, TRIM, WRITE
+from kdump.repair.proposal import Task
+
+from ..shell.line_budget import LineBudget, more_alike
+
+_MAX_WIDTH = 40
+_NOUNS: dict[str, tuple[str, str]] = {
+    FileKind.OFFSET_INDEX: ("offset index", "offset indexes"),
+    FileKind.TIME_INDEX: ("time index", "time indexes"),
+    FileKind.TXN_INDEX: ("transaction index", "transaction indexes"),
+    FileKind.PRODUCER_SNAPSHOT: ("producer snapshot", "producer snapshots"),
+}
+
+
+class SafePlan(NamedTuple):
+    """A plan that drops and gives up nothing that is valid.
+
+    `work` is what it does beyond the broker's next start ("" for nothing), `files` the kinds of the files that it
+    removes (True) and writes.
+    """
+
+    path: str
+    work: str
+    files: frozenset[tuple[bool, str]]
+
+
+def safe_plan(done: Repaired, task: Task) -> SafePlan | None:
+    """Return what is to be said of a plan in a line; None where it drops something, or more has to be told of it."""
+    if task.dropped.records or task.rescue is not None or task.plan is None:
+        return None
+    if done.interrupted or task.failure or task.problems or task.fixed or task.notes:
+        return None
+    written = _written_by_broker(task)
+    is_routine = not _loss(task) and all(each.name in written for each in task.plan.operations)
+    what = frozenset((each.action == REMOVE, parse_file_name(each.name).kind) for each in task.plan.operations)
+    return SafePlan(safe_path(done.path), "" if is_routine else _work(task), what)
+
+
+def safe_lines(plans: Sequence[SafePlan], budget: LineBudget) -> Iterator[str]:
+    """Yield a line for each plan that does more than the broker's next start, and one for all the others."""
+    yield f"Safe: {number_words(len(plans), 'partition')}"
+    routine = [plan for plan in plans if not plan.work]
+    others = [plan for plan in plans if plan.work]
+    label = number_words(len(routine), "partition")
+    width = min(max(map(len, (label, *(plan.path for plan in others)))), _MAX_WIDTH)
+    listed = [plan for plan in others if budget.takes()]
+    yield from (f"  {plan.path:<{width}}   {plan.work}" for plan in listed)
+    if len(listed) < len(others):
+        yield f"  {more_alike(len(others) - len(listed))}"
+    if routine:
+        yield f"  {label:<{width}}   {_together(frozenset().union(*(plan.files for plan in routine)))}"
+
+
+def _written_by_broker(task: Task) -> frozenset[str]:
+    """Return the files that the broker's next start writes, trims or deletes in any case."""
+    steps = task.outcome.steps if task.outcome else ()
+    last = max((parse_file_name(step.file).offset or 0 for step in steps if step.action == RECOVER), default=None)
+    found = {step.file for step in steps if step.action in (TRIM, DELETE)}
+    for operation in task.plan.operations if task.plan else ():
+        name = parse_file_name(operation.name)
+        if name.kind in names.INDEX_KINDS:  # of the segment that was written to it was preallocated
+            is_routine = name.offset == last and operation.size < operation.old_size
+        else:
+            is_routine = any(step.file == operation.name and step.action == WRITE for step in steps)
+        if is_routine:
+            found.add(operation.name)
+    return frozenset(found)
+
+
+def _loss(task: Task) -> str:
+    """Return what is cut of the log; "" for nothing."""
+    loss = task.outcome.loss if task.outcome else None
+    if loss is None or not loss.bytes:
+        return ""
+    what = "an incomplete batch" if loss.has_data else "zeros that were never written"
+    return f"cut {what} ({byte_words(loss.bytes)})"
+
+
+def _work(task: Task) -> str:
+    """Return what a plan does beyond the work of the broker's next start."""
+    parts = [_loss(task)] if _loss(task) else []
+    written = _written_by_broker(task)
+    operations = task.plan.operations if task.plan else ()
+    new = {each.name for each in operations if each.action == REPLACE}
+    found: Counter[tuple[str, str]] = Counter()
+    for each in operations:
+        kind = parse_file_name(each.name).kind
+        if each.action == CHECKPOINT:
+            parts.append(f"set {each.name} to {each.size}")
+        elif kind in _NOUNS and each.action != RENAME:
+            # what is removed before its log changes is written again by a later operation
+            is_first = each.action == REMOVE and each.name in new
+            found[(_verb(each, kind), kind)] += each.name not in written and not is_first
+        elif each.name not in written and not (kind == FileKind.LOG and parts):
+            parts.append(f"{_VERBS.get(each.action, 'write')} {each.name}")
+    parts += (f"{verb} {number_words(count, *_NOUNS[kind])}" for (verb, kind), count in found.items() if count)
+    end = f"; log end offset {task.extent[1]}" if _loss(task) and task.extent else ""
+    return safe(", ".join(dict.fromkeys(parts)) + end)
+
+
+_VERBS = {REMOVE: "remove", RENAME: "rename", TRUNCATE: "cut"}
+
+
+def _verb(operation: Operation, kind: str) -> str:
+    if operation.action == REMOVE:
+        return "remove"
+    return "rebuild" if kind in names.INDEX_KINDS else "write"
+
+
+def _together(files: frozenset[tuple[bool, str]]) -> str:
+    """Return what the routine plans do."""
+    written = {kind for is_removed, kind in files if not is_removed}
+    parts = ["trim preallocated index files"] if not written.isdisjoint(names.INDEX_KINDS) else []
+    parts += ["write producer snapshots"] if FileKind.PRODUCER_SNAPSHOT in written else []
+    parts += ["write leader-epoch-checkpoint"] if FileKind.OTHER in written else []
+    parts += ["remove leftover files"] if any(is_removed for is_removed, _ in files) else []
+    return f"{', '.join(parts)} (as the broker's next start)"
