@@ -7,16 +7,14 @@ end whatever becomes of the name, and is as long as it was then, however much is
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 SPARE_DESCRIPTORS = 256
 """How many open files are left for everything else."""
 MAX_DESCRIPTORS = 1 << 16
 
 
-@dataclass(slots=True)
-class HeldFile:
+class HeldFile(NamedTuple):
     """An open file; `size` is how many bytes of it count."""
 
     descriptor: int
@@ -66,7 +64,7 @@ class Hold:
 
     def limit(self, name: str, size: int) -> None:
         """Let only the first `size` bytes of a file count."""
-        self.files[name].size = size
+        self.files[name] = self.files[name]._replace(size=size)
 
     def is_still_there(self, name: str) -> bool:
         """Return whether the name leads to the file that is held, or to none at all."""
