@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from errno import ENOSPC
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from kdump.errors import KdumpError, is_out_of_memory
 from .shell import exit_codes
 from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 from .shell.unexpected import shows_where, unexpected_text
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
@@ -57,6 +61,12 @@ class LazyGroup(click.Group):
 
             _LOADED[cmd_name] = complete_command(cmd_name, importlib.import_module(f".{module}", __package__).command)
         return _LOADED[cmd_name]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the commands; where none begins so, a PATH, of which `kdump PATH` tells what doctor finds."""
+        from click.shell_completion import CompletionItem
+
+        return super().shell_complete(ctx, incomplete) or [CompletionItem(incomplete, type="file")]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by section, as they are needed."""

@@ -117,7 +117,7 @@ ROOTS = re.compile(
     r"^(?:/(?:var/lib/kafka/data|data/kafka-logs|backup/kafka-logs|shared/kafka|copy/of/data|disk1/kafka|disk1|data)"
     r"|data)(?=/|$)"
 )
-BROKER = re.compile(r"^/?(b[123?])(?:/kafka|/data)?(?=/|$)")
+BROKER = re.compile(r"^(?:/|data/)?(b[123?])(?:/kafka|/data)?(?=/|$)")
 PARTITION = re.compile(r"^(?=(?:orders-|__)[\w*-]*\d\*?(?:/|$))|^(?=orders-\*/)")
 
 
@@ -155,6 +155,7 @@ _METADATA = ROOT / "fixtures/corpus/f-cluster-metadata/__cluster_metadata-0"
 SNAPSHOT = str(_METADATA / "00000000000000000212-0000000005.checkpoint")
 STAND_INS = {
     "--at": {"839": "801", "1234567": "6"},
+    "--config": {"specs/bad.properties": "bad.properties", "specs/server.properties": "server.properties"},
     "--group": {"billing-*": "group-*"},
     "--id": {"15": "2"},
     "build": {"fixtures/specs/orders.yaml": "orders.yaml"},

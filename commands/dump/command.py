@@ -11,6 +11,7 @@ from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
+from ..shell.completing import one_of
 from ..shell.isolation import isolation_option
 from ..shell.options import color_option
 from ..shell.paths import expand, reached
@@ -66,6 +67,7 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--fields", "shows_fields", is_flag=True,
     help="Show one batch of a .log, damaged or not: each field with its byte, bytes and meaning.")
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
+    shell_complete=one_of((*INCLUDED, "all")),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
     help="Show keys and values as bytes, not decoded.")

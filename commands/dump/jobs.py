@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -15,6 +15,7 @@ from kdump.formats.names import FileName, PartitionDirName
 from kdump.formats.printable import safe_path
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
 from kdump.query.selection import Selection
+from kdump.storage.around import directory_around
 from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
 from kdump.transactions.isolation import Isolation
@@ -106,11 +107,18 @@ def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
             changes = found.all()
     except OSError as error:
         unreadable.append((place.path, error))
-    jobs: list[Job] = [piece for change in changes for piece in kept_pieces(change)]
+    folder = directory_around(place.path) if isinstance(place, PartitionLog) else place.path
+    jobs: list[Job] = [_as_given(piece, folder) for change in changes for piece in kept_pieces(change)]
     unreadable += [(place.path, OSError(0, str(error))) for error in (found.unreadable if found else ())]
     if not jobs and not unreadable:
         raise FileNotFoundError(2, "no change keeps anything of its logs", place.path)
     return jobs
+
+
+def _as_given(piece: KeptPiece, folder: str) -> KeptPiece:
+    """Return a piece with its path as that of its log directory is given."""
+    root = os.path.abspath(folder) + os.sep
+    return replace(piece, path=os.path.join(folder, piece.path[len(root) :])) if piece.path.startswith(root) else piece
 
 
 def _jobs(place: Place, options: Options, unreadable: list[tuple[str, OSError]]) -> Iterator[Job]:

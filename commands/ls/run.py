@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -163,9 +163,9 @@ class _Run:
         placing, trouble = self._placing(directory)
         info = log_directory_info(directory, checkpoints)
         if self._clusters is not None:
-            info = replace(info, release=self._clusters.of(directory).release)
+            info = info._replace(release=self._clusters.of(directory).release)
         if trouble:
-            info = replace(info, problems=(*info.problems, trouble))
+            info = info._replace(problems=(*info.problems, trouble))
         wanted = [name for name in directory.partition_names if self._wants(name)]
         partitions = []
         for path in self._progress.over([os.path.join(directory.path, name) for name in wanted]):
@@ -203,7 +203,7 @@ class _Run:
         bad = checkpoints.errors.values()
         texts = (str(error) for error in bad if not isinstance(error, OSError))
         unread = (error for error in bad if isinstance(error, OSError))
-        info = replace(info, problems=(*texts, *info.problems), errors=(*unread, *info.errors))
+        info = info._replace(problems=(*texts, *info.problems), errors=(*unread, *info.errors))
         self._listed.append((owner, info))
         self._printer.partition(info, segments=self._options.segments is not False)
         for error in info.errors:

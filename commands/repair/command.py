@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.operations.heal import check_sources, plan_heal
+from kdump.operations.heal import plan_heal
+from kdump.operations.heal_sources import check_sources
 from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
@@ -20,6 +21,7 @@ from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
 from ..shell.choice import NO_PATHS_GIVEN
+from ..shell.completing import one_of
 from ..shell.output import complain
 from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.usage import not_one_of
@@ -48,7 +50,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
 @click.command("repair")
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option(
-    "--strategy", callback=_strategy, metavar="NAME",
+    "--strategy", callback=_strategy, metavar="NAME", shell_complete=one_of(STRATEGIES),
     help="safe (the default): drop no valid batch; what needs a decision is listed and left alone. truncate: cut the"
     " log at the first damage, as the broker's recovery does. salvage: give damaged batches up, keep all valid ones.",
 )
@@ -73,7 +75,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
     " was, it is.",
 )
 @click.option(
-    "--only", callback=_kinds, metavar="KINDS",
+    "--only", callback=_kinds, metavar="KINDS", shell_complete=one_of(ALL_KINDS),
     help=f"Change nothing but files of these kinds, separated by commas: {', '.join(ALL_KINDS)}.",
 )
 @startup_options

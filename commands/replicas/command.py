@@ -52,12 +52,12 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
         | jq 'select(.type == "choice")'
     """
     troubles = Troubles()
-    places = _places(paths, troubles)
+    places, empty = _places(paths, troubles)
     is_single = all(isinstance(place, PartitionLog) for place in places)
     with output_for(format_) as out:
         printer = JsonLines(out.write) if format_ == "jsonl" else TextLines(out.write, is_all=verbose or is_single)
         count = 0
-        replicas = Replicas(places, now, troubles)
+        replicas = Replicas(places, now, troubles, empty=empty)
         if len(replicas.clusters) > 1:
             names = ", ".join(map(safe, replicas.clusters))
             note(f"these PATHs are of {len(replicas.clusters)} clusters ({names}); copies are compared within each")
@@ -73,15 +73,17 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
     return troubles.code
 
 
-def _places(paths: tuple[str, ...], troubles: Troubles) -> list[LogDirectory | PartitionLog]:
-    """Return the directories that PATHs name; an empty one is the disk of a broker that has lost everything."""
+def _places(paths: tuple[str, ...], troubles: Troubles) -> tuple[list[LogDirectory | PartitionLog], int]:
+    """Return the directories that PATHs name, and how many more are empty: disks of brokers that have lost all."""
     places: list[LogDirectory | PartitionLog] = []
+    empty = 0
     for path in paths:
         try:
             if os.path.isdir(path) and not os.listdir(path):
                 note(f"{safe_path(path)} is empty: a broker that starts with it has no records at all")
+                empty += 1
                 continue
             places += directories([path])
         except OSError as error:
             troubles(Problem.unreadable(path, error))
-    return places
+    return places, empty

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import click
@@ -11,6 +11,7 @@ import click
 from kdump.errors import KdumpError
 
 MAX_OFFERED = 200
+PATH_ARGUMENTS = frozenset({"paths", "path", "spec", "out"})
 
 
 def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
@@ -52,6 +53,18 @@ def change_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
         with suppress(OSError, KdumpError):
             found.update(each.change.id for each in list_changes(path, None).changes)
     return _beginning(found, incomplete)
+
+
+def one_of(words: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return what offers some words; an option that reads its value by itself has no click.Choice."""
+    return lambda _ctx, _param, incomplete: _beginning(words, incomplete)
+
+
+def offer_files(params: Iterable[click.Parameter]) -> None:
+    """Let a shell offer files and directories for arguments that are paths: without a type it would offer nothing."""
+    for param in params:
+        if isinstance(param, click.Argument) and param.name in PATH_ARGUMENTS:
+            param.type = click.Path(readable=False)  # that one cannot be read is found, and said, later
 
 
 def _paths(ctx: click.Context) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Callable
@@ -53,6 +52,8 @@ def cluster_of(engine: str, master: str, conf: dict[str, str]) -> Cluster | None
         if conf:
             raise click.UsageError("--conf needs --engine spark.")
         return None
+    import logging
+
     try:
         import pyspark  # noqa: F401
 

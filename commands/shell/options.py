@@ -20,7 +20,7 @@ from kdump.releases import NEWEST, KafkaRelease
 
 from . import exit_codes
 from .choice import are_missing, check_chosen, chosen_paths, given_paths
-from .completing import topics_of_paths
+from .completing import offer_files, topics_of_paths
 from .release import ENVIRONMENT, asked_release
 from .screen import Screen
 from .values import duration_seconds, moment, read_by
@@ -243,6 +243,7 @@ def with_common_options(
     """
     known = {each for param in command.params for each in param.opts}
     added = [_as_parameter(option) for each, applies, option in COMMON if applies(name) and each not in known]
+    offer_files(command.params)
     if command.callback is None:
         return [*command.params, *added], None
     is_required = False

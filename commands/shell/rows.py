@@ -8,7 +8,7 @@ what is open. Without a summary the output is not complete.
 from __future__ import annotations
 
 import json
-import socket
+import platform
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -101,7 +101,7 @@ class Envelope:
         return {
             "schema": f"kdump.{_command_name(self._ctx)}/{SCHEMA_VERSION}",
             "kdump": __version__,
-            "host": socket.gethostname(),
+            "host": platform.node(),
             "startedAt": datetime.fromtimestamp(int(self._started_at), UTC).isoformat().replace("+00:00", "Z"),
             "paths": _paths(self._ctx.params),
             "options": _options(self._ctx),

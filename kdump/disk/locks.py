@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kdump.disk.durable import take_after
 from kdump.disk.reading import open_for_reading
@@ -25,8 +25,7 @@ _OWN: set[tuple[int, int]] = set()
 """The lock files that this process holds: POSIX locks are lost when any descriptor of the file is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class LockHolder:
+class LockHolder(NamedTuple):
     """Who holds a lock file; `process` is None where the system does not say (another machine, a container).
 
     `is_kdump`: it is another kdump command, and no broker, as far as the system says.

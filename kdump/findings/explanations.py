@@ -6,11 +6,10 @@ remedies of the catalogue, what Kafka itself prints in kdump.findings.kafka_mess
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """A finding in plain words; `title` names it in two to five words, the others are sentences.
 
     `broker` has the broker as its subject, `consumers` those who read.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.finding import Finding
 from kdump.findings.kind import SEVERITIES
 
 
-@dataclass(frozen=True, slots=True)
-class FindingFilter:
+class FindingFilter(NamedTuple):
     """Code patterns (KD-LOG-*): what to select and what to ignore, and (pattern, severity), of which the last that fits
     counts. What could not be read (KD-READ) is always selected.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -75,8 +74,7 @@ class Remedy(NamedTuple):
         return f"{said} (loses {self.loses})"
 
 
-@dataclass(frozen=True, slots=True)
-class FindingKind:
+class FindingKind(NamedTuple):
     """One entry of the catalogue.
 
     `remedies` come in the order in which they are to be tried: what loses nothing first. Without any there is nothing

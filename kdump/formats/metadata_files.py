@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kdump.errors import (
@@ -41,16 +40,14 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _SEPARATOR = re.compile(f":[{WHITESPACE}]+")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetadata:
+class PartitionMetadata(NamedTuple):
     """The id (16 bytes) of the topic that the partition belongs to."""
 
     version: int
     topic_id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(NamedTuple):
     """The node and the cluster that a log directory belongs to; `node_id` is version 0's broker.id."""
 
     version: int
@@ -59,15 +56,13 @@ class MetaProperties:
     directory_id: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class CleanShutdown:
+class CleanShutdown(NamedTuple):
     """The epoch of the broker that shut down cleanly; None from a release that did not write it, -1 without KRaft."""
 
     broker_epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumState:
+class QuorumState(NamedTuple):
     """The last election that a KRaft node took part in: -1 for no leader, no epoch, no vote.
 
     A field that the data version does not have is None.

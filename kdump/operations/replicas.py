@@ -63,12 +63,15 @@ class Replicas:
         *,
         pace: Pace | None = None,
         since_checkpoint: bool = False,
+        empty: int = 0,
     ) -> None:
         """`now` is the brokers' clock in ms; logs are read no faster than a `pace` allows.
 
-        `since_checkpoint`: what lies below the recovery points of all copies is not compared. Raises OSError.
+        `since_checkpoint`: what lies below the recovery points of all copies is not compared. `empty` places more were
+        given, disks with nothing on them: those of replicas that no other place is of. Raises OSError.
         """
         self._now = now
+        self._empty = empty
         self._pace, self._since_checkpoint = pace, since_checkpoint
         self._report = report
         self._states: dict[str, DirectoryState] = {}
@@ -253,6 +256,8 @@ class Replicas:
         expected = set(state.replicas) if state else given
         absent = () if None in here else tuple(sorted((expected & given) - here))  # a disk of nobody may be theirs
         not_given = tuple(sorted(expected - given - here))
+        if len(not_given) <= self._empty:
+            absent, not_given = tuple(sorted({*absent, *not_given})), ()
         replicas += [Replica(broker, None, NO_LOG, None) for broker in (*absent, *not_given)]
         if state is not None:
             replicas = [each for each in replicas if each.broker is None or each.broker in state.replicas]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kdump.disk.pace import Pace
 from kdump.findings.finding import Finding
@@ -20,8 +20,7 @@ from kdump.verify.state import read_state, write_state
 UNREAD = "KD-READ"
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyRequest:
+class VerifyRequest(NamedTuple):
     """What is asked for beyond the checks themselves.
 
     After `max_duration` (seconds) no further segment is begun. `resume` is the file that keeps the place where a run

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, KdumpError
@@ -24,8 +23,7 @@ from kdump.storage.partition import PartitionLog
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """A file of a partition or log directory; `kind`, `state`, `offset`, `epoch` are what its name says."""
 
     name: str
@@ -36,8 +34,7 @@ class FileInfo:
     epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """What the cluster's metadata says of a partition directory.
 
     `topic` is the topic with the directory's topic id, `replicas`, `isr` and `leader` are that partition's; None where
@@ -71,8 +68,7 @@ class Placement:
         return self.min_insync is not None and self.isr is not None and len(self.isr) < self.min_insync
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionInfo:
+class PartitionInfo(NamedTuple):
     """One partition directory.
 
     `log_start_offset` and `end_offset` (absolute) bound what a broker would serve from this disk. `size` is that of
@@ -119,8 +115,7 @@ class PartitionInfo:
         return remote_start_offset(self.checkpoints.log_start, self.log_start_offset, lambda: is_tiered)
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirectoryInfo:
+class LogDirectoryInfo(NamedTuple):
     """One log directory, its partitions apart.
 
     `checkpoints` has the number of entries of each offset checkpoint that is there. `not_partitions` are directories

@@ -7,7 +7,6 @@ wants the files makes them by the recipes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -119,8 +118,7 @@ class Failure(NamedTuple):
     batch: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LoadOutcome:
+class LoadOutcome(NamedTuple):
     """What becomes of a partition directory; offsets, recovery point and files mean nothing where loading fails.
 
     `files` are those of the directory after loading and a clean close of the log, by name. `has_open_txn`: a

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -44,7 +43,7 @@ def at_rest(log: PartitionLog, startup: Startup, before: VirtualDirectory, outco
             break
         before = after(log, outcome)
         again = load_log(log, startup, before.copy())
-        outcome = replace(again, steps=(*outcome.steps, *again.steps))
+        outcome = again._replace(steps=(*outcome.steps, *again.steps))
         if again.files == before.files:
             break
     return outcome

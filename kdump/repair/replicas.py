@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 from kdump.errors import KdumpError, RefusedError
+from kdump.formats.uuids import is_reserved_directory_id
 from kdump.query.inventory import owner_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -16,7 +17,8 @@ class Replicas(NamedTuple):
     """The brokers that have a partition, and those in sync when the metadata was written; `broker` is this one.
 
     `min_insync` is min.insync.replicas, at most the number of brokers; None where nothing tells it. `leader` and
-    `next_leader`, whom the controller elects when that one goes, are None for nobody.
+    `next_leader`, whom the controller elects when that one goes, are None for nobody. `directory` is the id of the log
+    directory that this broker is to have it in; None where none is assigned.
     """
 
     brokers: tuple[int, ...]
@@ -25,6 +27,7 @@ class Replicas(NamedTuple):
     min_insync: int | None = None
     leader: int | None = None
     next_leader: int | None = None
+    directory: bytes | None = None
 
     @property
     def is_under_replicated(self) -> bool:
@@ -60,7 +63,11 @@ def replicas_of(
     if placement is None or placement.replicas is None or placement.isr is None:
         return None
     numbers = placement.min_insync, placement.leader, placement.next_leader
-    return Replicas(placement.replicas, placement.isr, owner.node_id if owner else None, *numbers)
+    broker = owner.node_id if owner else None
+    directories = dict(zip(placement.replicas, placement.directories or (), strict=False))
+    known = None if broker is None else directories.get(broker)
+    assigned = None if known is None or is_reserved_directory_id(known) else known
+    return Replicas(placement.replicas, placement.isr, broker, *numbers, assigned)
 
 
 def check_only_copy(log: PartitionLog, replicas: Replicas | None) -> None:

@@ -173,7 +173,7 @@ class _Attempt:
             if not (self._leave_out_what_fails(failure) if failure else self._amend(outcome)):
                 break
         outcome = at_rest(self.log, self.startup, self.files.directory, outcome)
-        return replace(outcome, steps=(*self.files.steps, *outcome.steps))
+        return outcome._replace(steps=(*self.files.steps, *outcome.steps))
 
     def _prepare(self) -> Failure | None:
         self.files.sort_out_swaps()

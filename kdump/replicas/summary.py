@@ -6,12 +6,14 @@ Plain data for whoever prints it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import combinations
 from typing import NamedTuple
 
 from kdump.replicas.choice import Choice
 from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange
+from kdump.replicas.loss import Loss
 from kdump.topics.partition_state import PartitionState, Standing
 
 _RANK = {Standing.IN_SYNC: 0, Standing.ELIGIBLE: 1, Standing.LAST_KNOWN: 2, Standing.UNCLEAN: 3, None: 0}
@@ -36,29 +38,64 @@ class Span(NamedTuple):
     last: int
 
 
-def best_choice(choices: Sequence[Choice], state: PartitionState | None) -> Choice | None:
+def best_choice(
+    choices: Sequence[Choice], state: PartitionState | None, odd: frozenset[int] = frozenset()
+) -> Choice | None:
     """Return the choice that loses least: records that may have been acknowledged by all, then a blocked partition.
 
-    Then one that loses nothing counts, one that needs no unclean election, the newest history, fewer records, the
-    present leader, and the first by assignment. The longest log is not the best one: it may be the tail of a leader
-    that nobody followed.
+    `odd` are the numbers of copies that are alone with other bytes: theirs are not lost if another one leads. Then one
+    that loses nothing counts, one that needs no unclean election, the newest history, fewer records, the present
+    leader, and the first by assignment. The longest log is not the best one: it may be the tail of a leader that nobody
+    followed.
     """
 
     def cost(choice: Choice) -> tuple[int, ...]:
         broker = choice.leader.broker
         order = state.replicas.index(broker) if state and broker in state.replicas else len(choices)
+        figures = _without_odd(choice, odd).figures
         return (
-            choice.loss.figures.committed + choice.loss.figures.possible,
+            figures.committed + figures.possible,
             choice.blocked_at is not None,
-            choice.loss.figures.lost > 0,
+            figures.lost > 0,
             _RANK[choice.standing],
             -_newest_epoch(choice),
-            choice.loss.figures.lost,
+            figures.lost,
             state is None or broker != state.leader,
             order,
         )
 
     return min((each for each in choices if each.leader.number is not None), key=cost, default=None)
+
+
+def odd_copies(compared: Compared) -> frozenset[int]:
+    """Return the copies (numbers) that have other valid bytes of a leader epoch than two others, which agree."""
+    differing = {(pair.first, pair.second) for pair in compared.pairs if _contradicts(pair)}
+    numbers = range(len(compared.contents))
+
+    def differ(one: int, other: int) -> bool:
+        return (min(one, other), max(one, other)) in differing
+
+    return frozenset(
+        odd
+        for odd in numbers
+        for one, other in combinations([each for each in numbers if each != odd], 2)
+        if differ(odd, one) and differ(odd, other) and not differ(one, other)
+    )
+
+
+def _contradicts(pair: Comparison) -> bool:
+    if pair.relation != "bytes":
+        return False
+    valid = [each for each in pair.only_second if not each.is_damaged]
+    return any(_overlap(one, other) for one in pair.only_first if not one.is_damaged for other in valid)
+
+
+def _without_odd(choice: Choice, odd: frozenset[int]) -> Loss:
+    """Return what a choice loses, without what copies keep that are alone with it."""
+    if choice.leader.number in odd:
+        return choice.loss
+    ranges = (each for each in choice.loss.ranges if each.is_cut or each.copy not in odd)
+    return replace(choice.loss, ranges=tuple(ranges))
 
 
 def _newest_epoch(choice: Choice) -> int:
@@ -147,7 +184,7 @@ class Outlook:
 
 def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState | None) -> Outlook:
     """Weigh the choices of a partition."""
-    best = best_choice(choices, state)
+    best = best_choice(choices, state, odd_copies(compared))
     wanted = _harm(best) if best else None
     risky = tuple(each for each in choices if _harm(each) != wanted and _may_lead(each, state))
     return Outlook(best, risky, _to_heal(best, choices, compared, state))

@@ -71,8 +71,7 @@ def _layer(origin: str, properties: Mapping[str, str]) -> Layer:
     return Layer(origin, properties, bool(DECIDING & properties.keys()))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
+class TopicSettings(NamedTuple):
     """Layers of properties, the last one of which wins; a topic's name wins over the server's in all of them."""
 
     layers: tuple[Layer, ...] = ()

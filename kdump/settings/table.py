@@ -73,7 +73,6 @@ class Number:
         return number if number is not None and (self.least <= number <= self.most or number == self.also) else None
 
 
-@dataclass(frozen=True, slots=True)
 class Fraction:
     """A number from 0 to 1."""
 
@@ -85,7 +84,6 @@ class Fraction:
         return value if 0 <= value <= 1 else None
 
 
-@dataclass(frozen=True, slots=True)
 class Flag:
     """true or false, in any case."""
 
@@ -96,8 +94,7 @@ class Flag:
         return {"true": True, "false": False}.get(text.lower())
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One of some words, spelled as here."""
 
     choices: tuple[str, ...]
@@ -112,8 +109,7 @@ class Word:
         return text if text in self.choices else None
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """Some of two words, spelled as here, with commas between them, or nothing."""
 
     choices: tuple[str, str]
@@ -129,7 +125,6 @@ class Words:
         return words if words <= set(self.choices) else None
 
 
-@dataclass(frozen=True, slots=True)
 class RecordVersion:
     """A release of Kafka, such as 0.10.2, 2.8-IV1 or 3.0, as the format of records that it wrote: 0, 1 or 2."""
 

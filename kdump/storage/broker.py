@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.formats import names
@@ -88,8 +87,7 @@ class BrokerDirectories:
         return f"Duplicate directory ID Optional[{id_}] found. It was the ID of {other}, but also of {path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(NamedTuple):
     """A partition that is in several places of one broker, which then does not start."""
 
     topic: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -41,8 +42,7 @@ MAX_TAIL = 1 << 26
 """Bytes behind the last index entry that are read to find a segment's end; for the last segment there is no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexInfo:
+class IndexInfo(NamedTuple):
     """An index file: the entries in use (a zero tail is none), its length and what is used of it, in bytes."""
 
     entries: int
@@ -50,8 +50,7 @@ class IndexInfo:
     used_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentInfo:
+class SegmentInfo(NamedTuple):
     """One segment. Offsets are absolute, timestamps in ms, sizes in bytes; None is not known, or not there.
 
     `end_offset` is the last offset + 1, as a broker finds it. `used_size` is where the last batch ends, `on_disk` what

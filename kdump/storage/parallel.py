@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:  # what one job has no use for takes longer to import than most of what reads a log
@@ -65,6 +66,11 @@ def _by_threads(
     takes: Callable[[Task], bool],
     jobs: int,
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
+    tasks = iter(tasks)
+    head = list(islice(tasks, 2))
+    if len(head) < 2:
+        yield from ((task, tried(task) if takes(task) else None) for task in head)
+        return
     from concurrent.futures import ThreadPoolExecutor
     from threading import current_thread
 
@@ -90,7 +96,7 @@ def _by_threads(
     free = AHEAD * jobs  # how many more may be laid out
     with ThreadPoolExecutor(jobs - 1, "kdump", lambda: threads.append(current_thread())) as pool:
         try:
-            for task in tasks:
+            for task in chain(head, tasks):
                 is_taken = takes(task)
                 begun.append(begin(task) if is_taken else _Begun(task, None))
                 free -= is_taken

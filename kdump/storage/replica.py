@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kdump.errors import Problem, Report
 from kdump.formats import names
@@ -15,8 +15,7 @@ from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(NamedTuple):
     """One replica of a partition.
 
     `log_start_offset` is the checkpoint's or the first segment's base, whichever is larger; `high_watermark` that of
@@ -60,7 +59,7 @@ def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]
         try:
             with held(replica.log.path) as log:
                 if log is not None:
-                    yield replace(replica, log=log)
+                    yield replica._replace(log=log)
         except OSError as error:
             report(Problem.unreadable(replica.log.path, error))
 

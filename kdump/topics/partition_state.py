@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import ConfigError
 from kdump.settings.sources import Settings
@@ -26,8 +25,7 @@ class Standing(StrEnum):
     UNCLEAN = "unclean"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """A partition as the cluster's metadata has it; `replicas` in the order of their assignment.
 
     `leader` is -1 where there is none. `is_recovering`: the last election was an unclean one. `has_elr`: eligible

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
@@ -12,8 +11,7 @@ from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
 from kdump.storage.segment import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class EndedTxn:
+class EndedTxn(NamedTuple):
     """A transaction that the marker at `last_offset` ended, or only a marker: `first_offset` is -1 then.
 
     `last_stable_offset` is the one that a broker puts into the transaction index with it.
@@ -32,8 +30,7 @@ class EndedTxn:
 Mismatch = Literal["missing", "extra", "starts late"]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexMismatch:
+class IndexMismatch(NamedTuple):
     """What the transaction index at `path` has wrong of the transaction that an ABORT marker at `last_offset` ended.
 
     missing: no entry, so that consumers get the aborted records. extra: an entry without such a marker. starts late:

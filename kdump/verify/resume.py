@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from tempfile import mkstemp
 from typing import NamedTuple
 
 from kdump.disk.durable import replace_file
@@ -102,6 +101,8 @@ def write_place(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> 
 
 def check_writable(path: str) -> None:
     """Check that a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
+    from tempfile import mkstemp
+
     descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
     os.close(descriptor)
     os.remove(temporary)

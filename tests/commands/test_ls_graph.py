@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -131,8 +130,8 @@ def test_many_segments_share_rows(tmp_path: Path) -> None:
 
 def test_a_segment_that_cannot_be_read(keyed: Path) -> None:
     info = info_of(keyed)
-    broken = dataclasses.replace(info.segments[-1], end_offset=None, first_timestamp=None, largest_timestamp=None)
-    lines = drawn(dataclasses.replace(info, segments=(*info.segments[:-1], broken)))
+    broken = info.segments[-1]._replace(end_offset=None, first_timestamp=None, largest_timestamp=None)
+    lines = drawn(info._replace(segments=(*info.segments[:-1], broken)))
     assert any(line.endswith("log end 30") for line in lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,8 +209,12 @@ def test_a_broker_that_lost_everything(tmp_path: Path) -> None:
     for path in (tmp_path / "b3").iterdir():
         path.unlink()
     empty = said(tmp_path)
-    assert empty.code == 0, "nobody knows what a disk has that is not given"
     assert "b3 is empty" in empty.err
+    assert empty.code == 1
+    assert "200 records (150 committed" in empty.out, "the only replica that it can be of"
+    unknown = said(tmp_path, "b1", "b2", "-v")
+    assert unknown.code == 0, "nobody knows what a disk has that is not given"
+    assert "not given  the log directories of broker 3" in unknown.out
 
 
 def test_without_metadata(tmp_path: Path) -> None:
@@ -410,3 +415,18 @@ def test_a_batch_across_a_log_start_counts_once(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "b2")
     lost = choice(tmp_path, 3)["lost"]
     assert (lost["records"], lost["ranges"][0]["firstOffset"]) == (193, 7), "what was deleted is not lost"
+
+
+def test_of_three_copies_the_bytes_that_two_have_count(tmp_path: Path) -> None:
+    """The leader's copy was written to offline: its CRCs hold, and its epochs are those of the others."""
+    odd = [replace(batch, mark="odd") if 20 <= batch.base < 30 else batch for batch in SHARED]
+    for broker, batches in ((1, odd), (2, SHARED), (3, SHARED)):
+        write_copy(tmp_path, broker, OnDisk(batches, high_watermark=200))
+        write_metadata(tmp_path, broker, partition_fields([1, 2, 3], [1, 2, 3], 1))
+    out = said(tmp_path).out
+    assert "Let broker 2 lead" in out
+    assert [line.split(maxsplit=5)[5] for line in out.splitlines() if line[:2] in ("1 ", "2 ", "3 ")][:3] == [
+        "20\N{EN DASH}29 have other bytes", "complete", "complete",
+    ]  # fmt: skip
+    (finding,) = kdump(tmp_path, "verify", "b1", "b2", "b3", "--format", "jsonl").of_type("finding")
+    assert (finding["code"], finding["path"]) == ("KD-COPY-BYTES", "b1/orders-0")

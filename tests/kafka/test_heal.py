@@ -35,6 +35,13 @@ def _lose_segment(folder: Path) -> None:
         path.unlink()
 
 
+def _lose_first_segment(folder: Path) -> None:
+    """All files of the first segment, which no retention has deleted."""
+    base = PartitionLog(str(folder)).segments[0].base_offset
+    for path in folder.glob(f"{base:020d}.*"):
+        path.unlink()
+
+
 def _power_cut(folder: Path) -> None:
     """The end of the log, below the high watermark, and half a batch left of it."""
     segments = PartitionLog(str(folder)).segments
@@ -57,7 +64,9 @@ def _wipe(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-DAMAGES: tuple[Callable[[Path], None], ...] = (_flip, _lose_segment, _power_cut, _flip_and_lose_epochs, _wipe)
+DAMAGES: tuple[Callable[[Path], None], ...] = (
+    _flip, _lose_segment, _lose_first_segment, _power_cut, _flip_and_lose_epochs, _wipe,
+)  # fmt: skip
 
 SMALL_SEGMENTS = {True: {"segment_bytes": "32768"}, False: {"internal_segment_bytes": "32768"}}
 """Up to Kafka 4.0, and from 4.1 on, which takes segment.bytes from 1 MiB on."""
@@ -66,7 +75,8 @@ SMALL_SEGMENTS = {True: {"segment_bytes": "32768"}, False: {"internal_segment_by
 @pytest.fixture
 def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     release = (request.config.getoption("--release") or RELEASES)[-1]
-    with Cluster(release, tmp_path, **{"offsets.topic.replication.factor": "1"}) as made:
+    settings = {"offsets.topic.replication.factor": "1", "unclean.leader.election.enable": "true"}
+    with Cluster(release, tmp_path, **settings) as made:
         made.start()
         yield made
 
@@ -103,3 +113,36 @@ def test_a_healed_replica_joins_from_where_it_was_healed_to(cluster: Cluster, en
     assert {row["relation"] for row in compared.of_type("pair")} == {"identical"}
     assert [row["isr"] for row in compared.of_type("partition")] == [list(NODES)] * number
     assert compared.exit_code == 0, compared.err
+
+
+def test_a_heal_that_would_be_wrong_is_refused(cluster: Cluster) -> None:
+    """Node 1 led until node 3 was elected uncleanly: its longer log is the older history."""
+    cluster.create(TOPIC, 1, replicas=[(1, 3)], **SMALL_SEGMENTS[minor(cluster.nodes[1].release) in ("3.9", "4.0")])
+    cluster.produce(TOPIC, 1, 200)
+    cluster.nodes[3].kill()
+    cluster.until(lambda: cluster.isr(TOPIC) == {0: [1]})
+    cluster.produce(TOPIC, 1, 100)
+    cluster.nodes[1].kill()
+    cluster.nodes[3].start()
+    cluster.until(lambda: cluster.isr(TOPIC) == {0: [3]})
+    cluster.produce(TOPIC, 1, 20)
+    for node in cluster.nodes.values():
+        node.kill()
+    old, new = (cluster.data(node) / f"{TOPIC}-0" for node in (1, 3))
+    before = [path.read_bytes() for path in sorted(new.glob("*.log"))]
+    refused = kdump("repair", new, "--from", old, "--apply")
+    assert refused.exit_code == 4, refused.out.decode()
+    assert "has an older history" in refused.err
+    assert [path.read_bytes() for path in sorted(new.glob("*.log"))] == before
+    left = kdump("repair", old, "--from", new)
+    assert left.out.decode().endswith("Nothing to do.\n"), "the end of an older history is its broker's to cut"
+    (pair,) = jsonl("replicas", cluster.data(1), cluster.data(3), "--topic", TOPIC).of_type("pair")
+    assert (pair["relation"], pair["sameUpTo"]) == ("epoch", 200)
+    for node in cluster.nodes.values():
+        node.launch()
+    assert all(node.serves() for node in cluster.nodes.values())
+    cluster.until(lambda: cluster.isr(TOPIC) == {0: [1, 3]})
+    for node in cluster.nodes.values():
+        node.kill()
+    (pair,) = jsonl("replicas", cluster.data(1), cluster.data(3), "--topic", TOPIC).of_type("pair")
+    assert pair["relation"] == "identical"

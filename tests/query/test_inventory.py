@@ -467,4 +467,4 @@ def test_facts_are_plain_values(tmp_path: Path) -> None:
     info = segment_info(Segment(segment_file(tmp_path, batch(0))))
     with pytest.raises(AttributeError):
         info.size = 3  # type: ignore[misc]
-    assert info == SegmentInfo(**{name: getattr(info, name) for name in SegmentInfo.__slots__})
+    assert info == SegmentInfo(**{name: getattr(info, name) for name in SegmentInfo._fields})

@@ -189,7 +189,7 @@ def test_a_running_broker_gives_its_closed_segments(tmp_path: Path, monkeypatch:
     folder = write_copy(tmp_path, 1, OnDisk(BATCHES, roll=ROLL))
     write_copy(tmp_path, 2, OnDisk(BATCHES, roll=(75, 160)))
     _cut(folder)
-    monkeypatch.setattr("kdump.operations.heal.broker_on", lambda path: path if path.endswith("b2") else None)
+    monkeypatch.setattr("kdump.operations.heal_sources.broker_on", lambda path: path if path.endswith("b2") else None)
     assert heal(tmp_path, "--from", "b2", "--apply").code == 0
     assert content(folder) == b"".join(batch.data for batch in BATCHES if batch.end <= 160)
 
@@ -372,6 +372,21 @@ def test_a_log_directory_gets_what_the_cluster_has_in_it(
     assert copies[0].exists() == is_made
 
 
+def test_a_copy_is_made_in_no_other_directory_than_the_one_assigned(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    """A broker that finds a partition in two log directories does not start; one that is there may be healed."""
+    fields = partition_fields([1, 2], [1, 2], 2, directories=[bytes([9] * 16), bytes([2] * 16)])
+    write_metadata(tmp_path, 2, fields)
+    _flip(copies[0])
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    shutil.rmtree(copies[0])
+    refused = heal(tmp_path, "--from", "b2", "--apply")
+    assert refused.code == 4
+    assert "in another log directory of broker 1" in refused.err
+    assert not copies[0].exists()
+    write_metadata(tmp_path, 2, fields | {"directories": [bytes(16), bytes([2] * 16)]}, extra=3)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0, "none is assigned yet"
+
+
 def test_a_broker_that_is_no_replica_gets_no_directory(copies: tuple[Path, Path], tmp_path: Path) -> None:
     shutil.rmtree(copies[0])
     write_metadata(tmp_path, 1, partition_fields([2, 3], [2], 2))
@@ -516,5 +531,5 @@ def test_valid_batches_that_a_heal_would_drop_are_counted(tmp_path: Path, monkey
     monkeypatch.setattr(heal_rules, "walk", half_blind)
     said = heal(tmp_path, "--from", "b2", "--apply")
     assert said.code == 4
-    assert "this plan drops 100 valid records of orders-0 (offsets 100 to 199)" in said.out
+    assert "this plan drops 100 valid records of orders-0 (offsets 100\N{EN DASH}199)" in said.out
     assert content(folder) == before

@@ -28,6 +28,12 @@ def test_results_come_in_order_with_what_was_raised(jobs: int) -> None:
             assert str(task) == str(result) if task % 7 == 3 else result == task * task
 
 
+@pytest.mark.parametrize(("takes", "found"), [(True, [(7, 49)]), (False, [(7, None)])])
+def test_for_one_task_no_thread_is_begun(takes: bool, found: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: pytest.fail("a thread was begun"))
+    assert list(ordered([7], lambda task: task * task, lambda _: takes, 4)) == found
+
+
 def test_the_caller_works_too_and_tasks_are_not_laid_out_without_end() -> None:
     laid_out: list[int] = []
     threads: set[str] = set()
@@ -76,6 +82,7 @@ def test_a_thread_that_ends_for_want_of_memory_is_not_waited_for(monkeypatch: py
 
     def tasks() -> Iterator[int]:
         yield 0
+        yield 1
         taken.wait()
 
     with pytest.raises(MemoryError):
