@@ -232,11 +232,12 @@ def main() -> None:
                             rounds.setdefault(("kdump, first", name), []).append(measured(*first, read))
         finally:
             broker.kill()
-    print(f"{'server':14} {'consumer':12} {'MB/s':>8} {'CPU s/GB':>9}")
-    for (who, name), found in sorted(rounds.items()):
-        speed = median(each.megabytes_per_second for each in found)
-        cost = median(each.cpu_per_gigabyte for each in found)
-        print(f"{who:14} {name:12} {speed:8.0f} {cost:9.2f}")
+    medians = {key: Round(*map(median, zip(*found, strict=True))) for key, found in rounds.items()}
+    print(f"{'server':14} {'consumer':12} {'MB/s':>8} {'CPU s/GB':>9}   of the broker's")
+    for (who, name), (speed, cost) in sorted(medians.items()):
+        broker = medians.get(("broker", name))
+        beside = f"{speed / broker[0]:8.2f} {cost / broker[1]:8.2f}" if broker and who != "broker" else ""
+        print(f"{who:14} {name:12} {speed:8.0f} {cost:9.2f} {beside}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ end whatever becomes of the name, and is as long as it was then, however much is
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Self
 
 SPARE_DESCRIPTORS = 256
@@ -15,15 +14,16 @@ SPARE_DESCRIPTORS = 256
 MAX_DESCRIPTORS = 1 << 16
 
 
-@dataclass(slots=True)
 class HeldFile:
     """An open file; `size` is how many bytes of it count."""
 
-    descriptor: int
-    size: int
-    inode: int
-    device: int
-    modified_ns: int
+    __slots__ = ("descriptor", "device", "inode", "modified_ns", "size")
+
+    def __init__(self, descriptor: int) -> None:
+        """Take an open file with the size that it has now. Raises OSError."""
+        status = os.fstat(descriptor)
+        self.descriptor, self.size, self.modified_ns = descriptor, status.st_size, status.st_mtime_ns
+        self.inode, self.device = status.st_ino, status.st_dev
 
 
 _files: dict[str, HeldFile] = {}  # by absolute path, as are the listings
@@ -61,8 +61,7 @@ class Hold:
 
     def take(self, name: str, descriptor: int) -> None:
         """Hold an open file under a name, with the size that it has now. Raises OSError."""
-        status = os.fstat(descriptor)
-        self.files[name] = HeldFile(descriptor, status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns)
+        self.files[name] = HeldFile(descriptor)
 
     def limit(self, name: str, size: int) -> None:
         """Let only the first `size` bytes of a file count."""

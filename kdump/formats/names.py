@@ -18,6 +18,7 @@ Kafka looks for a partition's number after the last '-', and for any file's offs
 
 from __future__ import annotations
 
+import string
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -133,6 +134,15 @@ class PartitionDirName(NamedTuple):
     partition: int
     unique_id: str | None = None
     state: State = LIVE
+
+
+MAX_TOPIC = 249
+_TOPIC_LETTERS = frozenset(string.ascii_letters + string.digits + "._-")
+
+
+def can_be_topic(name: str) -> bool:
+    """Return whether Kafka takes a name for a topic (Topic.validate); it becomes a directory's."""
+    return 0 < len(name) <= MAX_TOPIC and name not in (".", "..") and _TOPIC_LETTERS.issuperset(name)
 
 
 def by_topic_and_number(name: str) -> tuple[str, int, str]:

@@ -9,12 +9,13 @@ import ssl
 import struct
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from ipaddress import ip_address
 
-from kdump.serve.pieces import FileRange
+from kdump.serve.pieces import FileRange, Parts
+from kdump.serve.protocol.frames import SIZE
 
 _CHUNK = 256 << 10
 _READ_AT_ONCE = 64 << 10
@@ -23,12 +24,20 @@ SMALL = 32 << 10
 _CAN_SEND_FILES = sys.platform == "linux"
 LARGE = 512 << 10
 """Bytes from which on an answer is sent by a thread that waits in the kernel, if one is free."""
-LOCAL_SEND_BUFFER = 256 << 10
-"""Within one machine a larger one only makes bytes leave the processor's cache before the consumer copies them."""
 PATIENCE_MS = 1000
 """How long a sending thread waits for a consumer that takes nothing; the event loop waits for it then."""
 SENDERS = 8
 _TIMEVAL = struct.Struct("@ll")
+_WITHOUT_PACING = b"reno"
+"""The congestion control that every Linux has, and allows everyone."""
+PAUSE_MS = 20
+"""How long a sending thread waits for a consumer's next request; the event loop waits for it then."""
+
+SMALL_REQUEST = 4 << 10
+"""Bytes up to which nobody waits for memory."""
+
+Following = Callable[[bytes], Parts | None]
+"""Answers a request, without its size, in a thread; None where that is left to the event loop."""
 
 
 class FileShrunkError(ConnectionError):
@@ -50,8 +59,11 @@ class Channel(ABC):
     def close(self) -> None:
         """End the connection."""
 
-    async def send_all(self, parts: list[bytes | FileRange]) -> None:
-        """Send parts one after the other. Raises OSError, FileShrunkError."""
+    async def send_all(self, parts: Parts, following: Following | None = None) -> None:
+        """Send parts one after the other. Raises OSError, FileShrunkError.
+
+        A thread that sends goes on with the parts that `following` gives, until it gives none or needs no thread.
+        """
         for part in _joined(parts):
             if isinstance(part, bytes):
                 await self.send(part)
@@ -61,7 +73,7 @@ class Channel(ABC):
                 await self.send(_read(part, position, min(_CHUNK, end - position)))
 
 
-def _joined(parts: Iterable[bytes | FileRange]) -> Iterator[bytes | FileRange]:
+def _joined(parts: Parts) -> Iterator[bytes | FileRange]:
     """Yield the same bytes in few parts: small ranges are read, and are one with the bytes beside them.
 
     Raises OSError, FileShrunkError.
@@ -101,16 +113,19 @@ class Senders:
         self._threads = ThreadPoolExecutor(most, "kdump-send")
         self.free = most
 
-    async def send(self, sock: socket.socket, sending: _Sending) -> bool:
-        """Send until all has gone or nobody takes it for a while; whether all has gone, False if no thread is free.
+    async def send(
+        self, channel: PlainChannel, sending: _Sending, following: Following | None
+    ) -> _Sending | None:
+        """Send an answer and those that follow, until nobody takes one for a while, which is returned.
 
-        Raises OSError, FileShrunkError.
+        It is the first one if no thread is free. Raises OSError, FileShrunkError.
         """
         if self.free == 0:
-            return False
+            return sending
         self.free -= 1
+        sock = channel.socket
         sock.setblocking(True)
-        work = asyncio.get_running_loop().run_in_executor(self._threads, sending.go_on)
+        work = asyncio.get_running_loop().run_in_executor(self._threads, _send_on, channel, sending, following)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -135,9 +150,9 @@ class PlainChannel(Channel):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if _CAN_SEND_FILES:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(PATIENCE_MS))
-        if _is_local(sock):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LOCAL_SEND_BUFFER)
-        self._socket = sock
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(PAUSE_MS))
+        send_unpaced(sock)
+        self.socket = sock
         self._senders = senders
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
@@ -146,7 +161,7 @@ class PlainChannel(Channel):
         """See Channel."""
         buffer = self._buffer
         while len(buffer) < size:
-            data = await self._loop.sock_recv(self._socket, max(_READ_AT_ONCE, size - len(buffer)))
+            data = await self._loop.sock_recv(self.socket, max(_READ_AT_ONCE, size - len(buffer)))
             if not data:
                 raise EOFError
             buffer += data
@@ -156,28 +171,55 @@ class PlainChannel(Channel):
 
     async def send(self, data: bytes) -> None:
         """See Channel."""
-        await self._loop.sock_sendall(self._socket, data)
+        await self._loop.sock_sendall(self.socket, data)
 
-    async def send_all(self, parts: list[bytes | FileRange]) -> None:
+    def following(self, answer: Following) -> Parts | None:
+        """Return the answer to the next request if it is small, comes soon, and has one at once.
+
+        Any other one is left for `read`. Called by a thread that sends. Raises OSError.
+        """
+        request = self._next_request()
+        parts = None if request is None else answer(request)
+        if request is not None and parts is not None:
+            del self._buffer[: SIZE.size + len(request)]
+        return parts
+
+    def _next_request(self) -> bytes | None:
+        buffer = self._buffer
+        while True:
+            if len(buffer) >= SIZE.size:
+                size = SIZE.unpack_from(buffer)[0]
+                if not 0 < size <= SMALL_REQUEST:
+                    return None
+                if len(buffer) >= SIZE.size + size:
+                    return bytes(buffer[SIZE.size : SIZE.size + size])
+            try:
+                data = self.socket.recv(_READ_AT_ONCE)
+            except BlockingIOError:
+                return None
+            if not data:
+                return None
+            buffer += data
+
+    async def send_all(self, parts: Parts, following: Following | None = None) -> None:
         """See Channel."""
         if not _CAN_SEND_FILES:
             await super().send_all(parts)
             return
-        sending = _Sending(self._socket, parts)
-        if sending.size >= LARGE and await self._senders.send(self._socket, sending):
-            return
-        if sending.go_on():
+        first = _Sending(self.socket, parts)
+        sending = await self._senders.send(self, first, following) if first.size >= LARGE else first
+        if sending is None or sending.go_on():
             return
         done = self._loop.create_future()
-        self._loop.add_writer(self._socket.fileno(), sending.go_on, done)
+        self._loop.add_writer(self.socket.fileno(), sending.go_on, done)
         try:
             await done
         finally:
-            self._loop.remove_writer(self._socket.fileno())
+            self._loop.remove_writer(self.socket.fileno())
 
     def close(self) -> None:
         """See Channel."""
-        self._socket.close()
+        self.socket.close()
 
 
 def _timeval(milliseconds: int) -> bytes:
@@ -185,17 +227,37 @@ def _timeval(milliseconds: int) -> bytes:
     return _TIMEVAL.pack(seconds, rest * 1000)
 
 
+def send_unpaced(sock: socket.socket) -> None:
+    """Let a socket of this machine, a listener or a connection, send as fast as the other side takes it.
+
+    There is no network that bytes might wait for, but BBR, where it is the system's choice, spreads them over time
+    all the same, and takes five times the processor for it. What a listener has its connections have from their start.
+    """
+    if _CAN_SEND_FILES and _is_local(sock):
+        with suppress(OSError):  # a system may allow others alone
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _WITHOUT_PACING)
+
+
 def _is_local(sock: socket.socket) -> bool:
     try:
-        return ip_address(sock.getpeername()[0].partition("%")[0]).is_loopback
+        return ip_address(sock.getsockname()[0].partition("%")[0]).is_loopback
     except (OSError, ValueError):
         return False
+
+
+def _send_on(channel: PlainChannel, sending: _Sending, following: Following | None) -> _Sending | None:
+    while sending.go_on():
+        parts = None if following is None else channel.following(following)
+        if parts is None:
+            return None
+        sending = _Sending(channel.socket, parts)
+    return sending
 
 
 class _Sending:
     """An answer on its way into a socket that takes as much as it has room for. `size` is that of all its parts."""
 
-    def __init__(self, sock: socket.socket, parts: list[bytes | FileRange]) -> None:
+    def __init__(self, sock: socket.socket, parts: Parts) -> None:
         self.size = sum(len(part) if isinstance(part, bytes) else part.size for part in parts)
         self._socket = sock
         self._left = self.size

@@ -9,9 +9,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import ge
 
+from kdump.blocks import BATCH_ROWS, BatchBlock
 from kdump.errors import InvalidRecordError, KdumpError
 from kdump.formats.faults import BLOCK_FULL
 from kdump.storage.damage import Damage, DamageKind
@@ -24,6 +26,19 @@ PIECE_BYTES = 4 << 20
 MARK_BYTES = 8 << 10
 _UNKNOWN = -1
 _LAST_MAGIC = 2
+
+
+_spares: list[BatchBlock] = []
+"""Blocks with their buffers, as many as threads have checked at one time: a new one is filled with zeros first."""
+
+
+@contextmanager
+def _spare() -> Iterator[BatchBlock]:
+    spare = _spares.pop() if _spares else BatchBlock(BATCH_ROWS)
+    try:
+        yield spare
+    finally:
+        _spares.append(spare)
 
 
 class NotCheckedError(KdumpError):
@@ -165,16 +180,17 @@ class CheckedSegment:
         lowest = self.base_offset if position == 0 else _UNKNOWN
         if at and self._pieces[at - 1].end == position:
             lowest = self._pieces[at - 1].next_offset
-        for part in scan(log, self.base_offset, position, known, whole=False):
-            if isinstance(part, Damage):
-                if lowest == _UNKNOWN:  # only what comes before the damage tells which offsets are lost in it
-                    self.offset_before(log, position)
-                    return
-                found.append(Piece(part.position, part.resumed, lowest, lowest, part))
-            else:
-                lowest = _add(found, part, lowest, self.stop_offset, log.path)
-            if found[-1].end >= position + PIECE_BYTES:
-                break
+        with _spare() as spare:
+            for part in scan(log, self.base_offset, position, known, whole=False, spare=spare):
+                if isinstance(part, Damage):
+                    if lowest == _UNKNOWN:  # only what comes before the damage tells which offsets are lost in it
+                        self.offset_before(log, position)
+                        return
+                    found.append(Piece(part.position, part.resumed, lowest, lowest, part))
+                else:
+                    lowest = _add(found, part, lowest, self.stop_offset, log.path)
+                if found[-1].end >= position + PIECE_BYTES:
+                    break
         self._pieces[at:at] = found
         self._starts[at:at] = [piece.start for piece in found]
         self._checked += sum(piece.end - piece.start for piece in found)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kdump.formats.java_text import INT_MAX, LONG_MAX
-from kdump.serve.context import Context, Fields
+from kdump.serve.context import Context, Fields, unknown_topic
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE, built_in
@@ -105,9 +105,10 @@ def describe_configs(ctx: Context, request: Request) -> Fields:
 def _described(ctx: Context, asked: Fields, version: int, body: Fields) -> Fields:
     kind, name = asked["resourceType"], asked["resourceName"]
     answer: Fields = {"resourceType": kind, "resourceName": name}
+    if kind not in _RESOURCES:
+        return answer | {"errorCode": ErrorCode.INVALID_REQUEST, "errorMessage": f"{kind} is no kind of resource"}
     if kind == TOPIC_RESOURCE and name not in ctx.cluster.topics:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return answer | {"errorCode": error, "errorMessage": f"Topic {name!r} does not exist."}
+        return answer | {"errorCode": unknown_topic(name), "errorMessage": f"Topic {name!r} does not exist."}
     if kind == BROKER_RESOURCE and name not in ("", str(ctx.node_id)):
         message = f"Unexpected broker id, expected {ctx.node_id} or empty string, but received {name}"
         return answer | {"errorCode": ErrorCode.INVALID_REQUEST, "errorMessage": message}
@@ -115,7 +116,7 @@ def _described(ctx: Context, asked: Fields, version: int, body: Fields) -> Field
     configs = [
         _config(config, layers, version, body["includeSynonyms"])
         for config, layers in _values(ctx, kind, name)
-        if keys is None or config in keys
+        if not keys or config in keys
     ]
     return answer | {"configs": configs}
 
@@ -170,7 +171,9 @@ def _config(name: str, layers: list[_Value], version: int, with_synonyms: bool) 
         "configSource": first.source,
         "synonyms": [each._asdict() for each in layers if each.name] if with_synonyms else [],
     }
-    return answer | ({"configType": known.type if known else _Type.STRING} if version >= 3 else {})
+    if version >= 3:
+        answer |= {"configType": known.type if known else _Type.STRING, "documentation": None}
+    return answer
 
 
 def list_config_resources(ctx: Context, request: Request) -> Fields:

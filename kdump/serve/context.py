@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kdump.formats.names import can_be_topic
 from kdump.serve.cluster import Address, Place, ServedCluster, ServedTopic
 from kdump.serve.partition import ServedPartition
 from kdump.serve.protocol.errors import ErrorCode
@@ -57,6 +58,11 @@ class Context:
         except OSError:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if served is None else served
+
+
+def unknown_topic(name: str) -> ErrorCode:
+    """Return why there is no topic of a name: it may be none that a topic can have."""
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if can_be_topic(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def partition_nodes(place: Place, nodes: dict[int, object]) -> Fields:

@@ -7,7 +7,8 @@
                      [11+: preferredReadReplica int32] · records, bytes with their length
 
 From version 12 on lengths are unsigned varints of one more, and a tagged section ends each struct. Sessions are never
-made (session id 0), so that clients send every partition in each request (KIP-227).
+made (session id 0), so that clients send every partition in each request (KIP-227); who goes on with one that another
+server has made is told that it is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kdump.serve.checked import NotCheckedError
 from kdump.serve.context import Context, Fields
 from kdump.serve.offsets import READ_COMMITTED
 from kdump.serve.partition import ServedPartition
-from kdump.serve.pieces import Fetched, FileRange
+from kdump.serve.pieces import Fetched, FileRange, Parts
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import SIZE, Request, response_head
 
@@ -32,6 +33,8 @@ MAX_AT_ONCE = 16
 MIN_AHEAD, MAX_AHEAD = 256 << 10, 8 << 20
 """Bytes of a partition in an answer from which on, and up to which, as many are checked ahead while it is sent."""
 _FLEXIBLE, _BY_ID = 12, 13
+_WHOLE = (0, -1)
+"""Session epochs of requests that name all their partitions (FetchMetadata.isFull)."""
 _PARTITION = struct.Struct(">ihqq")
 _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
@@ -48,7 +51,7 @@ class FetchAnswer:
     `ahead`: what the client will ask for next, as partition, offset and bytes.
     """
 
-    parts: list[bytes | FileRange]
+    parts: Parts
     size: int
     is_empty: bool
     errors: tuple[ErrorCode, ...]
@@ -92,6 +95,8 @@ def fetch_known(ctx: Context, request: Request) -> FetchAnswer | None:
 def fetch(ctx: Context, request: Request, *, only_known: bool = False) -> FetchAnswer:
     """Answer a Fetch. Raises OSError, and NotCheckedError where `only_known` bytes may be sent, and are not enough."""
     body = request.body
+    if body["sessionEpoch"] not in _WHOLE:
+        return _response(request, [], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     room = max(0, min(body["maxBytes"], MAX_BYTES))
     is_committed = body["isolationLevel"] == READ_COMMITTED
     is_first = True
@@ -141,10 +146,9 @@ def _read(
     served: ServedPartition, offset: int, is_committed: bool, limit: int, is_first: bool, only_known: bool
 ) -> _Answer:
     start, end = served.log_start_offset, served.end_offset
-    # to find it, old logs without producer snapshots are walked from their beginning: only for who needs it
-    stable = served.last_stable_offset if is_committed else end
+    stable = served.last_stable_offset if served.tells_stable_offset(is_committed=is_committed) else end
     if not start <= offset <= end:
-        return _Answer(served.number, ErrorCode.OFFSET_OUT_OF_RANGE, start=start)
+        return _Answer(served.number, ErrorCode.OFFSET_OUT_OF_RANGE)
     stop = stable if is_committed else end
     fetched = _NOTHING
     if offset < stop and (limit > 0 or is_first):
@@ -164,7 +168,7 @@ class _Parts:
     def __init__(self, version: int) -> None:
         self.version = version
         self.is_flexible = version >= _FLEXIBLE
-        self.done: list[bytes | FileRange] = []
+        self.done: Parts = []
         self.size = 0
         self.out = bytearray()
 
@@ -195,12 +199,14 @@ class _Parts:
             self.size += sum(each.size for each in ranges)
 
 
-def _response(request: Request, topics: list[tuple[Fields, list[_Answer]]]) -> FetchAnswer:
+def _response(
+    request: Request, topics: list[tuple[Fields, list[_Answer]]], error: ErrorCode = ErrorCode.NONE
+) -> FetchAnswer:
     parts = _Parts(request.version)
     parts.out += response_head(request)
     parts.out += _INT32.pack(0)
     if parts.version >= 7:
-        parts.out += _INT16.pack(ErrorCode.NONE) + _INT32.pack(0)
+        parts.out += _INT16.pack(error) + _INT32.pack(0)
     parts.count(len(topics))
     for topic, answers in topics:
         _topic(parts, topic)
@@ -211,7 +217,7 @@ def _response(request: Request, topics: list[tuple[Fields, list[_Answer]]]) -> F
     parts.tags()
     parts.flush()
     found = [answer for _, answers in topics for answer in answers]
-    errors = tuple(answer.error for answer in found if answer.error)
+    errors = tuple(each for each in (error, *(answer.error for answer in found)) if each)
     is_empty = not errors and not any(answer.fetched.ranges for answer in found)
     ahead = tuple(
         (answer.served, answer.fetched.next_offset, min(answer.fetched.size, MAX_AHEAD))

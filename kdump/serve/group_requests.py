@@ -200,7 +200,7 @@ async def list_groups(ctx: Context, request: Request) -> Fields:
             "groupId": each.name,
             "protocolType": each.protocol_type,
             "groupState": each.state,
-            "groupType": each.kind.capitalize(),
+            "groupType": each.kind,
         }
         for each in ctx.coordinator.groups.values()
         if ctx.node_id == ctx.cluster.controller_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdump.serve.cluster import ServedTopic
-from kdump.serve.context import Context, Fields, partition_nodes
+from kdump.serve.context import Context, Fields, partition_nodes, unknown_topic
 from kdump.serve.protocol.apis import APIS, SASL_KEYS
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
@@ -55,7 +55,7 @@ def _asked(ctx: Context, asked: Fields) -> Fields:
     topic = ctx.topic(name, topic_id if name is None else None)
     if topic is not None:
         return _topic(ctx, topic)
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+    error = unknown_topic(name) if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
     return {"errorCode": error, "name": name, "topicId": topic_id}
 
 
@@ -72,12 +72,11 @@ def _topic(ctx: Context, topic: ServedTopic) -> Fields:
 
 def describe_cluster(ctx: Context, request: Request) -> Fields:
     """Answer DescribeCluster; there are no controllers to be reached."""
-    is_about_brokers = request.body["endpointType"] == _BROKERS
-    answer: Fields = {"clusterId": ctx.cluster.cluster_id, "controllerId": ctx.cluster.controller_id}
-    if is_about_brokers:
+    if request.body["endpointType"] == _BROKERS:
+        answer: Fields = {"clusterId": ctx.cluster.cluster_id, "controllerId": ctx.cluster.controller_id}
         return answer | {"brokers": _brokers(ctx, "brokerId")}
-    answer |= {"errorCode": ErrorCode.INVALID_REQUEST, "errorMessage": "this server has no controllers to describe"}
-    return answer | ({"endpointType": request.body["endpointType"]} if request.version else {})
+    message = "there are only brokers here, no controllers"
+    return {"errorCode": ErrorCode.MISMATCHED_ENDPOINT_TYPE, "errorMessage": message}
 
 
 def describe_topic_partitions(ctx: Context, request: Request) -> Fields:
@@ -85,6 +84,9 @@ def describe_topic_partitions(ctx: Context, request: Request) -> Fields:
     wanted = {each["name"] for each in request.body["topics"]}
     cursor = request.body["cursor"]
     names = sorted(wanted or ctx.cluster.topics)
+    if cursor and wanted and cursor["topicName"] not in wanted:
+        error = ErrorCode.INVALID_REQUEST
+        return {"topics": [{"errorCode": error, "name": name} for name in names], "nextCursor": None}
     if cursor:
         names = [name for name in names if name >= cursor["topicName"]]
     room = max(1, min(request.body["responsePartitionLimit"], _MAX_LIMIT))
@@ -92,7 +94,7 @@ def describe_topic_partitions(ctx: Context, request: Request) -> Fields:
     for name in names:
         found = ctx.cluster.topics.get(name)
         if found is None:
-            topics.append({"errorCode": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
+            topics.append({"errorCode": unknown_topic(name), "name": name})
             continue
         start = max(0, cursor["partitionIndex"]) if cursor and cursor["topicName"] == name else 0
         if room <= 0:

@@ -34,11 +34,12 @@ def list_offsets(ctx: Context, request: Request) -> Fields:
         partitions = []
         for asked in topic["partitions"]:
             number, timestamp = asked["partitionIndex"], asked["timestamp"]
+            if timestamp < EARLIEST_PENDING_UPLOAD or request.version < _FIRST_VERSION.get(timestamp, 0):
+                partitions.append(_failed(number, ErrorCode.UNSUPPORTED_VERSION))
+                continue
             served = ctx.find(found, number, asked["currentLeaderEpoch"])
             if isinstance(served, ErrorCode):
                 partitions.append(_failed(number, served))
-            elif timestamp < EARLIEST_PENDING_UPLOAD or request.version < _FIRST_VERSION.get(timestamp, 0):
-                partitions.append(_failed(number, ErrorCode.UNSUPPORTED_VERSION))
             else:
                 partitions.append(_listed(served, timestamp, is_committed, request.version))
         topics.append({"name": topic["name"], "partitions": partitions})

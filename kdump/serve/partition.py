@@ -181,10 +181,19 @@ class ServedPartition:
         with self._lock:
             return self._fetch(offset, stop_offset, limit, is_first)
 
+    def tells_stable_offset(self, *, is_committed: bool) -> bool:
+        """Return whether a fetch is told the last stable offset: one that is not `is_committed` can do without it.
+
+        To find it, old logs without producer snapshots are walked from their beginning. Raises OSError.
+        """
+        return is_committed or self.size <= CHECKED_AT_ONCE
+
     def is_known(self, *, is_committed: bool) -> bool:
         """Return whether its offsets are known, and its transactions if they are needed: then it answers at once."""
-        needed = {"_end_of_log"} | ({"transactions", "_aborted_by_segment"} if is_committed else set())
-        return needed <= self.__dict__.keys()
+        known = self.__dict__.keys()
+        if not {"_end_of_log", "size"} <= known or (is_committed and "_aborted_by_segment" not in known):
+            return False
+        return "transactions" in known or not self.tells_stable_offset(is_committed=is_committed)
 
     def fetch_known(self, offset: int, stop_offset: int, limit: int, *, is_first: bool) -> Fetched:
         """Fetch as `fetch`, of what has been checked before. Raises NotCheckedError where that is not

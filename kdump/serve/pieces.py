@@ -34,6 +34,10 @@ class FileRange(NamedTuple):
     size: int
 
 
+Parts = list[bytes | FileRange]
+"""An answer, to be sent one part after the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """What a fetch gets: the ranges to send, and the absolute offset behind the last one of them."""

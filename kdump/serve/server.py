@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kdump.disk.held import room_for_files
 from kdump.errors import KdumpError, Problem
-from kdump.serve.channels import Channel, PlainChannel, Senders, TlsChannel
+from kdump.serve.channels import Channel, PlainChannel, Senders, TlsChannel, send_unpaced
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access, Connection
 from kdump.serve.context import Context
@@ -103,6 +103,11 @@ class Server:
     async def wait(self) -> None:
         """Wait until the server is told to end."""
         await self._ending.wait()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has been told to end."""
+        return self._ending.is_set()
 
     def stop(self) -> None:
         """Tell the server to end."""
@@ -240,6 +245,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        send_unpaced(listener)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except BaseException:

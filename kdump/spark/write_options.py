@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kdump.errors import ConfigError
 from kdump.formats.codecs import LEVELS, NAMES
+from kdump.formats.names import MAX_TOPIC, can_be_topic
 from kdump.settings.sources import TopicSettings
 from kdump.settings.views import TOPIC_PROPERTIES, WritingSettings
 from kdump.spark.options import Given, OptionError, local_path
@@ -16,7 +16,6 @@ from kdump.write.packing import Packing
 
 WRITE_OPTIONS = ("path", "topic", "numPartitions", "codec", "codecLevel", "batchBytes", "batchRecords", "leaderEpoch")
 
-MAX_TOPIC = 249
 _PLAIN = Packing()
 COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 _TYPES = {
@@ -93,7 +92,7 @@ def _level(given: Given, codec: int) -> int | None:
 
 def check_topic(topic: str) -> None:
     """Raise OptionError for what Kafka does not take for a topic's name; it becomes a directory's."""
-    if not re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC}}}", topic) or topic in (".", ".."):
+    if not can_be_topic(topic):
         raise OptionError(
             f"{topic!r} cannot be a topic's name: expected 1 to {MAX_TOPIC} of a-z, A-Z, 0-9, '.', '_' and '-'"
         )

@@ -379,3 +379,18 @@ def test_a_full_disk_is_said(long_log: Path) -> None:
         done = subprocess.run([*COMMAND, "--files", long_log], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1
     assert done.stderr == b'Exception in thread "main" java.io.IOException: No space left on device\n'
+
+
+@pytest.mark.skipif(kernels.active != "native", reason="the portable kernels are far from this start anyway")
+def test_what_a_small_file_does_not_wait_for(tmp_path: Path) -> None:
+    """Modules that cost more than the dump of a small file, and are not needed for it."""
+    log = write_segment(tmp_path / "t-0", 0, [batch(0, 1)], indexes=False)
+    program = (
+        "import sys; from kdump.commands.dump_log.command import main; main();"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--files", log], capture_output=True, text=True, check=True
+    )
+    heavy = {"ast", "click", "dataclasses", "hashlib", "inspect", "json", "logging", "rich", "threading", "zstandard"}
+    assert not heavy & set(done.stderr.split())

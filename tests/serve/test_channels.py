@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from kdump.serve import channels
 from kdump.serve.channels import PlainChannel, Senders
 from kdump.serve.open_files import OpenFiles
-from kdump.serve.pieces import FileRange
+from kdump.serve.pieces import FileRange, Parts
 
 SIZE = 6 << 20
 
@@ -99,6 +100,60 @@ def test_a_server_that_ends_does_not_wait_for_consumers(
         with pytest.raises(asyncio.CancelledError):
             await sending
         assert senders.free == 1
+
+    asyncio.run(run())
+
+
+def framed(request: bytes) -> bytes:
+    return struct.pack(">i", len(request)) + request
+
+
+def test_a_thread_goes_on_with_the_requests_that_follow(
+    part: FileRange, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """What it has no answer for, what is large and what is not whole yet is left to be read."""
+    asked: list[bytes] = []
+
+    def answer(request: bytes) -> Parts | None:
+        asked.append(request)
+        return [b"<", part, b">"] if request.startswith(b"more") else None
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        senders = Senders(1)
+        channel = PlainChannel(pair[0], senders)
+        pair[1].setblocking(False)
+        for rest in (framed(b"other"), framed(b"x" * (channels.SMALL_REQUEST + 1)), framed(b"more")[:-1], b"\0\0", b""):
+            asked.clear()
+            sending = asyncio.ensure_future(channel.send_all([part], answer))
+            await loop.sock_sendall(pair[1], framed(b"more 1") + framed(b"more 2") + rest)
+            whole = content(part)
+            assert await read(pair[1], 3 * part.size + 4) == whole + (b"<" + whole + b">") * 2
+            await sending
+            assert asked == [b"more 1", b"more 2", *([b"other"] if rest == framed(b"other") else [])]
+            assert senders.free == 1
+            assert await channel.read(len(rest)) == rest
+
+    asyncio.run(run())
+
+
+def test_the_consumer_s_end_is_seen_after_a_thread(part: FileRange, pair: tuple[socket.socket, socket.socket]) -> None:
+    async def run() -> None:
+        channel = PlainChannel(pair[0], Senders(1))
+        sending = asyncio.ensure_future(channel.send_all([part], lambda request: None))
+        await read(pair[1], part.size)
+        pair[1].close()
+        await sending
+        with pytest.raises(EOFError):
+            await channel.read(4)
+
+    asyncio.run(run())
+
+
+def test_bytes_within_a_machine_are_not_paced(pair: tuple[socket.socket, socket.socket]) -> None:
+    async def run() -> None:
+        PlainChannel(pair[0], Senders(1))
+        assert pair[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0") == b"reno"
 
     asyncio.run(run())
 

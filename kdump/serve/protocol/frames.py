@@ -40,6 +40,11 @@ class Request:
     is_newer: bool = False
 
 
+def key_of(data: bytes) -> int:
+    """Return the key of a request, without reading the rest; -1 where it is too short."""
+    return _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else -1
+
+
 def read_request(data: bytes) -> Request:
     """Read what follows the size field. Raises RequestError."""
     try:
