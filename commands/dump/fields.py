@@ -22,7 +22,7 @@ from ..shell.paths import KafkaFile, Place
 from ..shell.rows import JSONL, json_line, output_for
 from ..shell.tables import aligned
 from ..shell.times import iso_time
-from .lone import LoneLog
+from .lone import LoneLog, partition_of
 
 MAX_RECORDS = 100
 _ONE_FILE = "--at and --fields show one batch: give one .log file."
@@ -66,15 +66,10 @@ def _show(path: str, batch: BatchFields, flipped: FlippedBit | None, format_: st
 
 def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:
     """Return the one flipped bit that explains a damaged batch without a partition around it, if there is one."""
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="kdump-") as folder:
-        name = names.segment_file_name(lone.base_offset, ".log")
-        with open(os.path.join(folder, name), "wb") as target:
-            target.write(data)
+    with partition_of(data, lone.base_offset) as path:
         try:
-            directory = VirtualDirectory(PartitionLog(folder))
-            found = find_flipped_bit(directory, name, lone.base_offset, None, 0, batch.size)
+            directory = VirtualDirectory(PartitionLog(os.path.dirname(path)))
+            found = find_flipped_bit(directory, os.path.basename(path), lone.base_offset, None, 0, batch.size)
         except KdumpError:
             return None
     return found and found._replace(position=found.position + batch.position)

@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 import click
 
 from kdump.errors import KdumpError
+from kdump.formats import names
 from kdump.formats.printable import safe_path
 from kdump.storage.segment import Segment
 
@@ -50,6 +51,18 @@ def lone_logs(paths: Sequence[str], base_offset: int | None) -> Iterator[list[Lo
     """
     with ExitStack() as holds:
         yield [_lone_log(path, base_offset, holds) for path in paths]
+
+
+@contextmanager
+def partition_of(data: bytes, base_offset: int) -> Iterator[str]:
+    """Hold some bytes as the only .log of a directory, in a temporary place: its path."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="kdump-") as folder:
+        path = os.path.join(folder, names.segment_file_name(base_offset, ".log"))
+        with open(path, "wb") as target:
+            target.write(data)
+        yield path
 
 
 def _lone_log(path: str, base_offset: int | None, holds: ExitStack) -> LoneLog:
