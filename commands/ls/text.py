@@ -120,6 +120,9 @@ class Tables:
             if remote:
                 tiered = number_words(remote, "partition")
                 self._line(f"Tiered: of {tiered} what is before LOG START is in remote storage.")
+            short = _short_words(partitions)
+            if short:
+                self._line(short)
             noted = (each for partition in _by_need(partitions) for each in _listed_notes(partition))
             unsaid = sum(not self._noted(each) for each in noted)
             if unsaid:
@@ -325,6 +328,18 @@ def _partition_notes(info: PartitionInfo) -> Iterator[str]:
     if info.placement:
         yield from _placement_notes(info, info.placement)
     yield from map(safe, info.problems)
+
+
+def _short_words(partitions: Sequence[PartitionInfo]) -> str:
+    """Return how many partitions lack in-sync replicas; nothing where none does, or no metadata tell."""
+    placed = [info.placement for info in partitions if info.placement]
+    known = [placement for placement in placed if placement.isr is not None and placement.stray is None]
+    short = sum(placement.is_under_replicated for placement in known)
+    low = sum(placement.is_under_min_isr for placement in known)
+    if not short and not low:
+        return ""
+    below = f", {low} below min.insync.replicas" if low else ""
+    return f"In the cluster: {number_words(short, 'partition')} under-replicated{below}."
 
 
 def _placed(placement: Placement, replicas: tuple[int, ...]) -> str:

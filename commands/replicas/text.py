@@ -46,7 +46,8 @@ class TextLines:
         if found.verdict is Verdict.SAME and not self._is_all:
             return
         sight = sight_of(found)
-        parts = (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight))
+        first = (_heading(found), _blocked(found), _placement(found))
+        parts = (*first, _copies(found, sight), _leaders(found), _do(found, sight))
         lines = [line for part in parts for line in part]
         if self._budget.takes(len(lines) + 1):
             self._write("".join(f"{line}\n" for line in [*lines, ""]))
@@ -97,6 +98,17 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
         ids = ", ".join(format_uuid(each) for each in found.namesakes)
         yield from _folded(
             f"another topic has the same name (topic id {ids}): its copies are no copies of this one", "  "
+        )
+
+
+def _blocked(found: PartitionReplicas) -> Iterator[str]:
+    """Yield what comes first: a damaged copy that leads blocks the partition, though good ones are in sync."""
+    blocking = next((each for each in found.choices if each.blocked_at is not None), None)
+    if blocking is not None:
+        yield from _folded(
+            f"  First: a copy with a damaged batch must not lead: consumers and followers stop at offset"
+            f" {blocking.blocked_at}.",
+            "  ",
         )
 
 
@@ -196,13 +208,6 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
     if best is None:
         return
     yield ""
-    blocking = next((each for each in found.choices if each.blocked_at is not None), None)
-    if blocking is not None:
-        yield from _folded(
-            f"First: a copy with a damaged batch must not lead: consumers and followers stop at offset"
-            f" {blocking.blocked_at}.",
-            "  ",
-        )
     if best.loss.figures.lost:
         yield from _export(found, best)
     source = found.copies[best.leader.number or 0].path

@@ -71,6 +71,13 @@ def test_a_partition_that_is_named_itself(data: Path) -> None:
     assert "in the cluster: replicas 2, 3" in shown
 
 
+def test_a_directory_says_how_many_partitions_lack_in_sync_replicas(data: Path) -> None:
+    """Strays are replicas no more, so that they lack nobody."""
+    found = [each for each in placements(data).values() if each and each["isr"] is not None and each["stray"] is None]
+    count = sum(each["isUnderReplicated"] for each in found)
+    assert f"In the cluster: {count} partition{'s' if count != 1 else ''} under-replicated.\n" in run(data)
+
+
 def test_a_topic_that_was_made_anew(data: Path) -> None:
     path = data / "orders-0" / "partition.metadata"
     path.write_text("version: 0\ntopic_id: EBESExQVFhcYGRobHB0eHw")
