@@ -266,6 +266,7 @@ def _sizes(before: int, after: int) -> str:
 def _kept_path(done: Repaired, file: str) -> str:
     """Return the path of a kept file, in the log directory as it was given."""
     assert done.change is not None
-    path = done.change.file(file)
-    given = os.path.join(os.path.dirname(done.path), os.path.basename(path))
-    return safe_path(given if os.path.exists(given) else path)
+    path, partition = done.change.file(file), done.change.path
+    if os.path.dirname(path) == os.path.dirname(partition):  # which may be about to get another name
+        path = os.path.join(os.path.dirname(done.path), os.path.basename(path))
+    return safe_path(path)

@@ -75,10 +75,12 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
     """
     log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
     says = parse_partition_dir(directory_name, partition_directory)
+    if says.state != LIVE:
+        return []
     operations = []
     for name in OFFSET_CHECKPOINTS:
         offset = offset_in(os.path.join(log_directory, name), says.topic, says.partition)
-        if says.state == LIVE and offset > log_end_offset:
+        if offset > log_end_offset:
             stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
             why = f"{offset} is above the log end offset {log_end_offset}: {'set to it' if stays else 'removed'}"
             operations.append(Operation(CHECKPOINT, name, log_end_offset if stays else -1, old_size=offset, why=why))

@@ -20,7 +20,7 @@ from kdump.change.place import ChangeFiles, change_files, log_directory_of, plac
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Action, Cut, Operation
 from kdump.change.states import ANY_TIME, FileState, PartitionState
 from kdump.disk import durable
-from kdump.disk.reading import read_small
+from kdump.disk.reading import read_small, real_path
 from kdump.errors import KdumpError
 
 VERSION = 2
@@ -268,12 +268,13 @@ class Changes:
     def __init__(self, log_directory: str) -> None:
         """List them. Raises OSError."""
         self._log_directory = os.path.abspath(log_directory)
+        self._real = os.path.realpath(log_directory)
         self._listed = _by_partition(self._log_directory)
         self.unreadable: list[KdumpError] = []
 
     def of(self, partition_directory: str, backup_dir: str | None = None) -> list[Change]:
         """Return the changes of a partition directory, the oldest first. Raises OSError, KdumpError."""
-        path = os.path.realpath(partition_directory)
+        path = real_path(partition_directory, self._real)
         whole = [files for files, is_begun in self._files_of(path, backup_dir).items() if is_begun and _is_whole(files)]
         return sorted((change for files in whole if (change := _of_partition(read(files), path))), key=_age)
 
@@ -282,7 +283,7 @@ class Changes:
 
         Raises OSError, KdumpError.
         """
-        path = os.path.realpath(partition_directory)
+        path = real_path(partition_directory, self._real)
         return [files for files, is_begun in self._files_of(path, backup_dir).items() if not is_begun]
 
     def all(self) -> list[Change]:

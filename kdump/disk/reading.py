@@ -155,6 +155,12 @@ def is_file(path: str) -> bool:
     return held_file(path) is not None or os.path.isfile(path)
 
 
+def real_path(path: str, directory: str) -> str:
+    """Return the real path of a path; `directory` is one whose real path is known: what is in it takes one look."""
+    is_in_it = os.path.dirname(path) == directory and os.path.basename(path) not in ("", os.curdir, os.pardir)
+    return path if is_in_it and not os.path.islink(path) else os.path.realpath(path)
+
+
 MAX_SMALL = 1 << 20
 """Bytes of a small file that are read."""
 

@@ -14,6 +14,7 @@ from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
+from kdump.disk.reading import real_path
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import number_words, offset_range
 from kdump.recovery.outcome import Loss
@@ -122,7 +123,7 @@ def _finished(path: str, log_directory: str, changes: Changes, guard: Guard) -> 
     `log_directory` is the real path of the one it has to be in. Raises OSError, KdumpError.
     """
     rails = guard.rails
-    if os.path.dirname(os.path.realpath(path)) != log_directory:
+    if os.path.dirname(real_path(path, log_directory)) != log_directory:
         raise RefusedError(f"{path}: a symbolic link that leads out of {guard.log_directory}: repair it there")
     check_no_old_work(path)
     known = changes.of(path, rails.backup_dir)

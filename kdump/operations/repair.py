@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from kdump.change.apply import apply_plan
@@ -23,6 +24,7 @@ from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of
+from kdump.settings.views import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.parallel import processors
 from kdump.storage.partition import PartitionLog
@@ -92,21 +94,28 @@ def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:
         if rails.applies:
             yield from _repair_copy(target, wanted, rails, rails.output)
             return
-        rails = replace(rails, output=None)
-    with guarded(target.log_directory, target.partitions, rails) as guard:
-        yield from _repair(target, wanted, guard)
+    is_for_copy = rails.output is not None
+    with guarded(target.log_directory, target.partitions, replace(rails, output=None)) as guard:
+        yield from _repair(target, wanted, guard, is_for_copy=is_for_copy)
 
 
-def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
+def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool = False) -> Iterator[Repaired]:
+    """Repair the partitions under guard; a plan that `is_for_copy` is one for a directory without a marker."""
     directory = LogDirectory(target.log_directory)
     state = directory_state(directory)
+    if is_for_copy:
+        state = replace(state, clean=False)
     for problem in state.problems:
         wanted.report(problem._replace(path=target.spoken(problem.path)))
     cluster = wanted.clusters.of(directory)
     settings = wanted.circumstances.settings(cluster.configs, cluster.broker_id)
 
+    @cache
+    def loading(topic: str) -> LoadingSettings:
+        return wanted.circumstances.loading(topic, settings, cluster.kafka)
+
     def startup(log: PartitionLog) -> Startup:
-        return wanted.circumstances.startup(log, state, settings, cluster.kafka)
+        return wanted.circumstances.with_settings(log, state, loading(log.name.topic if log.name else ""))
 
     def one(path: str) -> Repaired:
         try:
@@ -179,7 +188,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     readable = {path: bases for path, bases in target.partitions.items() if _is_readable(path, errors)}
     present = [path for path in readable if os.path.lexists(path)]
     watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
-    for done in _repair(replace(target, partitions=readable, names={}), wanted, planning):
+    for done in _repair(replace(target, partitions=readable, names={}), wanted, planning, is_for_copy=True):
         if done.task is not None:
             check_loss(done.path, done.task.dropped, rails)
 
@@ -195,7 +204,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     except InUseError:
         shutil.rmtree(part)
         raise
-    copied = Target(os.path.realpath(part), shown=os.path.abspath(output))
+    copied = Target(os.path.realpath(part), shown=output)
     for path, error in errors.items():
         yield Repaired(target.name(path), None, error=error)
     for path, bases in readable.items():

@@ -85,13 +85,21 @@ class StartupOptions:
         is to.
         """
         settings = settings or self.settings({}, None)
+        return self.with_settings(log, state, self.loading(log.name.topic if log.name else "", settings, wrote))
+
+    def loading(self, topic: str, settings: Settings, wrote: KafkaRelease = NEWEST) -> LoadingSettings:
+        """Return what of a topic's settings decides how its logs are loaded. Raises ConfigError."""
+        return LoadingSettings.of(settings.of(topic), self.release or wrote)
+
+    def with_settings(self, log: PartitionLog, state: DirectoryState, loading: LoadingSettings) -> Startup:
+        """Return the circumstances in which a log is loaded with these settings."""
         clean, recovery_point, log_start = state.shutdown_of(log)
         return Startup(
             self.now,
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release or wrote),
+            loading,
         )
 
 

@@ -111,12 +111,15 @@ class _Loader:
         if not self.directory.exists(name):
             self.directory.write(name, b"")
         try:
-            # what the partition has parsed already, unless the file is another one by now, or larger than it reads
-            if self.directory.size(name) <= MAX_SMALL and not self.directory.is_changed(name):
+            if self._is_as_parsed(name):
                 return EpochCache(self.log.leader_epochs)
             return EpochCache(parse_leader_epochs(self.directory.read(name), self.directory.full(name)))
         except CheckpointError as error:
             raise _unread(error, name) from None
+
+    def _is_as_parsed(self, name: str) -> bool:
+        """Return whether a file is the one that the partition parses once, and no larger than it reads."""
+        return self.directory.size(name) <= MAX_SMALL and not self.directory.is_changed(name)
 
     def _splitting(self, load: Callable[[], _Result]) -> _Result:
         """Return what `load` gives; called again after every segment that had to be split."""
@@ -293,7 +296,10 @@ class _Loader:
             self._tell(Step(WARN, name, why))
             return
         try:
-            parse_partition_metadata(self.directory.read(name), self.directory.full(name))
+            if self._is_as_parsed(name):
+                _ = self.log.metadata
+            else:
+                parse_partition_metadata(self.directory.read(name), self.directory.full(name))
         except CheckpointError as error:
             raise _unread(error, name) from None
 

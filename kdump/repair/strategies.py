@@ -29,7 +29,7 @@ from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.salvage_partition import Rescue, rescue
 from kdump.repair.salvaged_files import GivenUp
-from kdump.repair.survey import TAIL, Survey, survey
+from kdump.repair.survey import Survey, is_end, survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 
@@ -39,7 +39,8 @@ MAX_SEARCHED = 100
 
 def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return the plan that drops no valid batch, or the decision that it takes. Raises OSError."""
-    found = survey(log, startup, deep=False, limit=request.limit)
+    # somebody who has to decide has to know of records that salvage cannot read
+    found = survey(log, startup, deep=False, deepens=True, limit=request.limit)
     is_deleted = log.name is not None and log.name.state == names.DELETE
     if not found or is_deleted:
         outcome = load_log(log, startup)
@@ -47,8 +48,6 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
             return Task(log.path, Plan(log.path, (), {}), outcome=outcome)
         if _is_sound(found, outcome):
             return _planned(log, startup, request, found, outcome)
-    if not _is_last_tail(log, found):  # somebody will decide, and has to know of records that salvage cannot read
-        found = survey(log, startup, deep=True, limit=request.limit)
     saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
         return Task(log.path, None, outcome=saved.outcome, rescue=saved)
@@ -176,8 +175,7 @@ def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
 
 def _is_last_tail(log: PartitionLog, found: Survey) -> bool:
     """Return whether all damage that was found is the incomplete end of the last segment."""
-    last = log.segments[-1].log_path if log.segments else None
-    return all(finding.path == last and finding.code in TAIL for finding in found.damage)
+    return all(is_end(log, finding) for finding in found.damage)
 
 
 def _undecided(log: PartitionLog, saved: Rescue) -> Task:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from errno import EIO
 
@@ -14,6 +14,7 @@ from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
+from kdump.settings.views import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.walked import COLUMNS, WalkedLogs
@@ -129,10 +130,13 @@ def beside(mended: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFAULT_LIMIT) -> Survey:
+def survey(
+    log: PartitionLog, startup: Startup, *, deep: bool, deepens: bool = False, limit: int = DEFAULT_LIMIT
+) -> Survey:
     """Verify the files of a partition; `deep` decodes every record, a batch of which may have `limit` bytes.
 
-    What is around it, checkpoints among it, is taken from `startup`, so that thousands of partitions do not read it
+    One that `deepens` begins again, deep, as soon as it meets other damage than the end of the last segment. What is
+    around the partition, checkpoints among it, is taken from `startup`, so that thousands of partitions do not read it
     again and again. What the walk reads of the logs is kept with `log`, for those that load it afterwards. Raises
     OSError for what cannot be read.
     """
@@ -140,8 +144,12 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
     unsound: set[str] = set()
     noted: set[str] = set()
     leftovers: set[str] = set()
-    for finding in _findings(log, startup, deep=deep, limit=limit):
+    findings = _findings(log, startup, deep=deep, limit=limit)
+    for finding in findings:
         name = os.path.basename(finding.path)
+        if deepens and not deep and finding.code in DAMAGE and not is_end(log, finding):
+            findings.close()
+            return survey(log, startup, deep=True, limit=limit)
         if finding.code == "KD-READ" and _should_be_readable(finding.path):
             raise OSError(EIO, finding.message, finding.path)
         if finding.code in DAMAGE:
@@ -164,18 +172,26 @@ def _should_be_readable(path: str) -> bool:
 _LEFTOVERS = frozenset(("KD-FILE-SWAP", "KD-FILE-CLEANED"))
 
 
-def _findings(log: PartitionLog, startup: Startup, *, deep: bool, limit: int) -> Iterator[Finding]:
+def is_end(log: PartitionLog, finding: Finding) -> bool:
+    """Return whether damage is the incomplete end of the last segment."""
+    return finding.code in TAIL and bool(log.segments) and finding.path == log.segments[-1].log_path
+
+
+def _findings(
+    log: PartitionLog, startup: Startup, *, deep: bool, limit: int
+) -> Generator[Finding, None, None]:
     lines = {}
     if log.name is not None:
         lines[names.LOG_START_CHECKPOINT] = {(log.name.topic, log.name.partition): startup.log_start_offset}
     folder = os.path.dirname(os.path.abspath(log.path))
     listed = log if log.files and not log.is_replacing else None
-    around = Around(Checkpoints(folder, lines), startup.clean, None, log=listed)
+    retention = RetentionSettings(loading=startup.config)
+    around = Around(Checkpoints(folder, lines), startup.clean, None, log=listed, retention=retention)
     options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
     verification = Verification(options, around=around)
     log.walked = walked = WalkedLogs()
     verification.on_batches = lambda path, sheet: walked.add(os.path.basename(path), _columns(sheet))
-    return verification.run([log.path])
+    yield from verification.run([log.path])
 
 
 def _columns(sheet: Sheet) -> dict[str, array[int]]:

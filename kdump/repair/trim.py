@@ -1,17 +1,20 @@
 """Trim a partition: each .log to its last valid batch, each index to its valid entries.
 
-Only what no reader could use is cut: a .log with valid batches after the damage is left to `kdump repair`. A time index
-that is cut gets the last entry that a broker writes when it closes the segment.
+Only what no reader could use is cut. A .log with valid batches after the damage is left to `kdump repair`, and so is
+one that ends in a whole batch which is damaged: somebody has to decide about its records. A time index that is cut gets
+the last entry that a broker writes when it closes the segment.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.change.plan import Plan, make_plan
 from kdump.disk.reading import ReadOnlyFile
+from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
@@ -25,8 +28,10 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
-from kdump.storage.damage import Damage
+from kdump.repair.flipped_bit import find_flipped_bit
+from kdump.storage.damage import AT_THE_END, Damage, DamageKind
 from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 from kdump.storage.segment import Segment
@@ -50,7 +55,7 @@ def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Pl
         if chosen is not None and segment.base_offset not in chosen:
             continue
         name = os.path.basename(segment.log_path)
-        valid_log = _valid_log(segment)
+        valid_log = _valid_log(log, segment)
         if valid_log.size < 0:
             problems.append(f"{segment.log_path}: {valid_log.why}")
             valid_log = valid_log._replace(size=wanted[name].size, last_offset=LONG_MAX, why="", latest=None)
@@ -65,7 +70,7 @@ def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Pl
 class _ValidLog(NamedTuple):
     """A .log up to the end of its last valid batch: bytes, the last offset (absolute) up to there, and what follows.
 
-    Where valid batches follow that the size is -1. `first_timestamp` is the first batch's largest one (ms; -1: none),
+    Where that must not be cut the size is -1. `first_timestamp` is the first batch's largest one (ms; -1: none),
     `latest` what the last entry of a complete time index is: None where no batch has a timestamp.
     """
 
@@ -76,7 +81,7 @@ class _ValidLog(NamedTuple):
     latest: TimeIndexEntry | None = None
 
 
-def _valid_log(segment: Segment) -> _ValidLog:
+def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog:
     damage: Damage | None = None
     last_offset, latest = segment.base_offset - 1, TimeIndexEntry(-1, -1)
     first_timestamp: int | None = None
@@ -86,10 +91,7 @@ def _valid_log(segment: Segment) -> _ValidLog:
                 damage = part
                 continue
             if damage is not None:
-                why = (
-                    f"valid batches follow the damage at byte {damage.position} ({damage.text}): kdump repair shows"
-                    " the ways out"
-                )
+                why = _left("valid batches follow the damage", damage)
                 return _ValidLog(-1, last_offset, why, -1 if first_timestamp is None else first_timestamp)
             offsets = part.block.last_offset[part.first : part.stop]
             timestamps = part.block.max_timestamp[part.first : part.stop]
@@ -99,6 +101,10 @@ def _valid_log(segment: Segment) -> _ValidLog:
             if largest > latest.timestamp:
                 latest = TimeIndexEntry(largest, offsets[timestamps.index(largest)])
         size, why = (log.size, "") if damage is None else (damage.position, damage.text)
+        if damage is not None and damage.kind not in _INCOMPLETE:
+            size, why = -1, _left("a whole batch is damaged", damage)
+        elif damage is not None and _is_one_bit(partition, segment, damage):
+            size, why = -1, _left("one flipped bit explains the damage", damage)
         return _ValidLog(
             size,
             last_offset,
@@ -106,6 +112,27 @@ def _valid_log(segment: Segment) -> _ValidLog:
             -1 if first_timestamp is None else first_timestamp,
             latest if latest.timestamp >= 0 else None,
         )
+
+
+_INCOMPLETE = (*AT_THE_END, DamageKind.SIZE)
+"""What may be at the end of a log that holds no whole batch."""
+
+
+def _left(what: str, damage: Damage) -> str:
+    return f"{what} at byte {damage.position} ({damage.text}): kdump repair shows the ways out"
+
+
+def _is_one_bit(partition: PartitionLog, segment: Segment, damage: Damage) -> bool:
+    """Return whether the end of a log is a whole batch but for one bit, as of its size. Raises OSError."""
+    if damage.kind == DamageKind.ZEROS:
+        return False
+    following = [each.base_offset for each in partition.segments if each.base_offset > segment.base_offset]
+    directory, name = VirtualDirectory(partition), os.path.basename(segment.log_path)
+    next_base = min(following, default=None)
+    with suppress(KdumpError):  # CRC-32C cannot be computed here
+        found = find_flipped_bit(directory, name, segment.base_offset, next_base, damage.position, damage.resumed)
+        return found is not None
+    return False
 
 
 def _valid_indexes(log: PartitionLog, base_offset: int, held: _ValidLog) -> Iterator[tuple[str, Recipe, str]]:

@@ -43,6 +43,7 @@ class WalkedLogs:
         self._room = room
         self._rows: dict[str, list[_Rows]] = {}
         self._starts: dict[str, list[int]] = {}
+        self._last: tuple[tuple[str, int, int, int, int], BatchBlock] | None = None  # loading asks again and again
 
     def add(self, name: str, columns: Mapping[str, array[int]]) -> None:
         """Keep good batches that follow one another in the .log `name`, behind those that were added before.
@@ -60,7 +61,8 @@ class WalkedLogs:
     def block(self, name: str, position: int, stop: int, moved: int = 0) -> BatchBlock | None:
         """Return the batches of the .log `name` from byte `position` on that end by byte `stop`, as far as together.
 
-        `moved` is added to their positions. None where none that begins there is known. The block holds no bytes.
+        `moved` is added to their positions. None where none that begins there is known. The block holds no bytes; asked
+        for the same again it is the same one.
         """
         at = bisect_right(self._starts.get(name, ()), position) - 1
         if at < 0:
@@ -73,7 +75,12 @@ class WalkedLogs:
         last = rows.length if rows.stop <= stop else bisect_right(positions, stop) - 1  # one begins where another ends
         if first >= last or positions[first] != position:
             return None
-        return _block(rows, first, last, moved)
+        key = name, at, first, last, moved
+        if self._last is None or self._last[0] != key:
+            self._last = key, _block(rows, first, last, moved)
+        block = self._last[1]
+        block.status = BLOCK_FULL
+        return block
 
 
 def _packed(columns: Mapping[str, array[int]]) -> tuple[array[int] | int, ...]:
@@ -113,7 +120,6 @@ def _block(rows: _Rows, first: int, stop: int, moved: int) -> BatchBlock:
     if moved:
         columns["position"] = _moved(rows, moved)[first:stop]
     block = BatchBlock.of(columns)
-    block.status = BLOCK_FULL
     if rows.columns[COLUMNS.index("attributes")] != 0:
         block.packed = sum(1 for each in block.attributes if each & CODEC_MASK)
         block.controls = sum(1 for each in block.attributes if each & CONTROL)

@@ -35,7 +35,7 @@ from kdump.verify.producers import Coordinator, ProducerCheck
 from kdump.verify.sheets import Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
-from kdump.verify.timestamps import TIME_CODES, TimestampCheck
+from kdump.verify.timestamps import TimestampCheck, tells_times
 from kdump.verify.txn import check_txn_index
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class PartitionCheck:
         self._placing = placing
         self._coordinator = coordinator
         self._loading = retention.loading
-        self._tells_times = any(map(options.filter.wants, TIME_CODES))
+        self._tells_times = tells_times(options.filter)
         before = before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)

@@ -202,6 +202,8 @@ class Verification:
         given, name = self._options.retention_ms, task.log.name
         if name is not None and name.topic == names.CLUSTER_METADATA_TOPIC:
             return RetentionSettings(deletes=False)  # snapshots decide there (KIP-630)
+        if task.around.retention is not None:
+            return task.around.retention
         was_cleaned = task.around.checkpoints.of(name).cleaner is not None
         cluster = self._cluster(task)
         try:

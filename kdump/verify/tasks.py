@@ -15,6 +15,7 @@ from kdump.errors import NameFormatError
 from kdump.findings.finding import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.settings.views import RetentionSettings
 from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -40,7 +41,8 @@ from kdump.verify.state import State, Verified
 class Around(NamedTuple):
     """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker.
 
-    `directory` is None where there is none. `log` is the partition, if somebody has listed it already.
+    `directory` is None where there is none. `log` is the partition, if somebody has listed it already, `retention` what
+    decides how it is loaded, if somebody knows that.
     """
 
     checkpoints: Checkpoints
@@ -48,6 +50,7 @@ class Around(NamedTuple):
     owner: Owner
     directory: LogDirectory | None = None
     log: PartitionLog | None = None
+    retention: RetentionSettings | None = None
 
 
 class Share(NamedTuple):
@@ -289,7 +292,8 @@ class Tasks:
         known = self._known(log) if segments and segments[0] is log.segments[0] else []
         if known:
             segments, before = segments[len(known) :], Before(known[-1].last_offset, known[-1].leader_epoch)
-        return PartitionTask(log, segments, around, hold, before, is_live=is_live(log.path), known=known)
+        beside_broker = self._around is None and is_live(log.path)  # who knows what is around it has seen to that
+        return PartitionTask(log, segments, around, hold, before, is_live=beside_broker, known=known)
 
     def _known(self, log: PartitionLog) -> list[Verified]:
         try:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from kdump import kernels
+from kdump.findings.filter import FindingFilter
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
@@ -34,6 +36,12 @@ TIME_CODES = (
 
 _DAY = 86_400_000
 _YEAR_10000 = 253_402_300_800_000
+
+
+@cache
+def tells_times(wanted: FindingFilter) -> bool:
+    """Return whether anything that is found when a segment is over is wanted."""
+    return any(map(wanted.wants, TIME_CODES))
 
 
 def distance(ms: int) -> str:

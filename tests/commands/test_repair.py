@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import kdump
 import kdump.change.apply
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan
+from kdump.change.copy_out import PART_SUFFIX
 from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
@@ -451,6 +453,24 @@ class TestOutput:
         (change,) = changes(target / "orders-0")
         assert len(change.cuts) == 1
         assert Path(change.file(change.cuts[0].file)).exists()
+
+    def test_the_plan_is_what_is_done_and_nothing_is_left_to_do(
+        self, run: Run, data: Path, config: list[str], tmp_path: Path
+    ) -> None:
+        """The copy has no marker of a clean shutdown: it is planned for as such, also where the source has one."""
+        (data / names.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
+        for index in (data / "orders-3").glob("*.index"):  # which a broker makes again after an unclean shutdown
+            os.truncate(index, 1 << 20)
+        target = tmp_path / "rescued"
+        arguments = ["repair", data, "--strategy", "salvage", "--output", target, *config]
+        assert run(*arguments) == 1
+        planned = re.search(r"\d+ partitions? would be", run.out)
+        assert planned is not None
+        assert run(*arguments, "--apply") == 0
+        assert f"Done. {planned[0].removesuffix(' would be')} changed" in run.out
+        assert f"    kept    {target}/.kdump-" in run.out
+        assert str(target) + PART_SUFFIX not in run.out
+        assert run("repair", target, "--strategy", "salvage", *config) == 0
 
     def test_of_one_partition_alone(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         target = tmp_path / "rescued"

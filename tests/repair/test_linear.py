@@ -1,4 +1,4 @@
-"""A repair of many partitions reads what is around them a fixed number of times, however many they are."""
+"""What plans read: what is around partitions once, however many they are; damaged logs no more often than needed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from kdump.disk import reading
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import SAFE, Request, examine
 from tests.agreement.running import kdump
 from tests.commands.logs import batch, write_segment
+from tests.recovery.building import NOW, make_log
+from tests.recovery.building import batch as large
 
 COMMANDS = {
     "repair": ("repair",),
@@ -54,3 +58,26 @@ def test_what_is_around_partitions_is_read_once(
     few, many = (looks_at_what_is_around(tmp_path, count, COMMANDS[command], monkeypatch) for count in (2, 12))
     assert few == many
     assert few > 0
+
+
+@pytest.mark.parametrize(("damaged", "times"), [(0, 1), (6, 1.5), (11, 2)])
+def test_a_plan_looks_twice_at_what_comes_before_damage_and_once_at_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: int, times: float
+) -> None:
+    """Where somebody has to decide, records are decoded: from the beginning on, as soon as damage is met."""
+    segments = [b"".join(large(100 * number + each, size=2000) for each in range(100)) for number in range(12)]
+    at = 1000
+    segments[damaged] = segments[damaged][:at] + b"\xff\xff" + segments[damaged][at + 2 :]
+    log = make_log(tmp_path, {f"{100 * number:020}.log": data for number, data in enumerate(segments)})
+    read = 0
+    fill = reading.ReadOnlyFile.read_into
+
+    def counted(file: reading.ReadOnlyFile, view: memoryview, position: int) -> int:
+        nonlocal read
+        done = fill(file, view, position)
+        read += done if file.path.endswith(".log") else 0
+        return done
+
+    monkeypatch.setattr(reading.ReadOnlyFile, "read_into", counted)
+    assert examine(log, Startup(now=NOW), Request(SAFE)).decision is not None
+    assert times <= read / sum(map(len, segments)) < times + 0.5

@@ -13,6 +13,7 @@ from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
 from kdump.errors import RefusedError
 from kdump.formats import names
+from kdump.formats.batch import LENGTH_AT
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import decode_time_entries
 from kdump.repair.proposal import Task, examine_trim
@@ -122,6 +123,35 @@ def test_good_batches_behind_damage_are_left_to_repair(partition: Path) -> None:
     assert "--strategy" not in problem
     assert content(partition)[name(20, "log")] == before[name(20, "log")]
     assert content(partition)[name(40, "log")] == before[name(40, "log")][:-100]
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize(
+    ("at", "bits", "said"),
+    [
+        (-5, 0xFF, "a whole batch is damaged at byte "),
+        (LENGTH_AT + 2, 0x01, "one flipped bit explains the damage at byte "),  # of a size that leads beyond the end
+    ],
+)
+def test_a_whole_batch_at_the_end_is_left_to_repair(
+    partition: Path, base: int, at: int, bits: int, said: str
+) -> None:
+    """Its records may be in another replica, or one bit away: nobody is asked by trim."""
+    (segment,) = (each for each in kdump.open_log(str(partition)).segments if each.base_offset == base)
+    with segment.open_log() as log:
+        *_, block = log.blocks()
+        last, size = block.position[block.length - 1], log.size
+    edit(name(base, "log"), lambda data: changed_byte(data, at % size if at < 0 else last + at, bits))(partition)
+    before = content(partition)
+    task = trimmed(partition)
+    (problem,) = task.problems
+    assert problem.startswith(f"{partition / name(base, 'log')}: {said}{last} (")
+    assert "kdump repair shows the ways out" in problem
+    assert content(partition) == before
+
+
+def changed_byte(data: bytes, at: int, bits: int) -> bytes:
+    return data[:at] + bytes((data[at] ^ bits,)) + data[at + 1 :]
 
 
 def test_a_preallocated_segment_that_was_never_closed(tmp_path: Path) -> None:
