@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -15,7 +16,18 @@ from ..shell.isolation import isolation_option
 from ..shell.options import now_option, topic_option
 from ..shell.reading_options import max_decompressed_size_option
 from ..shell.rows import format_option
+from ..shell.usage import not_one_of
 from .run import Options, run_stats
+
+
+def _report_file(text: str) -> str:
+    """Return the file of a report, which may be named with its format as reports of other commands are."""
+    format_, colon, file = text.partition(":")
+    if colon and format_ == "html":
+        return file
+    if colon and format_.isalpha() and len(format_) > 1 and not os.path.exists(text):
+        raise ValueError(not_one_of(format_, ("html",)))
+    return text
 
 
 @click.command("stats")
@@ -33,7 +45,7 @@ from .run import Options, run_stats
     help="All figures of each partition and topic in words, or the table alone. By default those of the damaged and the"
     " largest topics, as long as there is room.")
 @click.option("--report", metavar="[html:]FILE", type=click.Path(dir_okay=False),
-    callback=lambda _ctx, _param, file: file and file.removeprefix("html:"),
+    callback=filters.read_by(_report_file),
     help="Write a page for the browser with plots, complete in itself; a file that is there is replaced.")
 @click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
     help="With --report: the retention whose outlook is drawn.")

@@ -261,3 +261,9 @@ def test_json_and_text_agree(run: Run, data: Path) -> None:
     run("stats", data)
     for row in run.table("PARTITION"):
         assert int(row["SEGMENTS"]) == found[row["PARTITION"]]["segments"]
+
+
+def test_a_report_in_another_format(run: Run, tmp_path: Path) -> None:
+    assert run("stats", tmp_path, "--report", "htm:page") == 2
+    assert "--report: 'htm' is not html. Did you mean 'html'?" in run.err
+    assert not (tmp_path / "htm:page").exists()
