@@ -102,7 +102,7 @@ def command(
     """Print the batches and records of logs, and the entries of the files beside them.
 
     PATHs are files (.log and its indexes, snapshots, checkpoints), partition directories or log directories, in any
-    mix; a quoted pattern will do. A file's name says what it holds, its directory's name which partition it belongs
+    mix; a quoted pattern will do. The name of a file gives its kind, that of its directory the partition it belongs
     to. Of a directory the logs are dumped that a broker would serve, .swap files that it puts in place at its start
     among them, and what --include names besides. Files that go at that start (.deleted, .cleaned) are dumped when they
     are named.
@@ -121,7 +121,7 @@ def command(
     to objects in jsonl. What cannot be decoded is shown as it is, and reported.
 
     Keys and values that a schema registry's serializers wrote (Avro, Protobuf, JSON Schema) are decoded with --schemas,
-    or when a log directory among the PATHs holds the registry's topic _schemas; no registry is asked. Without schemas
+    or when a log directory among the PATHs has the registry's topic _schemas; no registry is asked. Without schemas
     their id is shown.
 
     In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
