@@ -1,7 +1,7 @@
 """What writing the same rows takes of a CPU: the renderers and writers of `kdump export` and those of others.
 
 Rows are in memory as Arrow; the best of some turns counts, in MB of rows per CPU second, so that a machine with other
-work gives about the same. Needs pyarrow and polars.
+work gives about the same. Needs pyarrow, polars and duckdb.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from itertools import islice
 
+import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,19 +53,23 @@ def jobs(rows: list[pa.RecordBatch], path: str) -> dict[str, Callable[[], object
     table = pa.Table.from_batches(rows)
     frame = pl.DataFrame(table)
     texts = frame.drop("headers").with_columns(pl.col("key", "value").cast(pl.String))
+    text_table, whole_table = duckdb.from_arrow(texts.to_arrow()), duckdb.from_arrow(table)
     made: dict[str, Callable[[], object]] = {
         "JSON lines, kdump": lambda: [json_bytes(each) for each in rows],
         "JSON lines, kdump record by record": lambda: [json_lines(each).encode() for each in rows],
         "JSON lines, polars": lambda: texts.write_ndjson(path),
+        "JSON lines, duckdb": lambda: text_table.query("rows", f"COPY rows TO '{path}' (FORMAT json)"),
         "CSV, kdump": lambda: [csv_bytes(each) for each in rows],
         "CSV, kdump record by record": lambda: [csv_lines(each).encode() for each in rows],
         "CSV, polars": lambda: texts.write_csv(path),
+        "CSV, duckdb": lambda: text_table.write_csv(path),
     }
     for codec in (NO_CODEC, "snappy", "lz4", "zstd"):
         made[f"Parquet {codec}, kdump"] = lambda codec=codec: parquet(path, rows, codec)
         made[f"Parquet {codec}, pyarrow"] = lambda codec=codec: pq.write_table(table, path, compression=codec)
         name = "uncompressed" if codec == NO_CODEC else codec
         made[f"Parquet {codec}, polars"] = lambda name=name: frame.write_parquet(path, compression=name)
+        made[f"Parquet {codec}, duckdb"] = lambda name=name: whole_table.write_parquet(path, compression=name)
     return made
 
 

@@ -1,10 +1,10 @@
-"""Measure a whole `kdump export` to Parquet against pyarrow, polars and arro3 that write the same columns from memory.
+"""Measure a whole `kdump export` to Parquet against those who write the same columns from memory.
 
-The export reads the log, checks CRCs, decodes, writes and syncs; the others have the rows in memory as Arrow, write
-one file and sync it. Seconds and CPU seconds of the export are those of its process, start included; of the others,
-those of writing alone. No value is there twice: what repeats would be a dictionary in Parquet, and almost no work. All
-take turns in one run. Needs pyarrow, polars and arro3-io. The log has its indexes, as a broker's has: without them the
-places where it is cut are found by walking it.
+The export reads the log, checks CRCs, decodes, writes and syncs; pyarrow, polars, arro3 and duckdb have the rows in
+memory as Arrow, write one file and sync it. Seconds and CPU seconds of the export are those of its process, start
+included; of the others, those of writing alone. No value is there twice: what repeats would be a dictionary in Parquet,
+and almost no work. All take turns in one run. Needs all four. The log has its indexes, as a broker's has: without them
+the places where it is cut are found by walking it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lookups import with_indexes
 from processes import run
 
 CODECS = ("none", "snappy", "lz4", "zstd")
-WRITERS = ("pyarrow", "polars", "arro3")
+WRITERS = ("pyarrow", "polars", "arro3", "duckdb")
 """Those that have the rows in memory; arro3 is parquet-rs."""
 
 EXPORT = """
@@ -34,7 +34,7 @@ os.execv(sys.executable, command)
 
 FROM_MEMORY = """
 import os, resource, sys, time
-import arro3.io, polars, pyarrow.dataset, pyarrow.parquet
+import arro3.io, duckdb, polars, pyarrow.dataset, pyarrow.parquet
 source, target, codec, writer = sys.argv[1:]
 table = pyarrow.dataset.dataset(source).to_table()
 frame = polars.from_arrow(table)
@@ -47,6 +47,8 @@ if writer == "polars":
     frame.write_parquet(target, compression=name)
 elif writer == "arro3":
     arro3.io.write_parquet(table, target, compression="zstd(1)" if name == "zstd" else name)
+elif writer == "duckdb":
+    duckdb.from_arrow(table).write_parquet(target, compression=name)
 else:
     pyarrow.parquet.write_table(table, target, compression=codec)
 descriptor = os.open(target, os.O_RDONLY)

@@ -51,6 +51,12 @@ DO_NOT_SAY = {
     r"\bhalf up to\b": "median",
     r"^ *with another  |\bnone with an id\b": "if recompressed, no producer ids",
     r"\bTAKEN FROM\b|\bA BATCH\b": "SOURCE, BYTES/BATCH",
+    r"\bdamage {8,}\d+ places?\b": "N damaged ranges",
+    r"\bwithout a (?:whole|complete) batch\b": "cuts an incomplete batch",
+    r"\bthere is no change (?!')|\bis not there\b": "does not exist",
+    r"\bis no (?:size|fault|severity|regular expression|time span|length of time)\b": "is not a",
+    r"\b(?:segment|transaction) is held\b": "keeps, blocks",
+    r"^(?!.*Unable).*\bno complete batch\b": "not a complete batch",
     r"\bmarkers of none\b|\bended nothing$": "markers without an open transaction",
 }  # fmt: skip
 WORDS = {re.compile(pattern, re.MULTILINE): instead for pattern, instead in DO_NOT_SAY.items()}

@@ -141,7 +141,7 @@ def command(
     stays, nothing of the rest is there.
 
     The topic's settings are those that the cluster's metadata names (in the same log directory, or in another one of
-    the broker beside it), where --config and --topic-config are silent. A record without a key is refused in a
+    the broker next to it), where --config and --topic-config are silent. A record without a key is refused in a
     compacted topic, and so is a producer id that the cluster has still to give out, with exit code 4.
 
     No broker may be running on the log directory; it is locked meanwhile. A log that is damaged at its end is

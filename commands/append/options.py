@@ -43,7 +43,7 @@ _OPTIONS = (
     ),
     click.option(
         "--no-backup", is_flag=True,
-        help="After an unclean shutdown, keep nothing of the files beside the log that have to be rebuilt.",
+        help="After an unclean shutdown, keep nothing of the indexes and snapshots that have to be rebuilt.",
     ),
     click.option(
         "--ignore-lock", "force", metavar="DIRECTORY",
@@ -141,7 +141,7 @@ def tell_backup(log: LogWriter) -> None:
     """Say where what had to be replaced is kept, if anything was."""
     if log.change:
         complain(
-            f"note: {safe(log.partition)}: files beside the log were rebuilt, as after an unclean shutdown; the old"
+            f"note: {safe(log.partition)}: indexes and snapshots were rebuilt, as after an unclean shutdown; the old"
             f" ones are kept: kdump undo {safe_path(log.path)} --change {log.change}"
         )
 

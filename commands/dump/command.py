@@ -26,6 +26,7 @@ from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
 from ..shell.usage import not_one_of
 from .jobs import INCLUDED, Options
+from .lone import STANDARD_INPUT
 from .run import dump
 
 
@@ -101,7 +102,7 @@ def command(
     """Print the batches and records of logs, and the entries of the files beside them.
 
     PATHs are files (.log and its indexes, snapshots, checkpoints), partition directories or log directories, in any
-    mix; a quoted pattern will do. A file's name says what it holds, its directory's name which partition it belongs
+    mix; a quoted pattern will do. The name of a file gives its kind, that of its directory the partition it belongs
     to. Of a directory the logs are dumped that a broker would serve, .swap files that it puts in place at its start
     among them, and what --include names besides. Files that go at that start (.deleted, .cleaned) are dumped when they
     are named.
@@ -120,7 +121,7 @@ def command(
     to objects in jsonl. What cannot be decoded is shown as it is, and reported.
 
     Keys and values that a schema registry's serializers wrote (Avro, Protobuf, JSON Schema) are decoded with --schemas,
-    or when a log directory among the PATHs holds the registry's topic _schemas; no registry is asked. Without schemas
+    or when a log directory among the PATHs has the registry's topic _schemas; no registry is asked. Without schemas
     their id is shown.
 
     In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
@@ -158,9 +159,7 @@ def command(
     if shows_fields or at is not None:
         if not shows_fields or format_ == "csv":
             raise click.UsageError("--at goes with --fields, in text or JSON.")
-        from .fields import show_fields
-
-        return show_fields(expand(paths), at or 0, format_)
+        return _fields(paths, at or 0, format_, is_alone=read_as is not None, base_offset=base_offset)
     start_offset, stop_offset = offsets or (None, None)
     if options["follow"] and isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"
@@ -175,8 +174,9 @@ def command(
         **options,
     )
     if read_as is None:
-        if base_offset is not None:
-            raise click.UsageError("--base-offset goes with --as log.")
+        if base_offset is not None or STANDARD_INPUT in paths:
+            what = "--base-offset goes" if base_offset is not None else "Standard input (-) goes"
+            raise click.UsageError(f"{what} with --as log.")
         unreached: list[tuple[str, OSError]] = []
         places = list(reached(paths, expand, lambda error, path: unreached.append((path, error))))
         return dump(places, asked, unreached=unreached)
@@ -186,3 +186,14 @@ def command(
 
     with lone_logs(paths, base_offset) as found:
         return dump([], replace(asked, use_indexes=False), found)
+
+
+def _fields(paths: tuple[str, ...], at: int, format_: str, *, is_alone: bool, base_offset: int | None) -> int:
+    from .fields import show_fields, show_lone_fields
+
+    if not is_alone:
+        return show_fields(expand(paths), at, format_)
+    from .lone import lone_logs
+
+    with lone_logs(paths, base_offset) as found:
+        return show_lone_fields(found, at, format_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -22,8 +22,10 @@ from ..shell.paths import KafkaFile, Place
 from ..shell.rows import JSONL, json_line, output_for
 from ..shell.tables import aligned
 from ..shell.times import iso_time
+from .lone import LoneLog, partition_of
 
 MAX_RECORDS = 100
+_ONE_FILE = "--at and --fields show one batch: give one .log file."
 _TIMES = frozenset({"baseTimestamp", "maxTimestamp", "timestamp"})
 _KEY_WIDTH = 24
 
@@ -31,18 +33,46 @@ _KEY_WIDTH = 24
 def show_fields(places: list[Place], at: int, format_: str) -> int:
     """Print the batch at byte `at` of the only file; the exit code. Raises click.UsageError, KdumpError, OSError."""
     if len(places) != 1 or not isinstance(places[0], KafkaFile) or places[0].name.kind != names.LOG:
-        raise click.UsageError("--at and --fields show one batch: give one .log file.")
+        raise click.UsageError(_ONE_FILE)
     file = places[0]
-    segment = Segment(file.path)
-    with segment.open_log() as log:
+    with Segment(file.path).open_log() as log:
         batch = fields_at(log, at)
     flipped = None if batch.is_valid else _flipped(file, batch)
+    return _show(file.path, batch, flipped, format_, partition=os.path.dirname(file.path) or os.curdir)
+
+
+def show_lone_fields(logs: Sequence[LoneLog], at: int, format_: str) -> int:
+    """Print the batch at byte `at` of a log under any name; the exit code. Raises as `show_fields` does."""
+    if len(logs) != 1:
+        raise click.UsageError(_ONE_FILE)
+    lone = logs[0]
+    with lone.segment().open_log() as log:
+        try:
+            batch = fields_at(log, at)
+        except KdumpError as error:
+            raise KdumpError(str(error).replace(lone.path, lone.shown)) from None
+        data = b"" if batch.is_valid else log.read(batch.position, batch.size)
+    return _show(lone.shown, batch, _flipped_alone(lone, batch, data) if data else None, format_)
+
+
+def _show(path: str, batch: BatchFields, flipped: FlippedBit | None, format_: str, partition: str = "") -> int:
     with output_for(format_) as out:
         if format_ == JSONL:
-            out.write(json_line("batchFields", _row(file.path, batch, flipped)))
+            out.write(json_line("batchFields", _row(path, batch, flipped)))
         else:
-            out.write("".join(f"{line}\n" for line in _lines(file.path, batch, flipped)))
+            out.write("".join(f"{line}\n" for line in _lines(partition, batch, flipped)))
     return exit_codes.OK if batch.is_valid and batch.fault is None else exit_codes.FINDINGS
+
+
+def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:
+    """Return the one flipped bit that explains a damaged batch without a partition around it, if there is one."""
+    with partition_of(data, lone.base_offset) as path:
+        try:
+            directory = VirtualDirectory(PartitionLog(os.path.dirname(path)))
+            found = find_flipped_bit(directory, os.path.basename(path), lone.base_offset, None, 0, batch.size)
+        except KdumpError:
+            return None
+    return found and found._replace(position=found.position + batch.position)
 
 
 def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
@@ -65,8 +95,9 @@ def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
         return None
 
 
-def _lines(path: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterator[str]:
-    state = "" if batch.is_valid else ": BAD CRC"
+def _lines(partition: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterator[str]:
+    """Yield the text; without a `partition` there is none to be repaired."""
+    state = "" if batch.is_valid else ": BAD CRC" if batch.is_complete else ": INCOMPLETE"
     yield f"batch {offset_range(batch.first_offset, batch.last_offset)}, {batch.size} bytes{state}"
     rows = [(str(field.position), field.name, field.data.hex(" "), _value(field)) for field in batch.fields]
     rows += (_record(record) for record in batch.records[:MAX_RECORDS])
@@ -80,7 +111,8 @@ def _lines(path: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterato
         change = f"{_byte(before)} was {_byte(flipped.byte)}"
         yield f"One flipped bit explains it: byte {flipped.position}, {change}{_place(batch, flipped.position)}."
         yield f"Other damage looks the same in about 1 of {round(CRCS / flipped.bits / 1000) * 1000:,} cases."
-        yield f"Restore it: kdump repair {safe_path(os.path.dirname(path) or '.')} --fix-bit (loses nothing)"
+        if partition:
+            yield f"Restore it: kdump repair {safe_path(partition)} --fix-bit (loses nothing)"
     elif not batch.is_valid and batch.is_complete:
         yield "No single flipped bit explains it. More: kdump explain KD-LOG-CRC"
 

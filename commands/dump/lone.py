@@ -8,16 +8,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from io import BufferedIOBase
-from typing import IO, cast
+from io import BufferedIOBase, BufferedReader, FileIO
+from typing import IO, Any, cast
 
 import click
 
 from kdump.errors import KdumpError
+from kdump.formats import names
 from kdump.formats.printable import safe_path
 from kdump.storage.segment import Segment
 
 STANDARD_INPUT = "-"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PIECE = 1 << 20
 _MIN_FREE = 1 << 30
 """Bytes that unpacking leaves free on the disk."""
@@ -51,12 +53,25 @@ def lone_logs(paths: Sequence[str], base_offset: int | None) -> Iterator[list[Lo
         yield [_lone_log(path, base_offset, holds) for path in paths]
 
 
+@contextmanager
+def partition_of(data: bytes, base_offset: int) -> Iterator[str]:
+    """Hold some bytes as the only .log of a directory, in a temporary place: its path."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="kdump-") as folder:
+        path = os.path.join(folder, names.segment_file_name(base_offset, ".log"))
+        with open(path, "wb") as target:
+            target.write(data)
+        yield path
+
+
 def _lone_log(path: str, base_offset: int | None, holds: ExitStack) -> LoneLog:
     if os.path.isdir(path):
         raise click.UsageError(f"{safe_path(path)} is a directory: --as log reads files.")
     number = re.match(r"[0-9]{20}(?=\.)", os.path.basename(path))
     base = int(number[0]) if base_offset is None and number else base_offset or 0
-    if path != STANDARD_INPUT and not path.endswith((".gz", ".zst")):
+    is_file = path != STANDARD_INPUT
+    if is_file and not path.endswith((".gz", ".zst")):
         return LoneLog(path, path, base)
     from tempfile import TemporaryDirectory
 
@@ -64,21 +79,29 @@ def _lone_log(path: str, base_offset: int | None, holds: ExitStack) -> LoneLog:
     unpacked = os.path.join(folder, "log")
     with _opened(path) as source, open(unpacked, "wb") as target:
         problem = _copy(source, target, path)
-    return LoneLog(unpacked, "standard input" if path == STANDARD_INPUT else path, base, problem)
+    return LoneLog(unpacked, path if is_file else "standard input", base, problem)
 
 
 def _opened(path: str) -> BufferedIOBase:
     if path == STANDARD_INPUT:
         has_number = hasattr(sys.stdin, "fileno")
-        return cast("BufferedIOBase", open(sys.stdin.fileno(), "rb", closefd=False) if has_number else sys.stdin.buffer)
-    if path.endswith(".gz"):
+        given: Any = FileIO(sys.stdin.fileno(), closefd=False) if has_number else sys.stdin.buffer
+        stream = BufferedReader(given)
+        return _unpacked(stream, stream.peek(len(_ZSTD)))
+    return _unpacked(BufferedReader(FileIO(path)), _GZIP if path.endswith(".gz") else _ZSTD)
+
+
+def _unpacked(source: BufferedReader, begin: bytes) -> BufferedIOBase:
+    """Return what unpacks a stream that begins so; no log does, as its first offset is below 2^56."""
+    if begin.startswith(_GZIP):
         import gzip
 
-        return gzip.open(path, "rb")
+        return cast("BufferedIOBase", gzip.open(source, "rb"))
+    if not begin.startswith(_ZSTD):
+        return source
     import zstandard
 
-    unpacker = zstandard.ZstdDecompressor()
-    return cast("BufferedIOBase", unpacker.stream_reader(open(path, "rb"), read_across_frames=True))
+    return cast("BufferedIOBase", zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True))
 
 
 def _copy(source: BufferedIOBase, target: IO[bytes], path: str) -> str:

@@ -109,7 +109,7 @@ class _Run:
         self._out = out
         self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable, payloads)
         self._options = options
-        self._damaged = 0
+        self._damaged = self._hidden = 0
         self._newer: set[str] = set()  # logs with records that are newer than kdump
         self._left = options.limit
         self._batch: Batch | None = None
@@ -143,7 +143,7 @@ class _Run:
         """Print the answer where damage was met: stdout may be all that somebody reads."""
         if not self._damaged or self._options.format != "text":
             return
-        see = "" if self._includes_damaged else " See what can be read: --include-damaged"
+        see = " See what can be read: --include-damaged" if self._hidden else ""
         self._out.write(f"\nFOUND: {number_words(self._damaged, 'damaged range')}.{see}\n")
 
     def _partition(self, job: PartitionLog) -> None:
@@ -392,6 +392,7 @@ class _Run:
 
     def _damage(self, name: str, damage: Damage, size: int, *, hides: bool = False) -> None:
         self._damaged += 1
+        self._hidden += hides
         onward = f"the dump continues at byte {damage.resumed}"
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"

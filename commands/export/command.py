@@ -147,7 +147,7 @@ def command(
       1    damage was met, and reported
       2    the command line is wrong
       3    something could not be read or written
-      4    DIR holds something else
+      4    DIR has other files in it
       130  interrupted; repeat the command to continue
     """
     if lost or leader is not None:

@@ -169,7 +169,7 @@ def _check_columns(options: ExportOptions) -> None:
 
 def _tell(summary: Summary, folder: str) -> None:
     resumed = f" ({summary.resumed} of {summary.units} parts were there already)" if summary.resumed else ""
-    whole = "" if summary.is_whole else "; not whole, so there is no _SUCCESS"
+    whole = "" if summary.is_whole else "; not complete, so there is no _SUCCESS"
     with Output() as out:
         out.write(
             f"{number_words(summary.rows, 'record')} in {number_words(summary.files, 'file')} of"

@@ -37,7 +37,7 @@ def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
 
     What is left over or out of place is said below the tables: files that wait for deletion, interrupted swaps and
     cleanings, index files without a log, zeros after the last batch, partitions that are in two places. Where
-    __cluster_metadata-0 lies beside the partitions, or in another log directory listed of the same broker, those are
+    __cluster_metadata-0 is in the same directory, or in another log directory listed of the same broker, those are
     named that a broker would set aside as stray, and the replicas are shown of partitions that are named themselves.
 
     \b

@@ -35,7 +35,7 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
     ends. A cluster that has never run is shown as its bootstrap.checkpoint has it.
 
     Nothing secret is printed: of SCRAM credentials the sizes of salt and keys, of passwords in configurations their
-    length. Where there are more than 40 objects of a kind, only partitions with remarks, or the first 10, are
+    length. Where there are more than 40 objects of a kind, only partitions with notes, or the first 10, are
     shown; -v shows all.
 
     Exits with 1 when data is damaged, or a record does not fit the state before it.

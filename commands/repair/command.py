@@ -108,7 +108,7 @@ def command(
     """Show what it takes to make partitions loadable again, and with --apply do it.
 
     PATHs are partition directories or log directories. By default no valid batch is dropped: incomplete batches at the
-    end of a log are cut, unsound indexes, snapshots and leader epochs are rebuilt. Where valid batches follow damage,
+    end of a log are cut, damaged indexes, snapshots and leader epochs are rebuilt. Where valid batches follow damage,
     the ways out are listed with what each of them loses, and the partition is left alone until one is chosen: another
     in-sync replica, --fix-bit, --strategy salvage, --strategy truncate.
 
@@ -116,12 +116,12 @@ def command(
     byte for byte, and indexes, leader epochs, producer snapshot and checkpoints are made to fit. Refused are copies of
     another topic or cluster, and of an older history. Segments before the first one are taken where the copy's files
     show that they were lost and not deleted by retention; where these do not tell, --log-start-offset says where the
-    log began. A partition directory that is not there is made: one that PATH names, and those that the cluster metadata
-    has in a log directory. Each partition is healed by itself.
+    log began. A partition directory that does not exist is made: one that PATH names, and those that the cluster
+    metadata has in a log directory. Each partition is healed by itself.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
     power cut the same command continues where it was stopped. The originals are kept as files .kdump-* in the log
-    directory, which a broker does not look at, and `kdump undo` puts them back. A plan that drops valid records is
+    directory, which a broker does not look at, and `kdump undo` restores them. A plan that drops valid records is
     refused unless --accept-loss has their number. A log directory that a broker has locked, and a
     log that grows, are refused.
 

@@ -46,8 +46,8 @@ def command(
     """Show which indexes are unsound, and with --apply rebuild them from their logs.
 
     PATHs are files of segments, partition directories or log directories. An index is built as Kafka's recovery of the
-    complete log builds it, byte for byte. A sound index stays as it is: one that an older broker, a follower or the
-    cleaner wrote may have other entries. The indexes of a damaged log are left: see `kdump repair`.
+    complete log builds it, byte for byte. An index without a fault stays as it is: one that an older broker, a follower
+    or the cleaner wrote may have other entries. The indexes of a damaged log are left: see `kdump repair`.
 
     Exits as `kdump repair` does.
 

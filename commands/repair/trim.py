@@ -20,7 +20,7 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
 
     PATHs are files of segments, partition directories or log directories. A .log is cut after its last valid batch
     (incomplete batches, zeros of a preallocated file), an index after its last valid entry. A .log with valid batches
-    after the damage, or a whole damaged batch at its end, is left alone: see `kdump repair`.
+    after the damage, or a complete damaged batch at its end, is left alone: see `kdump repair`.
 
     Exits as `kdump repair` does.
 

@@ -87,7 +87,7 @@ def _lies_in(path: str, folder: str) -> bool:
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="The server.properties of an old node. One beside a log directory, or in its ../config, is found by itself."
+    help="The server.properties of an old node. One next to a log directory, or in its ../config, is found without it."
     " May be repeated.",
 )
 @click.option("--cluster-id", callback=read_by(_cluster_id), metavar="ID", help="The cluster id. By default a new one.")
@@ -133,7 +133,7 @@ def command(
     those of the metadata. The copy of a partition that is valid farthest leads; the others follow it. Without metadata
     topics come from the directories alone.
 
-    The new cluster has one controller, and a new cluster id: old clients and brokers do not take it for the old one.
+    The new cluster has one controller, and a new cluster id: old clients and brokers do not mix it up with the old one.
     The lines of server.properties, the order of starting and what to check are printed at the end.
 
     Exits with 1 when the plan was only shown, 0 when it is done, 4 when something stands in the way: each refusal says

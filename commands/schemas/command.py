@@ -45,7 +45,7 @@ def command(
     """Show the schemas of a schema registry, and which records use them.
 
     PATHs are partition directories or log directories. The schemas are those in the registry's topic, _schemas, which
-    a log directory among the PATHs holds, or those that --schemas names. No registry is asked. Deleted versions are
+    a log directory among the PATHs has, or those that --schemas names. No registry is asked. Deleted versions are
     shown too: records that were written with them still need them.
 
     Of a partition of more than 4 MiB a sample is read: 500 records at each of 16 places. --deep reads all. Keys and

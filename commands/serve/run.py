@@ -61,7 +61,7 @@ def serve(paths: Iterable[str], asked: Asked, format_: str) -> int:
         except (BrokerRunsError, KdumpRunsError) as error:
             click.echo(f"Refused: {safe(str(error))}", err=True)
             first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
-            click.echo(f"  {first} --ignore-lock serves the directory beside it.", err=True)
+            click.echo(f"  {first} --ignore-lock serves the directory while it runs.", err=True)
             return exit_codes.REFUSED
     printer = _Printer(format_)
     troubles = Troubles()

@@ -11,7 +11,7 @@ import click
 from kdump.formats.printable import safe
 
 _NO_NUMBER = re.compile(r"(.+) is not (?:a valid (?:integer|float)|in the range)\b.*\.$", re.DOTALL)
-_NO_CHOICE = re.compile(r"'(.*)' is not one of '.*\.$", re.DOTALL)
+_NO_CHOICE = re.compile(r"'(.*)' is not (?:one of )?'.*\.$", re.DOTALL)
 
 
 def usage_text(error: click.UsageError) -> str:
@@ -58,7 +58,7 @@ def not_one_of(word: str, choices: Sequence[str]) -> str:
     """Return what is wrong with a word that is none of the choices, with the one that is probably meant."""
     close = get_close_matches(word, choices, 1)
     hint = f". Did you mean '{close[0]}'?" if close else ""
-    return f"'{word}' is not one of {', '.join(choices)}{hint}"
+    return f"'{word}' is not {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}{hint}"
 
 
 def _numbers(kind: object) -> str:

@@ -58,8 +58,8 @@ def command(
     to no harm are a count at the end.
 
     Whether the last shutdown was clean and where recovery begins is taken from the log directory (of a partition
-    directory: the directory that it is in), unless options give another. Of the cluster's metadata beside the logs and
-    of --config these settings count, under their names for topics or for the server: index.interval.bytes,
+    directory: the directory that it is in), unless options give another. Of the cluster's metadata and of --config
+    these settings count, under their names for topics or for the server: index.interval.bytes,
     segment.index.bytes, message.format.version, producer.id.expiration.ms and remote.storage.enable.
 
     Exits with 1 when data would be lost or go out of service, or a log would not load, with 3 when something could not

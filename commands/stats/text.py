@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, size_text
+from kdump.formats.words import count_text, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.batches import MAX_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
@@ -89,7 +89,7 @@ def _row(each: PartitionStats) -> tuple[str, ...]:
         size_text(each.stats.size),
         str(len(each.stats.segments)),
         records_text(batches),
-        str(batches.batches),
+        count_text(batches.batches),
         "" if mean is None else size_text(round(mean)),
         ",".join(codec_name(codec) for codec in sorted(batches.codecs)),
         time_text(batches.earliest),
@@ -200,7 +200,7 @@ def _empty_offsets(batches: BatchStats) -> str:
     """Return how many offsets have no record; nothing where all have one."""
     between = f"in {number_words(batches.gaps, 'place')} between batches"
     if batches.missing is not None:
-        parts = [f"{batches.missing} of {batches.spanned}"] if batches.missing else []
+        parts = [f"{count_text(batches.missing)} of {count_text(batches.spanned)}"] if batches.missing else []
         return "; ".join([*parts, *([between] if batches.gaps else [])])
     unknown = "v0/v1 wrappers do not say how many records are in them"
     return f"{between}; {unknown}" if batches.gaps else unknown
@@ -238,7 +238,7 @@ def sizes_text(sizes: Sizes) -> str:
 
 def records_text(batches: BatchStats) -> str:
     """Return the number of records, as far as headers tell."""
-    return f"{batches.records}+" if batches.wrappers else str(batches.records)
+    return f"{count_text(batches.records)}{'+' if batches.wrappers else ''}"
 
 
 def codec_name(codec: int) -> str:

@@ -109,14 +109,14 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option(
     "--drop-cache/--keep-cache",
     default=None,
-    help="Give the pages read back to the system (posix_fadvise). By default beside a running broker.",
+    help="Give the pages read back to the system (posix_fadvise). By default while a broker runs.",
 )
 @click.option(
     "--priority",
     type=click.Choice(("auto", "low", "normal")),
     default="auto",
     show_default=True,
-    help="low: after others for processor and disk (nice, I/O class idle); auto: so beside a running broker.",
+    help="low: after others for processor and disk (nice, I/O class idle); auto: low while a broker runs.",
 )
 @now_if_given_option
 @click.option(

@@ -87,7 +87,7 @@ class Journal:
         if before != options.as_json():
             changed = [name for name, value in options.as_json().items() if before.get(name) != value]
             raise RefusedError(
-                f"{self.folder} holds an export with other options ({', '.join(changed)}): repeat those to"
+                f"{self.folder} has an export with other options ({', '.join(changed)}): repeat those to"
                 " continue, or give another directory"
             )
         return self._done({unit.name: unit for unit in units}, options.suffix)

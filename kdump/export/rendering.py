@@ -146,7 +146,10 @@ def _csv_cells(values: pa.Array) -> pa.Array:
     validity, offsets, data = values.buffers()
     if not len(values) or data is None:
         return pc.fill_null(_in_quotes(values), _EMPTY)
-    made, places = kernels.csv_cells(data, offsets, validity, values.offset, len(values))
+    cells = kernels.csv_cells(data, offsets, validity, values.offset, len(values))
+    if cells is None:
+        return values
+    made, places = cells
     buffers = [None, pa.py_buffer(places), pa.py_buffer(made)]
     return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
 

@@ -24,7 +24,7 @@ class FindingFilter(NamedTuple):
         """Raise ValueError for a severity or a pattern that nothing can have."""
         for pattern, severity in self.severities:
             if severity not in SEVERITIES:
-                raise ValueError(f"{severity!r} is no severity: expected {', '.join(SEVERITIES)}")
+                raise ValueError(f"{severity!r} is not a severity: expected {', '.join(SEVERITIES)}")
             _check_pattern(pattern)
         for pattern in (*self.select, *self.ignore):
             _check_pattern(pattern)

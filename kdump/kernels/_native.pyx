@@ -17,7 +17,7 @@ from libc.stdint cimport (
     INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.string cimport memcmp, memchr, memcpy, memset, strlen
 
 from array import array
 
@@ -43,6 +43,7 @@ cdef extern from "native/varint.h" nogil:
 cdef extern from "native/text.h" nogil:
     size_t kdump_copy_ascii(uint8_t *to, const uint8_t *source, size_t n)
     bint kdump_is_plain(const uint8_t *p, size_t n, bint *foreign)
+    size_t kdump_quotes(const uint8_t *p, size_t n)
     size_t kdump_put_number(uint8_t *to, int64_t number)
 
 kdump_crc_init()

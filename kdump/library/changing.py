@@ -118,7 +118,7 @@ def undo(path: Path, change: str, *, apply: bool = False, backup_dir: Path | Non
     listing = list_changes(os.fspath(path), path_text(backup_dir))
     found = [listed.change for listed in listing.changes if listed.change.id == change]
     if not found:
-        raise KdumpError(f"{os.fspath(path)}: there is no change {change}")
+        raise KdumpError(f"{os.fspath(path)}: there is no change '{change}'")
     rails = Rails(apply, "undo", backup_dir=path_text(backup_dir))
     return [undo_change(each, rails) for each in found]
 

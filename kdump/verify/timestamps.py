@@ -17,6 +17,7 @@ from kdump.findings.filter import FindingFilter
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
+from kdump.formats.words import offset_range
 from kdump.settings.views import RetentionSettings
 from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
@@ -246,7 +247,7 @@ class TimestampCheck:
 
     def _held(self, modified: int, record: int | None) -> Finding:
         limit = self._retention.time_limit_ms
-        rule = f"with {self._retention.time_name}={limit} the segment is held until"
+        rule = f"{self._retention.time_name}={limit} keeps the segment until"
         holder = self.holder
         if self.largest < 0 or holder is None:
             until = shown(modified + limit)
@@ -254,7 +255,7 @@ class TimestampCheck:
             return found("KD-TIME-HELD", self._path, text)
         who = f" of producer {holder.producer_id}" if holder.producer_id >= 0 else ""
         base, last = holder.base_offset, holder.last_offset
-        batch = f"the batch{who} with offset{f' {last}' if base in (last, -1) else f's {base} to {last}'}"
+        batch = f"the batch{who} with offset{f' {last}' if base in (last, -1) else f's {offset_range(base, last)}'}"
         which = batch if record is None else f"the record at offset {record} in {batch}"
         until = shown(self.largest + limit)
         text = f"the largest timestamp {shown(self.largest)} is that of {which}: {rule} {until}"

@@ -176,11 +176,23 @@ def test_cells_are_texts_as_the_csv_module_reads_them(texts: list[str | None], s
     offsets = array("q", accumulate(map(len, data), initial=0))
     bits = sum(1 << at for at, text in enumerate(column) if text is not None)
     for kernel in KERNELS:
-        made, places = kernel.csv_cells(b"".join(data), offsets, bits.to_bytes(4, "little"), skipped, len(texts))
+        found = kernel.csv_cells(b"".join(data), offsets, bits.to_bytes(4, "little"), skipped, len(texts))
+        assert (found is None) == all(text is not None and text.isalnum() for text in texts)
+        if found is None:
+            continue
+        made, places = found
         ends = array("q", bytes(places))
         cells = [bytes(made[start:end]).decode() for start, end in pairwise(ends)]
         assert [None if cell == "" else next(csv.reader(io.StringIO(cell, newline="")))[0] for cell in cells] == texts
         assert all((cell[:1] == '"') != (text or "").isalnum() for cell, text in zip(cells, texts, strict=True) if cell)
+
+
+@pytest.mark.parametrize("size", [15, 16, 17, 255, 4079, 4080, 4081, 4096, 9000])
+def test_quotes_in_long_texts(kernel: ModuleType, size: int) -> None:
+    for text in ("-" * size, '"' * size, '-"' * (size // 2), "-" * (size - 1) + '"'):
+        made, places = kernel.csv_cells(text.encode(), array("q", [0, len(text)]), None, 0, 1)
+        assert made.decode() == '"' + text.replace('"', '""') + '"'
+        assert list(array("q", bytes(places))) == [0, len(made)]
 
 
 @pytest.mark.parametrize(

@@ -367,7 +367,7 @@ def test_files_made_anew_are_told_of(run: Any, tmp_path: Path) -> None:
     run(tmp_path / "t-0", "--create", "--format", "lines", text="a\n")
     (tmp_path / "t-0" / f"{0:020}.timeindex").unlink()
     done = run(tmp_path / "t-0", "--format", "lines", "--unclean", text="b\n")
-    assert "note: t-0: files beside the log were rebuilt" in done.err
+    assert "note: t-0: indexes and snapshots were rebuilt" in done.err
     assert only_change(tmp_path / "t-0").id in done.err
 
 

@@ -150,3 +150,17 @@ def test_how_a_transaction_of_a_log_alone_ended_is_unknown(tmp_path: Path) -> No
     (tmp_path / "alone").write_bytes((tmp_path / "data/payments-0/00000000000000000000.log").read_bytes())
     said = kdump(tmp_path, "dump", "alone", "--as", "log", "--format", "jsonl")
     assert said.out.count('"transaction":"unknown"') == said.out.count('"isTransactional":true') > 0
+
+
+@pytest.mark.parametrize("name", ["saved.bin", "saved.bin.gz", "saved.bin.zst"])
+def test_standard_input_is_unpacked_by_what_it_begins_with(name: str, home: Path) -> None:
+    command = [sys.executable, "-m", "kdump", "dump", "-", "--as", "log", "-o", "jsonl", "--no-header"]
+    with open(home / name, "rb") as given:
+        piped = subprocess.run(command, stdin=given, capture_output=True, text=True, check=True)
+    assert piped.stdout.splitlines()[0] == kdump(home, "dump", "saved.bin", "--as", "log", "-o", "jsonl", "--no-header"
+        ).out.splitlines()[0].replace("saved.bin", "standard input")
+
+
+def test_standard_input_goes_with_as_log(home: Path) -> None:
+    said = kdump(home, "dump", "-")
+    assert (said.code, said.err.splitlines()[0]) == (2, "kdump dump: standard input (-) goes with --as log.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,22 @@ def test_where_no_batch_is(home: Path) -> None:
         assert "no batch starts here" in said.err
     assert kdump(home, "dump", DAMAGED, "--at", 5).code == 2
     assert kdump(home, "dump", "four/orders-7", "--fields").code == 2
+
+
+def test_a_damaged_batch_of_a_log_under_another_name(home: Path) -> None:
+    data = (home / DAMAGED).read_bytes()
+    (home / "saved.bin").write_bytes(data)
+    (home / "saved.bin.gz").write_bytes(gzip.compress(data))
+    known = kdump(home, "dump", DAMAGED, "--at", 772, "--fields").out.splitlines()
+    for name in ("saved.bin", "saved.bin.gz"):
+        said = kdump(home, "dump", name, "--as", "log", "--at", 772, "--fields")
+        assert (said.code, said.out.splitlines()) == (1, known[:-1]), "without a partition there is none to repair"
+    said = kdump(home, "dump", "saved.bin.gz", "--as", "log", "--at", 5, "--fields")
+    assert (said.code, said.err) == (3, "kdump: saved.bin.gz: byte 5: no batch starts here (size field 2, magic 0)\n")
+
+
+def test_a_batch_that_the_log_ends_in(home: Path) -> None:
+    log = "four/clicks-2/00000000000000000220.log"
+    lines = kdump(home, "dump", log, "--at", 0, "--fields").out.splitlines()
+    assert lines[0] == "batch 220\N{EN DASH}239, 1327 bytes: INCOMPLETE"
+    assert lines[-1] == "Not all of it can be read: the log ends inside the batch: 664 of 1327 bytes are there."

@@ -55,7 +55,7 @@ def test_damage(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("export", log.parent, "--to", out) == 1
     assert run.err.startswith(f"kdump: {log}: byte {len(good)}: batch ")
-    assert run.out.endswith("; not whole, so there is no _SUCCESS\n")
+    assert run.out.endswith("; not complete, so there is no _SUCCESS\n")
     assert run("export", log.parent, "--to", out, "--skip-damage") == 1
     assert "not whole" not in run.out
     assert (out / "_SUCCESS").exists()
@@ -66,7 +66,7 @@ def test_what_cannot_be_read_keeps_it_from_being_whole(run: Run, data: Path, tmp
     out = tmp_path / "out"
     assert run("export", data, tmp_path / "nothing", "--to", out, "--skip-damage") == 3
     assert run.err.startswith(f"kdump: {tmp_path / 'nothing'} does not exist\n")
-    assert run.out.endswith("; not whole, so there is no _SUCCESS\n")
+    assert run.out.endswith("; not complete, so there is no _SUCCESS\n")
     assert not (out / "_SUCCESS").exists()
     assert run("export", data, "--to", out, "--skip-damage") == 0
     assert (out / "_SUCCESS").exists()

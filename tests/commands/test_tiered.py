@@ -91,7 +91,7 @@ def test_verify_and_retain_go_by_the_same_retention(run: Run, data: Path) -> Non
     verify = ("verify", data, "--format=jsonl", "--min-severity=note", "--select=KD-TIME-HELD", f"--now={EPOCH}")
     assert run(*verify) == 0
     (held,) = (row["message"] for row in run.rows if row["type"] == "finding")
-    assert "with local.retention.ms=1000 the segment is held until" in held
+    assert "local.retention.ms=1000 keeps the segment until" in held
     assert run("retain", data, f"--now={EPOCH}", "--format=jsonl") in (0, 1)
     (row,) = (json.loads(line) for line in run.lines if '"type":"partition"' in line)
     assert (row["tiered"], row["config"]["local.retention.ms"]) == (True, 1000)

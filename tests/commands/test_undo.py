@@ -172,7 +172,7 @@ class TestUndo:
 
     def test_an_unknown_change(self, run: Run, data: Path, id_: str) -> None:
         assert run("undo", data, "--change", "20200101T000000", "--apply") == 3
-        assert "there is no change 20200101T000000 here" in run.err
+        assert "there is no change '20200101T000000' here" in run.err
         assert run.out.startswith("Nothing was changed: ")
 
     @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_since_the_checkpoint(run: VerifyRun, damaged: Log) -> None:
 
 def test_the_clock_and_the_retention(run: VerifyRun, sound: Log) -> None:
     (held, *_) = run.findings("--retention-ms", "1000", sound.directory)
-    assert "with retention.ms=1000 the segment is held until 1700000001005 (2023-11-14T22:13:21Z)" in held["message"]
+    assert "retention.ms=1000 keeps the segment until 1700000001005 (2023-11-14T22:13:21Z)" in held["message"]
     assert "KD-TIME-FUTURE" in run.codes("--now", NOW - 86_400_000, sound.directory)
 
 

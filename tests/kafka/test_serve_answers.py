@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kdump.formats.schemas.reader import decode
-from kdump.formats.schemas.writer import encode
 from kdump.serve.background import served
-from kdump.serve.protocol.apis import APIS, ApiKey
+from kdump.serve.protocol.apis import ApiKey
 from tests.kafka.broker import Broker
 from tests.kafka.directories import Rich, State
 from tests.kafka.jars import RELEASES
 from tests.kafka.tally import Column, Tally
+from tests.serve.clients import Client
 
 Asked = tuple[ApiKey, int, dict[str, Any]]
 
@@ -28,27 +26,6 @@ LEFT_OUT = {
 }  # fmt: skip
 _OF_SERVER_PROPERTIES = ("file.delete.delay.ms", "retention.ms", "segment.index.bytes")
 _SORTED_BY = ("name", "topic", "groupId", "transactionalId", "partitionIndex", "partition", "resourceName")
-
-
-class Client:
-    """Asks for one thing after the other."""
-
-    def __init__(self, servers: str) -> None:
-        host, _, port = servers.partition(",")[0].rpartition(":")
-        self._socket = socket.create_connection((host, int(port)))
-
-    def ask(self, key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
-        api = APIS[key]
-        tags = b"\0" if api.is_flexible(version) else b""
-        request = struct.pack(">hhih", key, version, 1, -1) + tags + encode(api.request, version, body)
-        self._socket.sendall(struct.pack(">i", len(request)) + request)
-        answer = self._read(struct.unpack(">i", self._read(4))[0])
-        return decode(api.response, version, answer, 5 if api.has_response_tags(version) else 4)[0]
-
-    def _read(self, size: int) -> bytes:
-        found = self._socket.recv(size, socket.MSG_WAITALL)
-        assert len(found) == size, "the server has closed the connection"
-        return found
 
 
 def requests(truth: dict[str, Any], ids: dict[str, bytes]) -> Iterator[Asked]:
@@ -231,18 +208,16 @@ def test_answers_are_the_broker_s(directory: Rich, tally: Tally, tmp_path: Path)
         return
     log_dirs = directory.copy(tmp_path / "data")
     broker = Broker(directory.release, tmp_path / "broker", log_dirs, **{"auto.create.topics.enable": "false"})
-    told = []
     try:
         broker.start()
-        client = Client(broker.servers)
-        everything = client.ask(ApiKey.METADATA, 12, {"topics": None, "allowAutoTopicCreation": False})
-        ids = {topic["name"]: topic["topicId"] for topic in everything["topics"]}
-        for asked in requests(directory.truth, ids):
-            told.append((asked, client.ask(*asked)))
+        with Client(broker.servers) as client:
+            everything = client.ask(ApiKey.METADATA, 12, {"topics": None, "allowAutoTopicCreation": False})
+            ids = {topic["name"]: topic["topicId"] for topic in everything["topics"]}
+            told = [(asked, client.ask(*asked)) for asked in requests(directory.truth, ids)]
     finally:
         broker.kill()
-    with tally.of(directory.release, Column.READ) as compare, served(map(str, log_dirs)) as servers:
-        client = Client(servers)
+    server = served(map(str, log_dirs))
+    with tally.of(directory.release, Column.READ) as compare, server as servers, Client(servers) as client:
         for asked, theirs in told:
             mine, wanted = _fit(asked, client.ask(*asked), theirs)
             for place, one, two in _pairs("", mine, wanted):

@@ -1,4 +1,4 @@
-"""Consumers of three libraries, which all give what they read in the same way."""
+"""Consumers of three libraries, which all give what they read in the same way, and clients of our own."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self
 
 import aiokafka
 import confluent_kafka
 import kafka
 from confluent_kafka.admin import AdminClient
 
+from kdump.formats.schemas.reader import decode
+from kdump.formats.schemas.writer import encode
+from kdump.serve.protocol.apis import APIS, ApiKey
 from tests.serve.data import Seen
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -171,3 +176,25 @@ def _whole(records: bytes) -> Iterator[bytes]:
             return
         yield records[position : position + size]
         position += size
+
+
+class Client:
+    """Asks for one thing after the other, by the protocol's tables."""
+
+    def __init__(self, servers: str) -> None:
+        host, _, port = servers.partition(",")[0].rpartition(":")
+        self._socket = socket.create_connection((host, int(port)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._socket.close()
+
+    def ask(self, key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
+        api = APIS[key]
+        tags = b"\0" if api.is_flexible(version) else b""
+        request = struct.pack(">hhih", key, version, 1, -1) + tags + encode(api.request, version, body)
+        self._socket.sendall(struct.pack(">i", len(request)) + request)
+        answer = _exactly(self._socket, struct.unpack(">i", _exactly(self._socket, 4))[0])
+        return decode(api.response, version, answer, 5 if api.has_response_tags(version) else 4)[0]

@@ -85,22 +85,22 @@ def test_the_record_that_holds_a_segment(tmp_path: Path) -> None:
     assert (finding.position, finding.offset) == (len(batch(0)), 4)
     assert finding.message == (
         "the largest timestamp 1700000000900 (2023-11-14T22:13:20Z) is that of the record at offset 4 in the batch with"
-        " offsets 2 to 6: with retention.ms=604800000 the segment is held until 1700604800900 (2023-11-21T22:13:20Z)"
+        " offsets 2\N{EN DASH}6: retention.ms=604800000 keeps the segment until 1700604800900 (2023-11-21T22:13:20Z)"
     )
 
 
 def test_the_batch_that_holds_a_segment_where_no_record_can_be_named(tmp_path: Path) -> None:
     for name, data, deep, text in (
-        ("packed", batch(0, attributes=GZIP), False, "is that of the batch with offsets 0 to 1:"),
+        ("packed", batch(0, attributes=GZIP), False, "is that of the batch with offsets 0\N{EN DASH}1:"),
         ("unpacked", batch(0, attributes=GZIP), True, "is that of the record at offset 1 in the batch"),
-        ("appended", batch(0, attributes=LOG_APPEND_TIME), True, "is that of the batch with offsets 0 to 1:"),
+        ("appended", batch(0, attributes=LOG_APPEND_TIME), True, "is that of the batch with offsets 0\N{EN DASH}1:"),
         ("wrapper", entry(1, GZIP, 0), False, "is that of the batch with offset 1:"),
         ("wrapper-deep", entry(1, GZIP, 0), True, "is that of the record at offset 1 in the batch with offset"),
-        ("producer", produced(0, 7, 0), True, "in the batch of producer 7 with offsets 0 to 1:"),
+        ("producer", produced(0, 7, 0), True, "in the batch of producer 7 with offsets 0\N{EN DASH}1:"),
     ):
         assert text in held(tmp_path / name, data, deep=deep).message
     limited = held(tmp_path / "limited", batch(0, attributes=GZIP), limit=10)
-    assert "is that of the batch with offsets 0 to 1:" in limited.message
+    assert "is that of the batch with offsets 0\N{EN DASH}1:" in limited.message
 
 
 def test_without_timestamps_the_file_s_time_counts(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_without_timestamps_the_file_s_time_counts(tmp_path: Path) -> None:
     touch(log.path(0, "log"), TIME)
     (finding,) = of_code(log, "HELD", retention_ms=DAY)
     assert finding.message == (
-        "no timestamp, so the file's time counts, 1700000000000 (2023-11-14T22:13:20Z): with retention.ms=86400000 the"
-        " segment is held until 1700086400000 (2023-11-15T22:13:20Z)"
+        "no timestamp, so the file's time counts, 1700000000000 (2023-11-14T22:13:20Z): retention.ms=86400000 keeps"
+        " the segment until 1700086400000 (2023-11-15T22:13:20Z)"
     )
 
 

@@ -6,32 +6,27 @@ cdef enum Cell:
 
 cdef Cell cell_of(const uint8_t *p, int64_t n, int64_t *quotes) noexcept nogil:
     """What a text needs, and how many quotes are in it. FOREIGN: it has no ASCII but letters and digits."""
-    cdef int64_t at, found = 0
     cdef bint foreign = False
     quotes[0] = 0
     if n and kdump_is_plain(p, <size_t>n, &foreign):
         return FOREIGN if foreign else PLAIN
-    for at in range(n):
-        found += p[at] == 34
-    quotes[0] = found
+    quotes[0] = <int64_t>kdump_quotes(p, <size_t>n)
     return QUOTED
 
 
 cdef inline void put_quoted(uint8_t *to, const uint8_t *p, int64_t n, int64_t quotes) noexcept nogil:
-    cdef int64_t at
+    cdef const uint8_t *end = p + n
+    cdef int64_t size
     to[0] = 34
     to += 1
-    if quotes == 0:
-        memcpy(to, p, <size_t>n)
-        to += n
-    else:
-        for at in range(n):
-            to[0] = p[at]
-            to += 1
-            if p[at] == 34:
-                to[0] = 34
-                to += 1
-    to[0] = 34
+    for _ in range(quotes):
+        size = <const uint8_t *>memchr(p, 34, <size_t>(end - p)) + 1 - p
+        memcpy(to, p, <size_t>size)
+        to[size] = 34
+        to += size + 1
+        p += size
+    memcpy(to, p, <size_t>(end - p))
+    to[end - p] = 34
 
 
 def csv_cells(data, offsets, validity, int64_t first, int64_t count):
@@ -39,7 +34,7 @@ def csv_cells(data, offsets, validity, int64_t first, int64_t count):
     cdef const uint8_t[::1] source = memoryview(data).cast("B")
     cdef const int64_t[::1] ends = memoryview(offsets).cast("B").cast("q")
     cdef const uint8_t[::1] bits = memoryview(b"" if validity is None else validity).cast("B")
-    cdef int64_t row, at, size, quotes, total = 0, longest = 0
+    cdef int64_t row, at, size, quotes, total = 0, plain = 0
     cdef bint has_nulls = validity is not None
     cdef Cell cell
     cdef bytearray made, places = bytearray(8 * (count + 1))
@@ -65,7 +60,10 @@ def csv_cells(data, offsets, validity, int64_t first, int64_t count):
         if cell == FOREIGN:
             cell = PLAIN if (<bytes>start[at : at + size]).decode().isalnum() else QUOTED
         to_places[row] = -1 if cell == PLAIN else quotes
+        plain += cell == PLAIN
         total += size if cell == PLAIN else size + quotes + 2
+    if plain == count:
+        return None
     made = bytearray(0)
     if PyByteArray_Resize(made, total):
         raise MemoryError

@@ -74,6 +74,24 @@ static inline int kdump_is_plain(const uint8_t *p, size_t n, int *foreign) {
     return 1;
 }
 
+/* How many of n bytes are quotes. */
+static inline size_t kdump_quotes(const uint8_t *p, size_t n) {
+    size_t at = 0, found = 0;
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), none = _mm_setzero_si128();
+    while (n - at >= 16) {
+        __m128i counts = none;
+        size_t stop = n - at < 255 * 16 ? n - 15 : at + 255 * 16 - 15;
+        for (; at < stop; at += 16)
+            counts = _mm_sub_epi8(counts, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(p + at)), quote));
+        counts = _mm_sad_epu8(counts, none);
+        found += (size_t)_mm_cvtsi128_si32(counts) + (size_t)_mm_extract_epi16(counts, 4);
+    }
+#endif
+    for (; at < n; at++) found += p[at] == '"';
+    return found;
+}
+
 /* The eight digits of a number below 10^8 as the bytes 0 to 9, the first one lowest: pairs of four, of two, of one. */
 static inline uint64_t kdump_eight_digits(uint32_t number) {
     uint64_t all = number / 10000 | (uint64_t)(number % 10000) << 32;

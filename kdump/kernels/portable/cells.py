@@ -10,8 +10,9 @@ from kdump.formats.checksums import Buffer
 
 def csv_cells(
     data: Buffer, offsets: Buffer, validity: Buffer | None, first: int, count: int
-) -> tuple[bytearray, bytearray]:
-    """Return the texts between `offsets` (64-bit) in `data`, UTF-8, as cells of CSV: their bytes, and their offsets.
+) -> tuple[bytearray, bytearray] | None:
+    """Return the texts between `offsets` (64-bit) in `data`, UTF-8, as cells of CSV: their bytes, and their offsets;
+    None where each of them is one as it is.
 
     `count` texts from `first` on. Those of letters and digits are as they are, others in quotes, those whose bit in
     `validity` (as Arrow has it) is not set are empty. Raises ValueError where the offsets fall or lead out of the data.
@@ -24,12 +25,14 @@ def csv_cells(
         raise ValueError("the offsets are not those of texts in the data")
     if validity is not None and len(validity) * 8 < first + count:
         raise ValueError("the offsets are not those of texts in the data")
-    made, places = bytearray(), array("q", [0])
+    made, places, plain = bytearray(), array("q", [0]), 0
     for row, (start, end) in enumerate(pairwise(wanted), first):
         if validity is None or validity[row >> 3] >> (row & 7) & 1:
-            made += _cell(bytes(data[start:end]))
+            cell = _cell(bytes(data[start:end]))
+            plain += len(cell) == end - start
+            made += cell
         places.append(len(made))
-    return made, bytearray(places.tobytes())
+    return None if plain == count else (made, bytearray(places.tobytes()))
 
 
 def _cell(text: bytes) -> bytes:

@@ -1,0 +1,94 @@
+"""Requests as no usual client sends them get a broker's answers (those of Kafka 4.3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kdump.serve.background import served
+from kdump.serve.protocol.apis import ApiKey
+from kdump.serve.protocol.errors import ErrorCode
+from tests.serve.clients import Client
+from tests.serve.data import build
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with served([str(build(tmp_path_factory.mktemp("served") / "data"))]) as servers, Client(servers) as client:
+        yield client
+
+
+def fetch(client: Client, *, session: tuple[int, int] = (0, -1), topic: str = "payments", offset: int = 0) -> Any:
+    partition = {"partition": 0, "fetchOffset": offset, "partitionMaxBytes": 1 << 20}
+    body = {"maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20, "isolationLevel": 0}
+    body |= {"sessionId": session[0], "sessionEpoch": session[1]}
+    return client.ask(ApiKey.FETCH, 12, body | {"topics": [{"topic": topic, "partitions": [partition]}]})
+
+
+@pytest.mark.parametrize("session", [(5, 3), (0, 1), (5, -2)])
+def test_a_session_of_another_server_is_gone(session: tuple[int, int], client: Client) -> None:
+    answer = fetch(client, session=session)
+    assert answer["errorCode"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert answer["responses"] == []
+
+
+@pytest.mark.parametrize("session", [(0, 0), (0, -1), (5, 0), (5, -1)])
+def test_sessions_are_not_begun(session: tuple[int, int], client: Client) -> None:
+    answer = fetch(client, session=session)
+    assert (answer["errorCode"], answer["sessionId"], len(answer["responses"])) == (0, 0, 1)
+
+
+def test_the_last_stable_offset_is_told_to_all(client: Client) -> None:
+    (partition,) = fetch(client)["responses"][0]["partitions"]
+    assert partition["lastStableOffset"] < partition["highWatermark"]
+
+
+@pytest.mark.parametrize("offset", [-1, 16, 1 << 60])
+def test_offsets_out_of_range(offset: int, client: Client) -> None:
+    (partition,) = fetch(client, offset=offset)["responses"][0]["partitions"]
+    told = [partition[key] for key in ("errorCode", "highWatermark", "lastStableOffset", "logStartOffset")]
+    assert told == [ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, -1]
+
+
+@pytest.mark.parametrize("keys", [None, []])
+def test_no_keys_are_all_configurations(keys: list[str] | None, client: Client) -> None:
+    resource = {"resourceType": 2, "resourceName": "payments", "configurationKeys": keys}
+    answer = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource]})
+    assert len(answer["results"][0]["configs"]) > 30
+
+
+def test_resources_that_cannot_be(client: Client) -> None:
+    resources = [{"resourceType": kind, "resourceName": "a b", "configurationKeys": None} for kind in (2, 3)]
+    answer = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, {"resources": resources})
+    found = [each["errorCode"] for each in answer["results"]]
+    assert found == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REQUEST]
+
+
+def test_names_that_no_topic_can_have(client: Client) -> None:
+    names = ["absent", "a b", "", "x" * 250, "..", "ü"]
+    answer = client.ask(ApiKey.METADATA, 9, {"topics": [{"name": name} for name in names]})
+    absent, *illegal = [each["errorCode"] for each in answer["topics"]]
+    assert absent == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert set(illegal) == {ErrorCode.INVALID_TOPIC_EXCEPTION}
+
+
+def test_a_cursor_beside_the_topics(client: Client) -> None:
+    cursor = {"topicName": "absent", "partitionIndex": 0}
+    body = {"topics": [{"name": "payments"}], "responsePartitionLimit": 10, "cursor": cursor}
+    answer = client.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body)
+    assert [each["errorCode"] for each in answer["topics"]] == [ErrorCode.INVALID_REQUEST]
+
+
+def test_controllers_are_not_here(client: Client) -> None:
+    answer = client.ask(ApiKey.DESCRIBE_CLUSTER, 1, {"endpointType": 2})
+    assert answer["errorCode"] == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+def test_times_that_a_version_does_not_know(client: Client) -> None:
+    """They are refused before it is looked whether there is such a partition."""
+    topics = [{"name": "absent", "partitions": [{"partitionIndex": 0, "timestamp": -3}]}]
+    for version, error in ((6, ErrorCode.UNSUPPORTED_VERSION), (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
+        answer = client.ask(ApiKey.LIST_OFFSETS, version, {"replicaId": -1, "topics": topics})
+        assert answer["topics"][0]["partitions"][0]["errorCode"] == error
