@@ -78,8 +78,9 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
     if says.state != LIVE:
         return []
     operations = []
+    partition, prefix = (says.topic, says.partition), os.path.join(log_directory, "")
     for name in OFFSET_CHECKPOINTS:
-        offset = offset_in(os.path.join(log_directory, name), says.topic, says.partition)
+        offset = _offsets_of(prefix + name).get(partition, -1)
         if offset > log_end_offset:
             stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
             why = f"{offset} is above the log end offset {log_end_offset}: {'set to it' if stays else 'removed'}"

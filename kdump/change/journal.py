@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from kdump.change import place
-from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of
+from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of, places_of_partition
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Action, Cut, Operation
 from kdump.change.states import ANY_TIME, FileState, PartitionState
 from kdump.disk import durable
@@ -302,7 +302,8 @@ class Changes:
         """Return the changes of a partition, and whether each was begun. Raises OSError, KdumpError."""
         label = place.label_of(os.path.basename(path))
         found = [self._listed.get(label, {})]
-        for directory in places_of(path, backup_dir):
+        is_inside = os.path.dirname(path) == self._real  # so it is a partition's
+        for directory in (places_of_partition if is_inside else places_of)(path, backup_dir):
             if directory != self._log_directory and os.path.isdir(directory):
                 found.append(_by_partition(directory).get(label, {}))
         return {

@@ -107,8 +107,11 @@ def log_directory_of(path: str) -> str:
 def places_of(partition_directory: str, backup_dir: str | None = None) -> list[str]:
     """Return the directories in which files of changes of a partition may lie."""
     path = os.path.abspath(partition_directory)
-    if is_log_directory(path):
-        return [path]
+    return [path] if is_log_directory(path) else places_of_partition(path, backup_dir)
+
+
+def places_of_partition(path: str, backup_dir: str | None = None) -> list[str]:
+    """Return the same of an absolute path that is no log directory itself."""
     places = [os.path.dirname(path), os.path.join(path, IN_PARTITION)]
     if backup_dir is not None:
         places.append(place_of(path, backup_dir))

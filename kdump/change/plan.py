@@ -93,6 +93,7 @@ def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str
     by_name = {
         name: list(_changes(name, _as_prefix(path, name, recipe, present), present, wanted.keys(), uses))
         for name, recipe in wanted.items()
+        if uses[name] > 1 or name not in present or recipe != SourceBytes(name, 0, present[name].st_size)
     }
     logs = {parse_file_name(name).offset for name, found in by_name.items() if found and _is_log(name)}
     for name, found in sorted(by_name.items()):

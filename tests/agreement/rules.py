@@ -480,6 +480,15 @@ def repair_decides_nothing(answers: Answers) -> Iterator[str]:
         yield f"after repair the valid batches {sorted(answers.batches - mended.batches)} are gone"
 
 
+def trim_decides_nothing(answers: Answers) -> Iterator[str]:
+    """`trim` leaves a log alone in which a whole batch is damaged: `repair` asks what is to become of its records."""
+    damaged = {row["path"] for row in answers.findings if row["code"] == "KD-LOG-CRC"}
+    for row in answers.plan("trim").of_type("operation"):
+        path = f"{relative(row['path'])}/{row['file']}"
+        if path in damaged:
+            yield f"{path}: verify finds a damaged batch, and trim's plan is to {row['action']} it"
+
+
 def truncate_does_what_startup_foretells(answers: Answers) -> Iterator[str]:
     """`--strategy truncate` has the outcome of startup: whether the log loads, its offsets, what is lost.
 
@@ -607,6 +616,7 @@ RULES: tuple[Rule, ...] = (
     open_transactions_are_the_same,
     a_sound_partition_needs_no_repair,
     repair_decides_nothing,
+    trim_decides_nothing,
     truncate_does_what_startup_foretells,
     what_is_applied_was_planned,
     advice_helps,

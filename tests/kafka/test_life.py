@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,26 @@ from tests.kafka.server_log import offline
 from tests.kafka.tally import Column, Comparison, Tally
 
 WRITTEN = "headers-0"
+KILLED = """
+import os, sys
+
+left = 2  # files of the partition that get, lose or change their names
+
+def dying(call):
+    def until(*paths, **more):
+        global left
+        left -= any(os.path.dirname(os.fspath(path)).endswith(sys.argv[-1]) for path in paths)
+        if left < 0:
+            os._exit(137)
+        return call(*paths, **more)
+    return until
+
+for name in ("rename", "replace", "remove", "unlink"):
+    setattr(os, name, dying(getattr(os, name)))
+from kdump.commands.cli import main
+sys.exit(main())
+"""
+"""A kdump that is killed while it changes the partition that is its last argument."""
 DELETED = "plain-1"
 MOVED = "codec-none-0"
 
@@ -119,3 +141,34 @@ def _check_next_start(compare: Comparison, broker: Broker) -> None:
     compare.same("end of what was written to", truth["offsets"][WRITTEN]["latest"], 42)
     compare.holds("the deleted topic is back", DELETED not in truth["offsets"])
     compare.same("where the moved replica is", truth["directories"][MOVED]["path"], str(broker.log_dirs[0]))
+
+
+def test_what_was_interrupted_is_not_finished_over_what_a_broker_wrote(
+    release: str, tally: Tally, tmp_path: Path
+) -> None:
+    log_dirs = rich(release, State.STOPPED).copy(tmp_path)
+    partition = log_dirs[1] / WRITTEN
+    _flip(min(partition.glob("*.log")), 70)
+    salvage = ("repair", "--strategy", "salvage", "--apply")
+    with tally.of(release, Column.WRITE) as compare:
+        died = subprocess.run([sys.executable, "-c", KILLED, *salvage, partition], capture_output=True)
+        compare.same("exit code of the repair that is killed", died.returncode, 137)
+        change = _change_of(partition)
+        broker = Broker(release, tmp_path, log_dirs)
+        try:
+            broker.start()
+            with Kit(release, MADE, tmp_path / "kit.log") as kit:
+                kit.ask("admin", servers=broker.servers, step="produce", topic="headers", values=["more", "and more"])
+            broker.stop()
+        finally:
+            broker.kill()
+        written, kept = _files(partition), _kept(log_dirs[1])
+        for command in (salvage, ("repair", "--apply"), ("trim", "--apply"), ("rebuild-index", "--apply")):
+            _ends_with(compare, {4}, *command, partition)
+        _ends_with(compare, {4}, "undo", partition, "--change", change, "--apply")
+        compare.same("files after refusals", _names_that_differ(_files(partition), written), [])
+        compare.same("originals after refusals", _names_that_differ(_kept(log_dirs[1]), kept), [])
+        _ends_with(compare, {0}, "undo", partition, "--change", change, "--close", "--apply")
+        compare.same("files after the change is closed", _names_that_differ(_files(partition), written), [])
+        codes = {row["code"] for row in jsonl("verify", partition).of_type("finding")}
+        compare.holds("verify still finds the change unfinished", "KD-CHANGE-UNFINISHED" not in codes)
