@@ -54,7 +54,7 @@ def hide_progress() -> None:
 def tell_progress() -> None:
     """Print on stderr how far the run has got: somebody has sent SIGUSR1."""
     progress = Progress.current
-    click.echo("kdump: " + ("nothing to tell yet" if progress is None else progress.line()), err=True)
+    click.echo("kdump: " + ("no progress to report yet" if progress is None else progress.line()), err=True)
 
 
 class _Line:
