@@ -139,11 +139,11 @@ class Verification:
                     yield self._alike.rest(), partition, True
                     return
                 self._is_open, self._serial = True, False
-                self.segments += 1
                 yield self._chosen(self._check.open_segment(task.segment)), partition, False
             elif isinstance(task, Piece):
                 yield self._chosen(self._piece(self._check, task, result)), partition, False
             elif task.segment is not None:
+                self.segments += 1  # only now: a run that is ended before goes on with it
                 yield self._chosen(self._check.close_segment(was_read=self._is_open)), partition, False
                 if self._is_open:
                     self._notes.closed(task.segment, self._check.before_next)
