@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
 
         screen = begin_screen()
         screen.lists_complaints = args[0] in _LISTING if args else False
-        if _ALL in args and not _HELP.isdisjoint(args):
+        if _ALL in args and (args[0] == "help" or not _HELP.isdisjoint(args)):
             screen.shows_all_options = True
             args = [word for word in args if word != _ALL]
         if len(args) > 1:

@@ -1,7 +1,8 @@
-"""A command with the options that all have: these are in its help only with `--help --all`."""
+"""A command with the options that all have, and with two helps: a short one, and all of it with `--help --all`."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +16,13 @@ from .screen import Screen
 _ORDER = {name: (number, help_of(option)) for number, (name, _, option) in enumerate(COMMON)}
 
 
+MAX_EXAMPLES = 3
+"""Examples in the short help."""
+_EXAMPLES, _EXIT_CODES = "Examples:", "Exit"
+
+
 class Command(click.Command):
-    """A click command whose help leaves out what every command has, unless --all asks for it."""
+    """A click command whose help says in short what it does and how it is called, unless --all asks for all."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; what is wrong with them is this command's."""
@@ -34,20 +40,63 @@ class Command(click.Command):
             param.add_to_parser(parser, ctx)
         return parser
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does; in short: the first paragraph, the exit codes, and a few examples."""
+        if Screen.current.shows_all_options:
+            super().format_help_text(ctx, formatter)
+            return
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        kept = [text for at, text in enumerate(paragraphs) if not at or _begins(text, _EXIT_CODES)]
+        kept += [_few_examples(text) for text in paragraphs if _begins(text, _EXAMPLES)]
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text("\n\n".join(kept))
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, and which there are beside them."""
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        """Write the command's own options, and which there are beside them; in short: their names."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
         common = sorted(filter(_is_common, options), key=lambda param: _ORDER[param.opts[-1]][0])
-        with formatter.section("Options"):
-            formatter.write_dl(_records(ctx, (param for param in options if param not in common)))
-        if common and Screen.current.shows_all_options:
-            with formatter.section("Options that all commands have"):
-                formatter.write_dl(_records(ctx, common))
-        elif common:
-            names = " ".join(param.opts[0] for param in common)
-            formatter.write_paragraph()
-            for line in folded(f"Also, as in all commands: {names} (--help --all describes them).", formatter.width):
-                formatter.write(f"{line}\n")
+        own = [param for param in options if param not in common]
+        if Screen.current.shows_all_options:
+            with formatter.section("Options"):
+                formatter.write_dl(_records(ctx, own))
+            if common:
+                with formatter.section("Options that all commands have"):
+                    formatter.write_dl(_records(ctx, common))
+            return
+        described = f"{ctx.command_path} --help --all describes the options"
+        for title, some in (("Options:", own), ("As in all commands:", common)):
+            if some:
+                formatter.write_paragraph()
+                self._write_lines(formatter, f"{title} {' '.join(map(_name_of, some))}")
+        formatter.write_paragraph()
+        self._write_lines(formatter, f"{described}, and all else.")
+
+    def _write_lines(self, formatter: click.HelpFormatter, text: str) -> None:
+        for line in folded(text, formatter.width, indent="  "):
+            formatter.write(f"{line}\n")
+
+
+def _begins(text: str, words: str) -> bool:
+    """Return whether a paragraph begins with some words, behind what tells click to leave its lines as they are."""
+    return text.removeprefix("\b\n").startswith(words)
+
+
+def _few_examples(text: str) -> str:
+    """Return a paragraph of examples with the first few of them; lines further in go on with the one before."""
+    title, _, rest = text.partition(f"{_EXAMPLES}\n")
+    kept, count = [], 0
+    for line in rest.split("\n"):
+        count += not line.startswith("   ")
+        if count > MAX_EXAMPLES:
+            break
+        kept.append(line)
+    return f"{title}{_EXAMPLES}\n" + "\n".join(kept)
+
+
+def _name_of(param: click.Option) -> str:
+    """Return the longest name of an option, with that of its opposite."""
+    return "/".join(max(names, key=len) for names in (param.opts, param.secondary_opts) if names)
 
 
 def _is_common(param: click.Option) -> bool:

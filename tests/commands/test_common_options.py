@@ -179,7 +179,13 @@ def test_ages_since_a_while_ago(home: Path) -> None:
 def test_help_says_where_the_other_options_are(home: Path) -> None:
     short, long = kdump(home, "verify", "--help").out, kdump(home, "verify", "--help", "--all").out
     assert "--help --all" in short
+    assert short.count("\n") < 30 < long.count("\n")
+    assert short.count("  kdump verify ") == 3
+    assert "Exit codes" in short
+    assert "--max-duration" in short
     assert "--no-pager  " not in short
+    assert kdump(home, "help", "verify").out == short
+    assert kdump(home, "help", "verify", "--all").out == long
     assert "--no-pager  " in long
     assert "--min-severity" in long
 

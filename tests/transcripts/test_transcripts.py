@@ -63,7 +63,7 @@ def listed(*command: str) -> list[str]:
 def test_every_command_has_a_transcript(command: str) -> None:
     lines = [step.words for step in told().get(command, [])]
     assert lines, f"no session of {SESSIONS} has a `$ kdump {command} …`"
-    if "jsonl" in kdump(Path.cwd(), command, "--help").out:
+    if "jsonl" in kdump(Path.cwd(), command, "--help", "--all").out:
         assert any("jsonl" in words for words in lines), f"no session has `$ kdump {command} --format jsonl …`"
     assert any("jsonl" not in words for words in lines), f"all sessions of {command} are JSON lines"
 
