@@ -47,7 +47,8 @@ _NOTHING = Fetched((), 0)
 class FetchAnswer:
     """A response: bytes and ranges of files, to be sent one after the other.
 
-    `is_empty`: there is neither a record nor an error in it, so that it is held for as long as the client waits.
+    `is_empty`: there is neither a record nor an error in it, so that it is held for as long as the client waits. Who
+    asks for no partition, as a consumer that closes does to end its session, is not kept waiting (KafkaApis).
     `ahead`: what the client will ask for next, as partition, offset and bytes.
     """
 
@@ -218,7 +219,7 @@ def _response(
     parts.flush()
     found = [answer for _, answers in topics for answer in answers]
     errors = tuple(each for each in (error, *(answer.error for answer in found)) if each)
-    is_empty = not errors and not any(answer.fetched.ranges for answer in found)
+    is_empty = bool(found) and not errors and not any(answer.fetched.ranges for answer in found)
     ahead = tuple(
         (answer.served, answer.fetched.next_offset, min(answer.fetched.size, MAX_AHEAD))
         for answer in found

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kdump.serve.background import served
-from kdump.serve.protocol.apis import ApiKey
+from kdump.serve.context import Context
+from kdump.serve.fetch import fetch as answer_fetch
+from kdump.serve.protocol.apis import APIS, ApiKey
 from kdump.serve.protocol.errors import ErrorCode
+from kdump.serve.protocol.frames import Request
 from tests.serve.clients import Client
 from tests.serve.data import build
 
@@ -38,6 +41,16 @@ def test_a_session_of_another_server_is_gone(session: tuple[int, int], client: C
 def test_sessions_are_not_begun(session: tuple[int, int], client: Client) -> None:
     answer = fetch(client, session=session)
     assert (answer["errorCode"], answer["sessionId"], len(answer["responses"])) == (0, 0, 1)
+
+
+def test_who_asks_for_nothing_is_not_kept_waiting(client: Client) -> None:
+    """A consumer that closes ends its session so, and waits for the answer."""
+    body = {"maxWaitMs": 0, "minBytes": 1, "maxBytes": 1 << 20, "isolationLevel": 0, "topics": []}
+    body |= {"sessionId": 0, "sessionEpoch": -1}
+    answer = client.ask(ApiKey.FETCH, 12, body)
+    assert (answer["errorCode"], answer["responses"]) == (0, [])
+    nowhere = cast(Context, None)
+    assert not answer_fetch(nowhere, Request(APIS[ApiKey.FETCH], 12, 1, None, body)).is_empty
 
 
 def test_the_last_stable_offset_is_told_to_all(client: Client) -> None:
