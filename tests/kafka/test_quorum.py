@@ -70,11 +70,18 @@ class Dynamic:
 
     def create(self, topic: str, replicas: list[int]) -> None:
         servers = [f"127.0.0.1:{self.clients[node]}" for node in replicas]
-        admin = KafkaAdminClient(bootstrap_servers=servers)
-        try:
-            admin.create_topics([NewTopic(topic, replica_assignments={0: replicas})])
-        finally:
-            admin.close()
+
+        def create() -> bool:
+            admin = KafkaAdminClient(bootstrap_servers=servers)
+            try:
+                admin.create_topics([NewTopic(topic, replica_assignments={0: replicas})])
+            except TopicAlreadyExistsError:
+                pass
+            finally:
+                admin.close()
+            return True
+
+        _until(create)  # brokers that have just started may not know the controller yet
 
 
 @pytest.fixture
