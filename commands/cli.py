@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from errno import ENOSPC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -152,13 +152,25 @@ def main() -> None:
     sys.exit(code)
 
 
+class _Hook:
+    """Leaves what ends for want of memory unsaid, and all else to the hook before."""
+
+    def __init__(self, other: Callable[[Any], object]) -> None:
+        self._other = other
+
+    def __call__(self, end: Any) -> None:
+        if not is_out_of_memory(end.exc_value):
+            self._other(end)
+
+
 def _say_nothing_twice() -> None:
     """Let Python print no traceback where memory ends in a thread, or while something is closed: we say it."""
     if shows_where():
         return
-    in_thread, closing = threading.excepthook, sys.unraisablehook
-    threading.excepthook = lambda end: None if is_out_of_memory(end.exc_value) else in_thread(end)
-    sys.unraisablehook = lambda end: None if is_out_of_memory(end.exc_value) else closing(end)
+    if not isinstance(threading.excepthook, _Hook):
+        threading.excepthook = _Hook(threading.excepthook)
+    if not isinstance(sys.unraisablehook, _Hook):
+        sys.unraisablehook = _Hook(sys.unraisablehook)
 
 
 def _open_closed_streams() -> None:
