@@ -241,7 +241,7 @@ class OffsetOverflowError(LoadError):
         self.base_offset = base_offset
 
 
-_NOT_LOADED = ("failed to map segment", "annot allocate memory")
+_NOT_LOADED = ("failed to map segment", "cannot allocate memory")
 """What the dynamic linker says of a library for which there is no memory."""
 
 
@@ -256,7 +256,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
             return True
         if isinstance(error, OSError) and error.errno == ENOMEM:
             return True
-        if isinstance(error, ImportError) and any(words in str(error) for words in _NOT_LOADED):
+        if isinstance(error, ImportError) and any(words in str(error).lower() for words in _NOT_LOADED):
             return True
         error = error.__cause__ or error.__context__
     return False

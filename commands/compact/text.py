@@ -161,7 +161,7 @@ def _comparison(cleaning: Cleaning) -> list[tuple[str, str, str]]:
         ("bytes", counts.size_before, counts.size_after),
         ("bytes of the log", cleaning.state.size, cleaning.size_after),
     )
-    return [(name, f"{count_text(now)}", f"{count_text(after)}") for name, now, after in rows]
+    return [(name, count_text(now), count_text(after)) for name, now, after in rows]
 
 
 def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str]:

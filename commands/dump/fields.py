@@ -12,7 +12,7 @@ from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, offset_range
 from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
-from kdump.repair.flipped_bit import CRCS, FlippedBit, find_flipped_bit
+from kdump.repair.flipped_bit import FlippedBit, find_flipped_bit
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.segment import Segment
@@ -110,7 +110,7 @@ def _lines(partition: str, batch: BatchFields, flipped: FlippedBit | None) -> It
         before = flipped.byte ^ 1 << flipped.bit
         change = f"{_byte(before)} was {_byte(flipped.byte)}"
         yield f"One flipped bit explains it: byte {flipped.position}, {change}{_place(batch, flipped.position)}."
-        yield f"Other damage looks the same in about 1 of {round(CRCS / flipped.bits / 1000) * 1000:,} cases."
+        yield f"Other damage looks the same in about 1 of {count_text(flipped.lookalike_odds)} cases."
         if partition:
             yield f"Restore it: kdump repair {safe_path(partition)} --fix-bit (loses nothing)"
     elif not batch.is_valid and batch.is_complete:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words, offset_range
 from kdump.repair.decision import Damaged, Decision, Offer, Way
-from kdump.repair.flipped_bit import CRCS
 
 _OPTIONS = {
     Way.REPLICA: "",
@@ -47,7 +46,7 @@ def fixed_lines(fixed: Sequence[Damaged]) -> Iterator[str]:
             f"flips bit {bit.bit} of byte {bit.position} of {each.range.file} back: batch"
             f" {offset_range(bit.first_offset, bit.last_offset)} is valid then"
         )
-        yield f"other damage looks the same in about 1 of {round(CRCS / bit.bits / 1000) * 1000:,} cases"
+        yield f"other damage looks the same in about 1 of {count_text(bit.lookalike_odds)} cases"
 
 
 def _damage(each: Damaged) -> str:

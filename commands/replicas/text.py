@@ -198,7 +198,7 @@ def _lost(lost: LostRange) -> str:
     if lost.keys is not None:
         keys = f", the latest of {number_words(len(lost.keys.offsets), 'key')}"
         if not lost.is_cut:
-            does = f"has not the latest records of all keys, which {copy} has in {offsets}"
+            does = f"lacks the latest records of some keys, which {copy} has in {offsets}"
     return f"{does} ({number_words(lost.records, 'record')}{keys}, {size_text(lost.size)}{times})"
 
 

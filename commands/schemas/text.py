@@ -111,13 +111,13 @@ class TextLines:
 def _use_rows(use: FieldUse) -> Iterable[tuple[str, str, str]]:
     for number, count in sorted(use.schemas.items()):
         messages = {message: found for (schema, message), found in use.messages.items() if schema == number}
-        yield str(number), f"{count_text(count)}", ", ".join(safe(name) for name in sorted(messages))
+        yield str(number), count_text(count), ", ".join(safe(name) for name in sorted(messages))
     for number, count in sorted(use.undecodable.items()):
-        yield str(number), f"{count_text(count)}", f"does not decode: {safe(use.errors[number])}"
+        yield str(number), count_text(count), f"does not decode: {safe(use.errors[number])}"
     for unknown, count in sorted(use.unknown.items(), key=str):
-        yield "GUID" if unknown is None else str(unknown), f"{count_text(count)}", "not among the schemas"
+        yield "GUID" if unknown is None else str(unknown), count_text(count), "not among the schemas"
     if use.plain and (use.schemas or use.unknown):
-        yield "-", f"{count_text(use.plain)}", "without a schema"
+        yield "-", count_text(use.plain), "without a schema"
 
 
 def _verdict(uses: list[TopicUse], problems: Problems) -> str:

@@ -64,13 +64,12 @@ class Command(click.Command):
                 with formatter.section("Options that all commands have"):
                     formatter.write_dl(_records(ctx, common))
             return
-        described = f"{ctx.command_path} --help --all describes the options"
         for title, some in (("Options:", own), ("As in all commands:", common)):
             if some:
                 formatter.write_paragraph()
                 self._write_lines(formatter, f"{title} {' '.join(map(_name_of, some))}")
         formatter.write_paragraph()
-        self._write_lines(formatter, f"{described}, and all else.")
+        self._write_lines(formatter, f"{ctx.command_path} --help --all describes the options, and all else.")
 
     def _write_lines(self, formatter: click.HelpFormatter, text: str) -> None:
         for line in folded(text, formatter.width, indent="  "):

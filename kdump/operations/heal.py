@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kdump.change.checkpoint_lines import offset_in, within_log
+from kdump.change.checkpoint_lines import within_log
 from kdump.change.plan import CHECKPOINT, Operation, Plan, make_plan
 from kdump.errors import CheckpointError, RefusedError
 from kdump.formats import names
@@ -18,8 +18,9 @@ from kdump.operations.heal_sources import (
     Sources,
     check_may_have,
     check_not_cleaned,
+    checkpoint_offset,
     newest_metadata,
-    owner_of,
+    node_of,
     peer_of,
 )
 from kdump.recovery.loader import load_log
@@ -54,8 +55,10 @@ def plan_heal(
     peers = [peer_of(log, other) for other in sources.of(log)]
     if not peers:
         return nothing
-    replicas = check_may_have(log, peers, clusters)
-    cleaned = max(0, *(_offset(each, names.CLEANER_CHECKPOINT) for each in (log, *(peer.log for peer in peers))))
+    metadata = newest_metadata(log, peers, clusters)
+    replicas = check_may_have(log, peers, clusters, metadata)
+    copies = (log, *(peer.log for peer in peers))
+    cleaned = max(0, *(checkpoint_offset(each, names.CLEANER_CHECKPOINT) for each in copies))
     if log.segments:
         peers = [replace(peer, start=cleaned) for peer in peers]
     front = front_of(log, startup, _epochs(log), log_start, cleaned)
@@ -63,7 +66,7 @@ def plan_heal(
     check_not_cleaned(healing, cleaned)
     if healing.lacking and (healing.taken or healing.first_damaged is not None):
         return Task(log.path, None, problems=tuple(_lacking(log, healing)))
-    settings = clusters.of(newest_metadata(log, peers, clusters)).settings()
+    settings = clusters.of(metadata).settings()
     before = tuple(earlier_notes(log, healing, settings.of(log.name.topic if log.name else "")))
     if not healing.taken:
         return nothing._replace(notes=before)
@@ -181,7 +184,7 @@ def _checkpoints(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> 
     yield from (each for each in within_log(log.path, healing.end) if mark is None or each.name != mark.name)
     if mark is not None:
         yield mark
-    start = max(_offset(peer.log, names.LOG_START_CHECKPOINT) for peer in peers)
+    start = max(checkpoint_offset(peer.log, names.LOG_START_CHECKPOINT) for peer in peers)
     if not log.segments and start > healing.start:
         why = f"the log start offset of the other copy, {start}"
         yield Operation(CHECKPOINT, names.LOG_START_CHECKPOINT, start, old_size=-1, why=why)
@@ -194,19 +197,12 @@ def _high_watermark(log: PartitionLog, peers: Sequence[Peer], healing: Healing) 
     """
     taken = {os.path.realpath(each.path) for each in healing.taken}
     used = [peer.log for peer in peers if log.segments or os.path.realpath(peer.log.path) in taken]
-    mark = min(max((_offset(each, names.REPLICATION_CHECKPOINT) for each in used), default=-1), healing.end)
-    own = _offset(log, names.REPLICATION_CHECKPOINT)
+    mark = min(max((checkpoint_offset(each, names.REPLICATION_CHECKPOINT) for each in used), default=-1), healing.end)
+    own = checkpoint_offset(log, names.REPLICATION_CHECKPOINT)
     if own < 0 <= mark or (not log.segments and own > max(mark, 0)):
         why = f"the high watermark of the other copy, {max(mark, 0)}"
         return Operation(CHECKPOINT, names.REPLICATION_CHECKPOINT, max(mark, 0), old_size=own, why=why)
     return None
-
-
-def _offset(log: PartitionLog, name: str) -> int:
-    """Return what the checkpoint around a copy has for it; -1 for nothing."""
-    folder = os.path.dirname(os.path.abspath(log.path))
-    says = log.name
-    return -1 if says is None else offset_in(os.path.join(folder, name), says.topic, says.partition)
 
 
 def _reasons(healing: Healing) -> dict[str, str]:
@@ -257,10 +253,10 @@ def _not_in_sync(peers: Sequence[Peer], healing: Healing, replicas: Replicas | N
         return
     taken = {os.path.realpath(each.path) for each in healing.taken}
     for peer in peers:
-        owner = owner_of(peer.log)
-        if os.path.realpath(peer.log.path) in taken and owner and owner.node_id not in (None, *replicas.in_sync):
+        broker = node_of(peer.log)
+        if os.path.realpath(peer.log.path) in taken and broker not in (None, *replicas.in_sync):
             yield (
-                f"broker {owner.node_id}, from which it is taken, is not in sync by the cluster metadata: if its last"
+                f"broker {broker}, from which it is taken, is not in sync by the cluster metadata: if its last"
                 " records are those of a former leader, this broker cuts them again when it follows"
             )
 

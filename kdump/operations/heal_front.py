@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
-from kdump.change.checkpoint_lines import offset_in
 from kdump.change.plan import CHECKPOINT, Operation
-from kdump.errors import ConfigError, RefusedError
+from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
+from kdump.operations.heal_sources import checkpoint_offset, cleaned_apart
 from kdump.recovery.startup import Startup
 from kdump.replicas.front import LostFront, lost_front
 from kdump.replicas.heal import Healing
@@ -34,13 +33,9 @@ def front_of(
     elif startup.config.remote_storage:
         return None  # the first segments are in remote storage
     else:
-        front = lost_front(log, epochs, max(0, _log_start(log)), clean=startup.clean)
+        front = lost_front(log, epochs, max(0, checkpoint_offset(log, names.LOG_START_CHECKPOINT)), clean=startup.clean)
     if front is not None and front.start < cleaned:
-        raise RefusedError(
-            f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and what is"
-            f" before offset {first} is missing here. Move the directory away: then this command copies the other one"
-            " whole, or the leader sends the partition again."
-        )
+        raise cleaned_apart(cleaned, f"what is before offset {first} is missing here")
     return front
 
 
@@ -65,18 +60,10 @@ def earlier_notes(log: PartitionLog, healing: Healing, settings: TopicSettings) 
 
 def lowered_log_start(log: PartitionLog, chosen: int | None, healing: Healing) -> Iterator[Operation]:
     """Yield what sets the log start offset of the checkpoint to one that was chosen below it."""
-    old = _log_start(log)
+    old = checkpoint_offset(log, names.LOG_START_CHECKPOINT)
     if chosen is not None and max(chosen, healing.start) < old and log.segments:
         start = max(chosen, healing.start)
         yield Operation(CHECKPOINT, names.LOG_START_CHECKPOINT, start, old_size=old, why="the log starts there again")
-
-
-def _log_start(log: PartitionLog) -> int:
-    """Return what the checkpoint has for a log; -1 for nothing."""
-    folder = os.path.dirname(os.path.abspath(log.path))
-    says = log.name
-    path = os.path.join(folder, names.LOG_START_CHECKPOINT)
-    return -1 if says is None else offset_in(path, says.topic, says.partition)
 
 
 def _keeps_all(settings: TopicSettings) -> bool:

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kdump.change.checkpoint_lines import offset_in
 from kdump.errors import CheckpointError, KdumpError, RefusedError
+from kdump.formats.metadata_files import MetaProperties
 from kdump.formats.uuids import format_uuid
 from kdump.repair.replicas import Replicas, replicas_of
 from kdump.replicas.heal import Healing, Peer
-from kdump.storage.broker import BrokerIdentity, identity_of
+from kdump.storage.around import directory_around
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on
 from kdump.storage.open import open_directory
@@ -93,25 +95,24 @@ def peer_of(log: PartitionLog, other: PartitionLog) -> Peer:
         raise RefusedError(f"{other.path} is the copy that is to be healed.")
     if other.name is not None and other.name.state:
         raise RefusedError(f"{other.path} is no copy that a broker serves (-{other.name.state}).")
-    mine, theirs = owner_of(log), owner_of(other)
+    mine, theirs = _meta_of(log), _meta_of(other)
     if mine and theirs and mine.cluster_id and theirs.cluster_id and mine.cluster_id != theirs.cluster_id:
         raise RefusedError(f"{other.path} is of another cluster: {theirs.cluster_id}, not {mine.cluster_id}.")
     ids = [each.metadata.topic_id if each.metadata else None for each in (log, other)]
     if None not in ids and ids[0] != ids[1]:
         texts = [format_uuid(each) for each in ids if each is not None]
         raise RefusedError(f"{other.path} is of another topic of the same name: topic id {texts[1]}, not {texts[0]}.")
-    if broker_on(os.path.dirname(os.path.abspath(other.path))) is None:
+    if broker_on(directory_around(other.path)) is None:
         return Peer(other)
     return Peer(other, other.segments[-1].base_offset if other.segments else 0)
 
 
-def check_may_have(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> Replicas | None:
-    """Refuse to heal a copy that its broker is not to have by the cluster's metadata; what that says of replicas.
-
-    The newest metadata count, beside whichever copy they are.
-    """
+def check_may_have(
+    log: PartitionLog, peers: Sequence[Peer], clusters: Clusters, metadata: LogDirectory
+) -> Replicas | None:
+    """Refuse to heal a copy that its broker is not to have by the `metadata`; what they say of replicas."""
     known = (each.metadata.topic_id for each in (log, *(peer.log for peer in peers)) if each.metadata)
-    replicas = replicas_of(log, clusters, next(known, None), newest_metadata(log, peers, clusters))
+    replicas = replicas_of(log, clusters, next(known, None), metadata)
     if replicas is not None and replicas.broker is not None and replicas.broker not in replicas.brokers:
         brokers = ", ".join(map(str, replicas.brokers))
         raise RefusedError(f"the cluster has {log.path} on the brokers {brokers}, not on {replicas.broker}.")
@@ -122,7 +123,8 @@ def check_may_have(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters)
 
 def _check_is_assigned(log: PartitionLog, replicas: Replicas) -> None:
     """Refuse to make a copy in another log directory of the broker than the one that has it."""
-    here, assigned = _directory_id(log), replicas.directory
+    meta, assigned = _meta_of(log), replicas.directory
+    here = meta.directory_id if meta else None
     if log.segments or here is None or assigned is None or here == assigned:
         return
     raise RefusedError(
@@ -131,25 +133,16 @@ def _check_is_assigned(log: PartitionLog, replicas: Replicas) -> None:
     )
 
 
-def _directory_id(log: PartitionLog) -> bytes | None:
-    try:
-        meta = LogDirectory(os.path.dirname(os.path.abspath(log.path))).meta_properties()
-    except CheckpointError:
-        return None
-    return meta.directory_id if meta else None
-
-
 def newest_metadata(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> LogDirectory:
     """Return the log directory around one of the copies, of the same cluster, that has the newest metadata. Raises
     OSError.
     """
-    here = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
-    owner, found = owner_of(log), here
+    own, found = _meta_of(log), LogDirectory(directory_around(log.path))
     for peer in peers:
-        other = owner_of(peer.log)
-        if owner is None or other is None or owner.cluster_id != other.cluster_id:
+        other = _meta_of(peer.log)
+        if own is None or other is None or own.cluster_id != other.cluster_id:
             continue
-        directory = LogDirectory(os.path.dirname(os.path.abspath(peer.log.path)))
+        directory = LogDirectory(directory_around(peer.log.path))
         if clusters.of(directory).end > clusters.of(found).end:
             found = directory
     return found
@@ -158,16 +151,32 @@ def newest_metadata(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters
 def check_not_cleaned(healing: Healing, cleaned: int) -> None:
     """Refuse to mix what two cleaners have left."""
     if healing.first_damaged is not None and healing.first_damaged < cleaned:
-        raise RefusedError(
-            f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and offset"
-            f" {healing.first_damaged} is damaged here. Move the directory away: then this command copies the other one"
-            " whole, or the leader sends the partition again."
-        )
+        raise cleaned_apart(cleaned, f"offset {healing.first_damaged} is damaged here")
 
 
-def owner_of(log: PartitionLog) -> BrokerIdentity | None:
+def cleaned_apart(cleaned: int, why: str) -> RefusedError:
+    """Return the refusal to put batches of another copy below the offset up to which cleaners have been."""
+    return RefusedError(
+        f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and {why}."
+        " Move the directory away: then this command copies the other one whole, or the leader sends the partition"
+        " again."
+    )
+
+
+def node_of(log: PartitionLog) -> int | None:
     """Return the broker that has a copy; None where nothing readable says so. Raises OSError."""
+    meta = _meta_of(log)
+    return meta.node_id if meta else None
+
+
+def checkpoint_offset(log: PartitionLog, name: str) -> int:
+    """Return what the checkpoint around a copy has for it; -1 for nothing. Raises OSError, CheckpointError."""
+    path, says = os.path.join(directory_around(log.path), name), log.name
+    return -1 if says is None else offset_in(path, says.topic, says.partition)
+
+
+def _meta_of(log: PartitionLog) -> MetaProperties | None:
     try:
-        return identity_of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
+        return LogDirectory(directory_around(log.path)).meta_properties()
     except CheckpointError:
         return None

@@ -25,8 +25,7 @@ from kdump.storage.planned_log import LogView
 MAX_BATCH_BYTES = 1 << 28
 """Larger batches are not searched: no broker takes them by default, and they are held in memory."""
 
-CRCS = 1 << 32
-"""How many CRCs there are: damage of another kind looks like a flipped bit in `bits` of so many cases."""
+_CRCS = 1 << 32
 
 _LENGTH_AT, _LENGTH_SIZE = 8, 4
 
@@ -63,6 +62,12 @@ class FlippedBit(NamedTuple):
     first_offset: int
     last_offset: int
     bits: int
+
+    @property
+    def lookalike_odds(self) -> int:
+        """Of how many cases of other damage one looks the same, in two digits: `bits` of all CRCs are explained so."""
+        cases = _CRCS // self.bits
+        return round(cases, 2 - len(str(cases)))
 
 
 def find_flipped_bit(

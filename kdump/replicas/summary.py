@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from kdump.replicas.choice import Choice
-from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange
+from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange, Relation
 from kdump.replicas.loss import Loss
 from kdump.topics.partition_state import PartitionState, Standing
 
@@ -84,7 +84,7 @@ def odd_copies(compared: Compared) -> frozenset[int]:
 
 
 def _contradicts(pair: Comparison) -> bool:
-    if pair.relation != "bytes":
+    if pair.relation is not Relation.BYTES:
         return False
     valid = [each for each in pair.only_second if not each.is_damaged]
     return any(_overlap(one, other) for one in pair.only_first if not one.is_damaged for other in valid)

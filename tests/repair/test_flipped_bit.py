@@ -87,3 +87,11 @@ def test_a_large_batch(tmp_path: Path) -> None:
     one = found(tmp_path, flipped(batch, 8 * 1000 + 5), len(batch), b"")
     assert one is not None
     assert (one.position, one.bit) == (1000, 5)
+
+
+@pytest.mark.parametrize(
+    ("size", "odds"), [(100, 5_400_000), (797, 670_000), (1 << 20, 510), (1 << 21, 260), (1 << 28, 2)]
+)
+def test_how_often_other_damage_looks_the_same(size: int, odds: int) -> None:
+    """Of a large batch many bits might explain a CRC, but it never comes to one of no cases."""
+    assert FlippedBit(0, 0, 0, (0, size), 0, 0, 8 * size).lookalike_odds == odds
