@@ -13,7 +13,7 @@ from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
-from kdump.formats.words import number_words
+from kdump.formats.words import number_words, offset_words
 from kdump.interchange.csv import read_csv
 from kdump.interchange.dumped import Item
 from kdump.interchange.jsonl import read_jsonl
@@ -282,7 +282,7 @@ def _text(tally: Tally) -> str:
     parts = []
     if tally.batches:
         parts.append(f"{number_words(tally.records, 'record')} in {number_words(tally.batches, 'batch', 'batches')}")
-        parts[0] += f" at offsets {tally.first_offset} to {tally.last_offset}"
+        parts[0] += f" at {offset_words(tally.first_offset, tally.last_offset)}"
     if tally.markers:
         parts.append("the marker of a transaction")
     if tally.duplicates:

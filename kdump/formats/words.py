@@ -30,6 +30,11 @@ def offset_range(first: int | None, last: int | None) -> str:
     return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 
+def offset_words(first: int | None, last: int | None) -> str:
+    """Return offsets from `first` to `last`, both of them included, with their noun."""
+    return f"offset{'' if first == last else 's'} {offset_range(first, last)}"
+
+
 def either(words: Iterable[object]) -> str:
     """Return alternatives: a, b or c."""
     *others, last = map(str, words)

@@ -13,6 +13,7 @@ from kdump.errors import CheckpointError, RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import parse_file_name
+from kdump.formats.words import byte_words, number_words, offset_words
 from kdump.operations.heal_front import earlier_notes, front_notes, front_of, lowered_log_start
 from kdump.operations.heal_sources import (
     Sources,
@@ -223,12 +224,13 @@ def _reasons(healing: Healing) -> dict[str, str]:
 
 
 def _words(taken: Taken) -> str:
-    return f"offsets {taken.first} to {taken.last} from {taken.path}"
+    return f"{offset_words(taken.first, taken.last)} from {taken.path}"
 
 
 def _notes(healing: Healing) -> tuple[str, ...]:
     notes = [
-        f"takes offsets {each.first} to {each.last} ({each.records} records, {each.size} bytes) from {each.path}"
+        f"takes {offset_words(each.first, each.last)} ({number_words(each.records, 'record')}, {byte_words(each.size)})"
+        f" from {each.path}"
         for each in healing.taken[:10]
     ]
     if len(healing.taken) > 10:
@@ -264,6 +266,6 @@ def _not_in_sync(peers: Sequence[Peer], healing: Healing, replicas: Replicas | N
 def _lacking(log: PartitionLog, healing: Healing) -> Iterator[str]:
     for first, last in healing.lacking[:10]:
         yield (
-            f"{log.path}: offsets {first} to {last} are valid in none of these copies: give another one with --from, or"
-            " see what kdump repair without --from offers"
+            f"{log.path}: none of these copies has a valid batch for {offset_words(first, last)}: give another one with"
+            " --from, or see what kdump repair without --from offers"
         )

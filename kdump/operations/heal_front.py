@@ -8,6 +8,7 @@ from kdump.change.plan import CHECKPOINT, Operation
 from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.words import offset_words
 from kdump.operations.heal_sources import checkpoint_offset, cleaned_apart
 from kdump.recovery.startup import Startup
 from kdump.replicas.front import LostFront, lost_front
@@ -42,8 +43,8 @@ def front_of(
 def front_notes(log: PartitionLog, front: LostFront | None, healing: Healing) -> Iterator[str]:
     """Say why the log begins before its first segment now."""
     if front is not None and front.shows and healing.start < log.segments[0].base_offset:
-        first = log.segments[0].base_offset
-        yield f"offsets {healing.start} to {first - 1} were lost, not deleted by retention: {front.shows}"
+        lost = offset_words(healing.start, log.segments[0].base_offset - 1)
+        yield f"lost, not deleted by retention: {lost} ({front.shows})"
 
 
 def earlier_notes(log: PartitionLog, healing: Healing, settings: TopicSettings) -> Iterator[str]:

@@ -30,6 +30,7 @@ from kdump.errors import CodecLimitError, CodecMissingError, KdumpError, LoadErr
 from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.java_text import LONG_MAX
+from kdump.formats.words import offset_words
 from kdump.recovery.markers import read_marker
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import first_offset
@@ -424,7 +425,7 @@ def _best_chain(batches: Mapping[int, Stretch], end: int) -> list[int]:
 
 
 def _misplaced(part: Stretch) -> LeftOut:
-    why = f"offsets {part.first_offset} to {part.last_offset} do not belong here"
+    why = f"out of place: {offset_words(part.first_offset, part.last_offset)}"
     return LeftOut(part.start, part.stop, why, part)
 
 

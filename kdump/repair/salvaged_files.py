@@ -10,6 +10,7 @@ from kdump.change.splice import spliced
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name
+from kdump.formats.words import offset_range
 from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.segments import file_name
 from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
@@ -128,7 +129,7 @@ class SalvagedFiles:
                 continue
             kept += parts_of(piece_of(recipe, part.start, part.stop - part.start))
             if part.is_moved:
-                why = f"the batch of offsets {part.first_offset} to {part.last_offset} stands where others belong"
+                why = f"batch {offset_range(part.first_offset, part.last_offset)} stands where others belong"
                 self.steps.append(Step(MOVE, name, why, position=part.start))
         if joined(kept) != recipe:
             self.directory.put(name, joined(kept))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, RefusedError
 from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.words import offset_range
 from kdump.replicas.healed_segments import FoundBatch, HealedSegments, NewSegment, Taken
 from kdump.replicas.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
@@ -266,7 +267,8 @@ class _Merge:
         assert batch is not None
         if self._expected is not None and batch.base < self._expected:
             raise RefusedError(
-                f"{chosen.path}: its batch {batch.base} to {batch.last} overlaps the batch before it in another copy. "
+                f"{chosen.path}: its batch {offset_range(batch.base, batch.last)} overlaps the batch before it in"
+                " another copy."
             )
         chosen.step()
         return batch, chosen
@@ -286,7 +288,7 @@ class _Merge:
         if mine.epoch == other.epoch:
             raise RefusedError(
                 f"{peer.path} and {chosen.path} have other valid records from offset {other.base} on: nothing says"
-                f" which are right (leader epochs {other.epoch} and {mine.epoch}). "
+                f" which are right (leader epochs {other.epoch} and {mine.epoch}).{_shown(peer, chosen)}"
             )
         is_older = _is_older(peer, chosen)
         if chosen is not self._own:
@@ -298,7 +300,7 @@ class _Merge:
         if is_older:
             raise RefusedError(
                 f"{peer.path} has an older history: leader epoch {other.epoch} at offset {other.base}, where"
-                f" {chosen.path} has {mine.epoch}. "
+                f" {chosen.path} has {mine.epoch}.{_shown(peer, chosen)}"
             )
         self._diverged = self._diverged or Divergence(mine.base, mine.epoch, other.epoch)
         peer.close()
@@ -309,7 +311,7 @@ class _Merge:
         if 0 <= batch.epoch < self._newest_taken:
             raise RefusedError(
                 f"{self._own.path} has records of leader epoch {batch.epoch} from offset {batch.base} on, and the other"
-                f" copy has leader epoch {self._newest_taken} before that: they parted where this copy is damaged. "
+                f" copy has leader epoch {self._newest_taken} before that: they parted where this copy is damaged."
             )
 
     def _check_not_older(self, batch: FoundBatch, peer: _Cursor) -> None:
@@ -323,7 +325,7 @@ class _Merge:
         newest = max([*terms, self._epochs[-1].epoch if self._epochs else -1])
         if 0 <= batch.epoch < newest:
             raise RefusedError(
-                f"{peer.path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}. "
+                f"{peer.path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}."
             )
 
     def _note(self, path: str, batch: FoundBatch) -> None:
@@ -360,3 +362,8 @@ def _fits(entries: Sequence[EpochEntry], healing: Healing) -> bool:
             return False
     epochs = [entry.epoch for entry in entries]
     return epochs == sorted(set(epochs))
+
+
+def _shown(one: _Cursor, other: _Cursor) -> str:
+    """Return where to see how two copies differ."""
+    return f" See kdump replicas {one.path} {other.path}"

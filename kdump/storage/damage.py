@@ -67,7 +67,7 @@ class Damage:
         if self.offsets is None:
             return str(self.cause)
         first, last = self.offsets
-        which = f"at offset {last}" if first == last else f"of offsets {first} to {last}"
+        which = f"at offset {last}" if first == last else f"of offsets {offset_range(first, last)}"
         return f"the records of the batch {which} cannot all be read: {self.cause}"
 
     @property

@@ -225,7 +225,7 @@ class TestSegments:
         rescue = salvage(partition)
         assert (partition / name(0, "log")).read_bytes() == b"".join(whole)
         assert rescue.cuts == ()
-        assert steps(rescue, MOVE) == [(name(0, "log"), "the batch of offsets 8 to 9 stands where others belong")]
+        assert steps(rescue, MOVE) == [(name(0, "log"), "batch 8\N{EN DASH}9 stands where others belong")]
 
     def test_a_swap_with_damage_in_it(self, partition: Path) -> None:
         edit(name(0, "log"), flip(300))(partition)

@@ -119,13 +119,13 @@ class TestOffsets:
     def test_the_same_batch_twice(self, tmp_path: Path) -> None:
         parts = sorted_out(tmp_path, batch(100) + batch(101) + batch(101) + batch(102))
         assert kept(parts) == [(100, 101), (102, 102)]
-        assert left_out(parts) == ["offsets 101 to 101 do not belong here"]
+        assert left_out(parts) == ["out of place: offset 101"]
 
     def test_a_base_offset_too_high_is_outvoted_by_what_follows(self, tmp_path: Path) -> None:
         data = batch(100) + with_offset(batch(101), 500) + batch(102) + batch(103)
         parts = sorted_out(tmp_path, data)
         assert kept(parts) == [(100, 100), (102, 103)]
-        assert left_out(parts) == ["offsets 500 to 500 do not belong here"]
+        assert left_out(parts) == ["out of place: offset 500"]
 
     def test_a_base_offset_too_low(self, tmp_path: Path) -> None:
         parts = sorted_out(tmp_path, batch(100) + batch(101) + with_offset(batch(102), 50) + batch(103))
@@ -219,7 +219,7 @@ def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
         parts = list(sort_out(view, BASE, None))
     assert parts == [
         Stretch(0, 2 * SIZE, 101, 102, 2, False),
-        LeftOut(2 * SIZE, 3 * SIZE, "offsets 102 to 102 do not belong here", Stretch(140, 210, 102, 102, 1, True)),
+        LeftOut(2 * SIZE, 3 * SIZE, "out of place: offset 102", Stretch(140, 210, 102, 102, 1, True)),
     ]
 
 

@@ -78,7 +78,7 @@ def test_damage_is_raised_or_passed_over(tmp_path: Path) -> None:
     with LogFile(path) as log:
         kept = [part for part in decoded(log, BASE, errors=OnError.SKIP) if isinstance(part, DecodedRows)]
         assert kept
-        with pytest.raises(DamagedError, match=r"records of the batch of offsets 105 to 109 cannot all be read") as met:
+        with pytest.raises(DamagedError, match=r"of the batch of offsets 105.109 cannot all be read") as met:
             list(decoded(log, BASE, errors=OnError.RAISE))
         assert isinstance(met.value.damage, Damage)
         assert isinstance(met.value.damage.cause, InvalidRecordError)
