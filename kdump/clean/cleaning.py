@@ -16,7 +16,7 @@ from kdump.clean.state import PartitionState
 from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
-from kdump.settings.views import CleaningSettings
+from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.facts import SegmentFacts
 from kdump.storage.segment import segment_end_offset
 

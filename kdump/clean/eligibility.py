@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
-from kdump.settings.views import CleaningSettings
 
 
 def not_compacted(settings: CleaningSettings, *, was_cleaned: bool, is_named: bool) -> str:
@@ -21,7 +21,7 @@ def not_compacted(settings: CleaningSettings, *, was_cleaned: bool, is_named: bo
         if COMPACT in settings.default_policies:
             return ""
         return f"{server_name} is {_words(settings.default_policies)}, and the cleaner's checkpoint does not have it"
-    return "" if is_named else f"nothing says that it is compacted: give --config with {name}, or name its directory"
+    return "" if is_named else f"not known to be compacted: give --config with {name}, or name its directory"
 
 
 def _words(policies: frozenset[str]) -> str:

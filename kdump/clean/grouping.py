@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
-from kdump.settings.views import CleaningSettings
+from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.facts import SegmentFacts
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 

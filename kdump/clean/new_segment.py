@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
@@ -11,7 +11,8 @@ from kdump.formats.batch import FRAME, LAST_OFFSET_DELTA, LAST_OFFSET_DELTA_AT, 
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.message_set import MESSAGE_AT, TIMESTAMP
 from kdump.formats.names import segment_file_name
-from kdump.settings.views import CleaningSettings
+from kdump.named_tuples import NamedTuple
+from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 

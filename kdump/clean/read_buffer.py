@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.settings.views import CleaningSettings
+from kdump.settings.cleaning import CleaningSettings
 
 
 class ReadBuffer:

@@ -12,8 +12,8 @@ from kdump.cluster.wanted import Note, NoteKind
 from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.formats.words import byte_words, number_words
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import PropertyFile, Settings
-from kdump.settings.views import RetentionSettings
 from kdump.topics.cluster_image import ClusterImage
 
 

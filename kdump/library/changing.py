@@ -222,7 +222,7 @@ def append(
     NameFormatError, ConfigError.
     """
     from kdump.operations.append import Opening, opened, rules_beside
-    from kdump.settings.views import WritingSettings
+    from kdump.settings.writing import WritingSettings
 
     rules = opening.rules if opening and opening.rules else rules_beside(os.fspath(path))
     settings = WritingSettings.of(rules.settings.under(config or {}), rules.release)

@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, holding, is_log_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
 from kdump.recovery.broker_start import directory_state
 from kdump.settings.sources import Settings
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
 from kdump.storage.open import check_has_kafka_files

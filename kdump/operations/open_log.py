@@ -25,7 +25,7 @@ from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
@@ -119,7 +119,7 @@ def _check_outcome(path: str, outcome: LoadOutcome) -> None:
     if outcome.loss.has_data:
         cut = next(step for step in outcome.steps if step.loss and step.loss.has_data)
         at = "" if cut.position is None else f" from byte {cut.position} of {cut.file} on"
-        text = f"a broker would throw away {outcome.loss.bytes} bytes of this log{at} when it starts"
+        text = f"a broker would cut {outcome.loss.bytes} bytes of this log{at} when it starts"
         raise NotAppendableError(f"{path}: {text}; {_advice(path)}")
 
 

@@ -30,9 +30,9 @@ from kdump.replicas.front import lost_front
 from kdump.replicas.joined import Found, Joined, PartitionKey, join
 from kdump.replicas.lost_keys import key_comparisons, partition_keys
 from kdump.replicas.truncation import LoadedLog
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
-from kdump.settings.views import LoadingSettings
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened

@@ -20,7 +20,7 @@ from kdump.errors import (
     LoadError,
     UnknownCodecError,
 )
-from kdump.settings.views import OffsetSearch
+from kdump.settings.loading import OffsetSearch
 from kdump.storage.decoded import first_offset
 from kdump.storage.planned_log import LogView
 

@@ -14,7 +14,7 @@ from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView

@@ -17,7 +17,7 @@ from kdump.formats.index_entries import (
     offset_entry_at,
 )
 from kdump.recovery.offset_search import find
-from kdump.settings.views import OffsetSearch
+from kdump.settings.loading import OffsetSearch
 from kdump.storage.indexes import floor_slot
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView

@@ -7,8 +7,6 @@ its last offset and where it begins.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.blocks import BatchBlock
 from kdump.errors import (
     CORRUPT_RECORD,
@@ -21,9 +19,10 @@ from kdump.errors import (
 )
 from kdump.formats import names
 from kdump.formats.batch import wrap64
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import SPLIT, Step
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.decoded import first_offset
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.planned import VirtualDirectory

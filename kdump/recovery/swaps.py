@@ -9,7 +9,7 @@ from kdump.formats import names
 from kdump.formats.names import offset_in_name
 from kdump.recovery.outcome import DELETE, RENAME, Step
 from kdump.recovery.segments import LoadedSegment
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.swaps import Span, complete_swaps, logs_of, replaced_by
 

@@ -14,7 +14,7 @@ from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.walked import COLUMNS, WalkedLogs

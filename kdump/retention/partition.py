@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.time_units import unit_of
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
@@ -17,7 +17,7 @@ from kdump.retention.holder import Holder, find_holder
 from kdump.retention.policy import Bounds, Next, Policy, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 
@@ -259,7 +259,7 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutc
     for state in states:
         if state.damage:
             yield (
-                f"{state.segment.log_path} at byte {state.damage.position}: {state.damage.text}: the broker cuts"
+                f"{state.segment.log_path} at byte {state.damage.position}: {state.damage.text}. The broker cuts"
                 f" the log there at its next start: kdump doctor {log.path}"
             )
     if start.failure:

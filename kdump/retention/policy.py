@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
 
+from kdump.named_tuples import NamedTuple
 from kdump.retention.segments import SegmentState
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 
 
 class Policy(StrEnum):

@@ -6,8 +6,8 @@ from kdump.errors import ConfigError, KdumpError
 from kdump.recovery.startup import Startup
 from kdump.retention.policy import TIME, Bounds, deletions
 from kdump.retention.segments import Shutdown, segment_states
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import Settings
-from kdump.settings.views import RetentionSettings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.timestamps import TimestampSource, has_zero_tail
 

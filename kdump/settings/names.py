@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kdump.formats.close_names import closest
 from kdump.settings.table import BY_NAME, Setting, names_of
 
 
@@ -81,16 +82,9 @@ def is_known(name: str) -> bool:
     )
 
 
-def suggestion(name: str, known: Iterable[str]) -> str | None:
-    """Return the name that is most like another one, if one is."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, known, 1, 0.8)), None)
-
-
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = suggestion(name, known)
-    return f"; did you mean {close}?" if close else ""
+    close = closest(name, known, 0.8)
+    return f". Did you mean '{close}'?" if close else ""
 
 
 def _is_default(name: str, text: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TypeVar
 
 from kdump.errors import ConfigError
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.settings.table import (
     BY_NAME,
     CLEANUP_POLICY,
@@ -126,6 +127,12 @@ class TopicSettings(NamedTuple):
         return tuple(dict.fromkeys(layer.origin for layer in self.layers if layer.decides)) or (DEFAULTS,)
 
 
+def log_directories(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the log.dirs (or log.dir) of a server's properties; none where they do not say it."""
+    found = properties.get("log.dirs") or properties.get("log.dir") or ""
+    return tuple(path.strip() for path in found.split(",") if path.strip())
+
+
 class PropertyFile(NamedTuple):
     """Properties from a file: for the topics that match the pattern `topics`, or as a server's defaults (None)."""
 
@@ -140,18 +147,17 @@ class PropertyFile(NamedTuple):
         return topic == self.topics if topic in _INTERNAL else fnmatchcase(topic, self.topics)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Where the settings of a broker's topics come from.
 
     `cluster` has the configurations of the metadata log by (resource type, name), `node_id` says whose log directory
     it is; `files` and `given` are the operator's.
     """
 
-    cluster: Configs = field(default_factory=dict)
+    cluster: Configs = MappingProxyType({})
     node_id: int | None = None
     files: Sequence[PropertyFile] = ()
-    given: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = MappingProxyType({})
 
     def of(self, topic: str, *, was_cleaned: bool = False) -> TopicSettings:
         """Return the settings of a topic.

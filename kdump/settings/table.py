@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kdump.errors import ConfigError
@@ -47,14 +46,13 @@ class Kind(Protocol[_T_co]):
         """Return the value of a text without blanks around it; None for one that Kafka refuses."""
 
 
-@dataclass(frozen=True, slots=True)
 class Number:
     """A whole number from `least` to `most`, or `also`; `negative` is what every number below 0 stands for."""
 
-    least: int
-    most: int = LONG_MAX
-    also: int | None = None
-    negative: int | None = None
+    def __init__(
+        self, least: int, most: int = LONG_MAX, *, also: int | None = None, negative: int | None = None
+    ) -> None:
+        self.least, self.most, self.also, self.negative = least, most, also, negative
 
     @property
     def expected(self) -> str:
@@ -171,18 +169,16 @@ class Named(NamedTuple, Generic[_T]):
         return value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Setting(Generic[_T]):
     """A setting of topics, or of the server alone; sizes in bytes, times in ms.
 
     `server` are the server's names in the order in which they count. What topics do not have is named as there.
     """
 
-    name: str
-    kind: Kind[_T]
-    default: _T
-    server: tuple[ServerName, ...] = ()
-    is_topics: bool = True
+    def __init__(
+        self, name: str, kind: Kind[_T], default: _T, server: tuple[ServerName, ...] = (), *, is_topics: bool = True
+    ) -> None:
+        self.name, self.kind, self.default, self.server, self.is_topics = name, kind, default, server, is_topics
 
     @property
     def default_text(self) -> str:

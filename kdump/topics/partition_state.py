@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.errors import ConfigError
+from kdump.named_tuples import NamedTuple
+from kdump.settings.replication import ReplicationSettings
 from kdump.settings.sources import Settings
-from kdump.settings.views import ReplicationSettings
 from kdump.topics.cluster_image import ClusterImage, Topic
 
 NO_LEADER = -1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -17,7 +16,7 @@ from kdump.errors import ConfigError
 from kdump.findings.finding import Finding
 from kdump.findings.limit import FindingLimit
 from kdump.formats import names
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
@@ -112,7 +111,7 @@ class Verification:
         """Yield what a second look at a partition finds, which goes as far as what is in doubt does."""
         if need_metadata(doubtful):
             self._tasks.clusters = self._tasks.clusters.anew()
-        second = Verification(replace(self._options, jobs=1, deadline=None, progress=None))
+        second = Verification(self._options._replace(jobs=1, deadline=None, progress=None))
         second._place, second._tasks.clusters = self._place, self._tasks.clusters
         tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))
         try:
@@ -211,7 +210,7 @@ class Verification:
             known = RetentionSettings.of(settings, cluster.kafka)
         except ConfigError:
             known = RetentionSettings()
-        return known if given is None else replace(known, retention_ms=given, deletes=True)
+        return known if given is None else known._replace(retention_ms=given, deletes=True)
 
     def _coordinator(self, task: PartitionTask, producer_id: int, producer_epoch: int) -> Coordinated | None:
         """Return what the coordinator of a producer says of its transaction in a partition, where it is at hand."""

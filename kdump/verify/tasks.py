@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
-from typing import NamedTuple
 
 from kdump.disk.pace import Pace
 from kdump.disk.reading import status_of
@@ -15,7 +14,8 @@ from kdump.errors import NameFormatError
 from kdump.findings.finding import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.settings.views import RetentionSettings
+from kdump.named_tuples import NamedTuple
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -29,7 +29,7 @@ from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, no_files, owner_of
-from kdump.verify.kraft import check_kraft_snapshot
+from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
@@ -236,6 +236,7 @@ class Tasks:
         found += faults
         found += self._place.differs(directory, owner)
         found += clean_shutdown(directory)
+        found += check_bootstrap(directory)
         present = {
             (name.topic, name.partition)
             for name in map(names.parse_partition_dir, directory.partition_names)

@@ -8,5 +8,5 @@
     dumped_batch    batches made again from what a dump says of them
     errors          what a broker refuses, one exception for each of Kafka's
 
-A topic's settings are kdump.settings.views.WritingSettings; kdump.operations opens logs that are there.
+A topic's settings are kdump.settings.writing.WritingSettings; kdump.operations opens logs that are there.
 """

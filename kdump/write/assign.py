@@ -17,7 +17,7 @@ from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.message_set import CRC
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.records import records_of
 from kdump.write.errors import InvalidTimestampError, MissingKeyError, UnsupportedForMessageFormatError

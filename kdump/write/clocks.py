@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 
 Clock = Callable[[], int]
 """Tells the time in ms."""

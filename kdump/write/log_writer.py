@@ -29,7 +29,7 @@ from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import segment_file_name
 from kdump.recovery.producer_state import ProducerStates
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.partition import base_offsets
 from kdump.storage.scan import MAX_RELATIVE_OFFSET

@@ -8,7 +8,7 @@ from kdump.disk.durable import replace_file
 from kdump.formats import names
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.recovery.producer_state import ProducerStates
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.write.snapshots import SnapshotsOnDisk
 

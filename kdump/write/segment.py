@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.durable import create_file, write_all
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
 from kdump.formats.names import segment_file_name
-from kdump.settings.views import WritingSettings
+from kdump.named_tuples import NamedTuple
+from kdump.settings.writing import WritingSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile

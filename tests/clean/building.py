@@ -20,7 +20,8 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.views import CleaningSettings, LoadingSettings
+from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.records import Batch, Record

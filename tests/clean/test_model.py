@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from kdump.clean.cleaning import Cleaning
 from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.views import CleaningSettings, LoadingSettings
+from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.clean.building import batch, clean_once, contents, in_txn, marker, name, state_of
@@ -135,7 +136,7 @@ class History:
     def clean(self, step: Pass) -> Cleaning | None:
         """Let the cleaner pass, if it would, and hold what comes out against what it promises."""
         self.now += step.later
-        config = replace(self.config, map_bytes=(24 if not step.exact else 161) * step.keys, load_factor=1.0)
+        config = self.config._replace(map_bytes=(24 if not step.exact else 161) * step.keys, load_factor=1.0)
         state = state_of(self.partition, config, self.now)
         if not state.is_due(config):
             return None

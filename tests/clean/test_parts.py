@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from kdump.formats.index_entries import (
     decode_offset_entries,
     decode_time_entries,
 )
-from kdump.settings.views import CleaningSettings, LoadingSettings
+from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.facts import SegmentFacts
 from kdump.storage.segment import Segment
 
@@ -211,4 +211,4 @@ def test_entries_of_the_new_transaction_index_have_to_follow_each_other() -> Non
 
 
 def test_settings_can_be_replaced() -> None:
-    assert replace(CleaningSettings(), load_factor=0.5).map_keys == 2796202
+    assert CleaningSettings(load_factor=0.5).map_keys == 2796202

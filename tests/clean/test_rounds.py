@@ -15,8 +15,8 @@ import pytest
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK
 from kdump.releases import KafkaRelease
+from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.sources import TopicSettings
-from kdump.settings.views import CleaningSettings
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import payload_of
 from kdump.storage.records import batch_at

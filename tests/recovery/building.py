@@ -14,7 +14,7 @@ from kdump.formats.names import segment_file_name
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Step
 from kdump.recovery.startup import Startup
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of

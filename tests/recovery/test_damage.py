@@ -12,7 +12,7 @@ from kdump.formats import names
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory, content_of
 from tests.recovery.building import METADATA, NOW, batch, broken, file, load, loaded, make_log, marker, produced

@@ -11,8 +11,8 @@ import pytest
 
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
-from kdump.settings.views import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from kdump.formats import names
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, HIDE, RECOVER, TRIM, TRUNCATE, WARN, WRITE, LoadOutcome
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, produced, steps, with_offset
 

@@ -12,7 +12,7 @@ from kdump.recovery import split
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import SPLIT
 from kdump.releases import KafkaRelease
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.recipe import SourceBytes
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, steps, with_last_delta
 

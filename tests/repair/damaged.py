@@ -14,7 +14,7 @@ from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 
 STARTUP = Startup(now=2_000_000, config=LoadingSettings(index_interval_bytes=300, segment_index_bytes=2000))
 BASES = (0, 20, 40)

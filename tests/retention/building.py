@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from kdump.change.apply import apply_plan
@@ -15,8 +14,8 @@ from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.segments import Shutdown
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import COMMAND_LINE, TopicSettings
-from kdump.settings.views import RetentionSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
@@ -72,7 +71,7 @@ def read_checkpoint(log_dir: Path, name: str) -> dict[str, int]:
 def settings(**properties: object) -> RetentionSettings:
     """Settings given on the command line; an underscore in a name stands for a dot."""
     given = {name.replace("_", "."): str(value) for name, value in properties.items()}
-    return replace(RetentionSettings.of(TopicSettings.of(given)), sources=(COMMAND_LINE,))
+    return RetentionSettings.of(TopicSettings.of(given))._replace(sources=(COMMAND_LINE,))
 
 
 def look(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, deletions, is_old, next_to_go
 from kdump.retention.segments import SegmentState
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.segment import Segment
 
 NOW = 1_000_000
@@ -186,7 +186,7 @@ class Broker:
     st.integers(0, 80),
     st.integers(0, 80),
     st.builds(
-        RetentionSettings,
+        RetentionSettings()._replace,
         retention_ms=st.sampled_from([-1, 0, 100]),
         retention_bytes=st.sampled_from([-1, 0, 20, 60]),
         deletes=st.booleans(),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kdump.errors import ConfigError
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
 from kdump.settings.table import MESSAGE_FORMAT
-from kdump.settings.views import LoadingSettings
 
 
 def loading(properties: dict[str, str]) -> LoadingSettings:

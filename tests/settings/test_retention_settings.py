@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kdump.errors import ConfigError
+from kdump.settings.loading import LoadingSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import (
     BUILT_IN,
     CLEANER,
@@ -17,12 +17,11 @@ from kdump.settings.sources import (
     Settings,
     TopicSettings,
 )
-from kdump.settings.views import LoadingSettings, RetentionSettings
 
 
 def retention(properties: dict[str, str]) -> RetentionSettings:
     """The view of retention on properties of which nothing else is known."""
-    return replace(RetentionSettings.of(TopicSettings.of(properties)), sources=(DEFAULTS,))
+    return RetentionSettings.of(TopicSettings.of(properties))._replace(sources=(DEFAULTS,))
 
 
 def of(settings: Settings, topic: str, *, was_cleaned: bool = False) -> RetentionSettings:

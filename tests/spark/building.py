@@ -10,7 +10,7 @@ from typing import Any
 
 from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.spark.bounds import interval_of
 from kdump.spark.options import ReadOptions, read_options
 from kdump.spark.places import find_partitions

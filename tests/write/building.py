@@ -7,7 +7,7 @@ from typing import Any
 
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.recovery.startup import Startup
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.decoded import BadBatch
 from kdump.storage.open import open_log as read_log
 from kdump.storage.records import Record

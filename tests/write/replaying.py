@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.checksums import crc32, crc32c
 from kdump.settings.sources import TopicSettings
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.open import open_log
 from kdump.storage.records import Batch, batch_at, records_of
 from kdump.write.incoming import CLIENT, COORDINATOR, BatchReader

@@ -22,7 +22,7 @@ from kdump.operations.open_log import NotAppendableError, open_log
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import LoadOutcome
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_log as read_log
 from kdump.write.log_dir import LogDirWriter, read_offsets

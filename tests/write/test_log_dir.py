@@ -13,7 +13,7 @@ from kdump.library.verifying import verify
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import DELETE, RECOVER
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.write.log_dir import LogDirWriter, read_offsets, write_offsets
 from kdump.write.sessions import Producer

@@ -20,7 +20,7 @@ from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.operations.open_log import open_log
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.storage.indexes import TxnIndex
 from kdump.storage.open import open_log as read_log
 from kdump.write.incoming import AppendInfo

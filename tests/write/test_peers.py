@@ -14,7 +14,7 @@ import lz4.frame
 import pytest
 
 from kdump.formats.codecs import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
 from kdump.write.record_source import Message, RecordSource

@@ -14,7 +14,7 @@ from kdump.formats.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import GZIP, LZ4, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.write import errors
 from kdump.write.incoming import COORDINATOR
 from kdump.write.log_writer import LogWriter
