@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from errno import ENOMEM
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 
 class OnError(StrEnum):

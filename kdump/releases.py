@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 
 class KafkaRelease(Enum):

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 from kdump.change import journal, place
 from kdump.change.checkpoint_lines import put_offset
@@ -32,6 +31,7 @@ from kdump.change.states import FileState, digest_of, state_of
 from kdump.disk import durable
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from kdump.change.checks import check_room
 from kdump.change.place import PREFIX
@@ -19,6 +19,7 @@ from kdump.disk.durable import reflink, sync_directory, sync_file
 from kdump.disk.reading import list_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 
 _NOT_COPIED = (names.LOCK, names.CLEAN_SHUTDOWN)
 PART_SUFFIX = ".kdump-part"
@@ -162,8 +163,12 @@ def _copy(copy: _Copy) -> None:
 
 
 def _take_after(source: str, target: str) -> None:
-    """Give a copy the times, the mode and, where that is allowed, the owner of the original. Raises OSError."""
+    """Give a copy the times, the mode and, where that is allowed, the owner of the original. Raises OSError.
+
+    The owner may write to it, whatever the original allowed: it is copied to be changed.
+    """
     info = os.stat(source)
     with suppress(PermissionError):
         os.chown(target, info.st_uid, info.st_gid)
     shutil.copystat(source, target)
+    os.chmod(target, stat.S_IMODE(info.st_mode) | stat.S_IRUSR | stat.S_IWUSR)

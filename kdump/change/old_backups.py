@@ -10,7 +10,8 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 BACKUP_FOLDER = ".kdump-backup"
 _PLAN, _DONE, _UNDONE = "plan.jsonl", "done", "undone"

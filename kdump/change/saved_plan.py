@@ -6,13 +6,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.change.plan import REPLACE, Plan
 from kdump.change.states import files_of, offsets_of
 from kdump.disk import durable
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError, RefusedError
+from kdump.named_tuples import NamedTuple
 from kdump.storage.planned import content_of
 
 VERSION = 1
@@ -78,4 +79,4 @@ def check_same(saved: SavedPlans, plan: Plan) -> None:
     if was["offsets"] != now["offsets"]:
         raise RefusedError(f"{now['path']}: its checkpoints changed since the plan {saved.path} was made")
     if any(was[key] != now[key] for key in ("operations", "newContent")):
-        raise RefusedError(f"{now['path']}: the plan is not that of {saved.path} any more; are the options the same?")
+        raise RefusedError(f"{now['path']}: the plan differs from {saved.path}. Are the options the same?")

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
-from typing import NamedTuple
 
 from kdump.change import journal
 from kdump.change.apply import Draft, carry_out, discard, end_offset
@@ -29,6 +28,7 @@ from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Ope
 from kdump.change.states import FileState, digest_of, file_differences, state_of
 from kdump.disk import durable
 from kdump.errors import RefusedError
+from kdump.named_tuples import NamedTuple
 from kdump.storage.recipe import SourceBytes, joined
 
 _SHOWN = 3

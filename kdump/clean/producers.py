@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.formats.names import partition_dir_name
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import LoadedSegment, Segments

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.clean.new_segment import NO_TIMESTAMP, Written
+from kdump.named_tuples import NamedTuple
 
 
 class Rewritten(NamedTuple):

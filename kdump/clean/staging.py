@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from kdump.clean.new_segment import NewSegment
 from kdump.disk.durable import take_after, write_file
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
+from kdump.named_tuples import NamedTuple
 
 WRITE_BUFFER = 1 << 20
 

@@ -6,14 +6,14 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kdump.clean.producers import LastRecord, Producers, producers_at
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.startup import Startup
-from kdump.settings.views import CleaningSettings
+from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import SegmentFacts, log_end_offset, segment_facts
 from kdump.storage.live import broker_on
@@ -164,9 +164,9 @@ def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str
     if checkpoint is None:
         return start, ""
     if checkpoint < start:
-        return start, f"the checkpoint {checkpoint} lies before the log start offset {start}"
+        return start, f"the checkpoint {checkpoint} is below the log start offset {start}"
     if checkpoint > end:
-        return start, f"the checkpoint {checkpoint} is above the log end offset {end}: all of the log counts as dirty"
+        return start, f"the checkpoint {checkpoint} is above the log end offset {end}: the whole log is dirty"
     return checkpoint, ""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
+from kdump.named_tuples import NamedTuple
 from kdump.releases import KafkaRelease
 
 ALL_LOSSES = -1

@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from kdump.disk.durable import take_after
 from kdump.disk.reading import open_for_reading
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
+from kdump.named_tuples import NamedTuple
 
 _OF_A_LOG_DIRECTORY = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, *OFFSET_CHECKPOINTS})
 

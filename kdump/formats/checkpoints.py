@@ -14,10 +14,11 @@ does not insist.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kdump.errors import ILLEGAL_ARGUMENT, NUMBER_FORMAT, CheckpointError
 from kdump.formats.java_text import parse_int, parse_long, read_lines, split_whitespace
+from kdump.named_tuples import NamedTuple
 
 CHECKPOINT_VERSION = 0
 

@@ -16,7 +16,7 @@ are flexible.
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
@@ -33,6 +33,7 @@ from kdump.formats.schemas.description import PACKERS, Field, Schema, SchemaErro
 from kdump.formats.schemas.framing import Decoded
 from kdump.formats.schemas.reader import decode
 from kdump.formats.schemas.writer import encode
+from kdump.named_tuples import NamedTuple
 
 LEADER_CHANGE = 2
 SNAPSHOT_HEADER = 3

@@ -11,11 +11,12 @@ bootstrap.checkpoint has 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.formats import control
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.named_tuples import NamedTuple
 
 MAX_RECORDS = 1024
 MAX_BYTES = 1 << 20

@@ -18,13 +18,12 @@ Kafka looks for a partition's number after the last '-', and for any file's offs
 
 from __future__ import annotations
 
-import string
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 from kdump.errors import NameFormatError
 from kdump.formats.java_text import WHITESPACE, parse_int, parse_long
+from kdump.named_tuples import NamedTuple
 
 
 class FileKind(StrEnum):
@@ -137,7 +136,7 @@ class PartitionDirName(NamedTuple):
 
 
 MAX_TOPIC = 249
-_TOPIC_LETTERS = frozenset(string.ascii_letters + string.digits + "._-")
+_TOPIC_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
 def can_be_topic(name: str) -> bool:

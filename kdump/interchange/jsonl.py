@@ -9,7 +9,7 @@ from functools import lru_cache
 from json.encoder import JSONEncoder
 from json.encoder import encode_basestring as quote
 from json.encoder import encode_basestring_ascii as quote_ascii
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.interchange.dumped import Item
 from kdump.interchange.fields import (
@@ -29,6 +29,7 @@ from kdump.interchange.fields import (
     read_record,
 )
 from kdump.interchange.lines import Lines, Reading
+from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, TxnState, header_pairs
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from kdump.findings import remedies as ways
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.kind import NOTHING, Remedy
 from kdump.formats.names import parse_partition_dir
 from kdump.formats.words import either, number_words, offset_range
+from kdump.named_tuples import NamedTuple
 from kdump.repair.decision import Decision, Way
 from kdump.repair.replicas import Replicas
 
@@ -74,7 +74,7 @@ def log_actions(
         elif is_incomplete and not is_cut:  # after a clean shutdown the broker appends behind it
             yield action_of(ways.CUT, path)._replace(condition=condition)
         elif not others and replicas is not None and stake != Stake.COMMITTED:
-            yield Action("Start the broker: it cuts what is not complete.")
+            yield Action("Start the broker: it cuts the incomplete batch.")
         elif not is_incomplete and code not in COMMITTED_CODES:
             for remedy in CATALOGUE[code].remedies[1:]:
                 if remedy is ways.COPY:  # operations.copies says it of copies that are at hand
@@ -89,7 +89,7 @@ def log_actions(
         elif offer.way == Way.SALVAGE:
             loses = _records(offer.loses)
             dropped = decision.dropped.records
-            but = f" but those whose offsets fit nowhere: needs --accept-loss {dropped}" if dropped else ""
+            but = f" except those at offsets of other batches: needs --accept-loss {dropped}" if dropped else ""
             command = ("kdump", "repair", path, "--strategy", "salvage")
             yield Action(f"Keeps every valid batch{but}.", command, loses, condition)
             return

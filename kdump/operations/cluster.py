@@ -7,7 +7,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
 
 from kdump.change.apply import apply_plan
 from kdump.change.copy_out import begin_copy, complete, copy_directories
@@ -29,6 +28,7 @@ from kdump.formats import names
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import LIVE, STRAY, partition_dir_name
 from kdump.formats.uuids import format_uuid, is_reserved_directory_id
+from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Rails, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog

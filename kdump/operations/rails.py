@@ -17,6 +17,7 @@ from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, h
 from kdump.disk.reading import real_path
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import number_words, offset_range
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
 from kdump.storage.partition import PartitionLog
 
@@ -24,8 +25,7 @@ ALL_LOSSES = -1
 """Accept the loss of however many records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rails:
+class Rails(NamedTuple):
     """Whether to apply, and how carefully.
 
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
@@ -156,7 +156,7 @@ def check_backup_dir(rails: Rails, path: str) -> None:
     if backups is None:
         return
     if os.path.dirname(os.path.realpath(backups)) == os.path.dirname(path):
-        raise RefusedError(f"{backups} is in the log directory, where a broker takes every directory for a partition")
+        raise RefusedError(f"{backups} is in the log directory, where the broker treats every directory as a partition")
     if os.stat(backups).st_dev != os.stat(path).st_dev:
         raise RefusedError(
             f"{backups} is in another file system than {path}: files could not be put in place from there in one step"

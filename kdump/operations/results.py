@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.change.journal import Change
+from kdump.named_tuples import NamedTuple
 
 
 class Note(NamedTuple):

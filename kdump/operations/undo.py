@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Change, Changes, ChangeState
@@ -14,6 +13,7 @@ from kdump.change.plan import Operation
 from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
 from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.errors import KdumpError, RefusedError
+from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Rails, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_is_not_around

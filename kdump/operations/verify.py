@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from kdump.disk.pace import Pace
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING
+from kdump.named_tuples import NamedTuple
 from kdump.verify.options import Options
 from kdump.verify.resume import NOTHING_YET, Mark, PassTotals, Place, read_place, remove_mark, write_place
 from kdump.verify.run import Verification
@@ -105,7 +106,7 @@ class VerifyRun(Iterator[Finding]):
         """
         asked = request or VerifyRequest()
         if asked.max_duration is not None:
-            options = replace(options, deadline=time.monotonic() + asked.max_duration)
+            options = options._replace(deadline=time.monotonic() + asked.max_duration)
         self._paths, self._options, self._asked, self._keeps = list(paths), options, asked, keeps
         self._absolute = [os.path.abspath(path) for path in paths]
         place = read_place(asked.resume, self._absolute) if asked.resume else Place()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.errors import InvalidRecordError, Problem, Report
 from kdump.formats.faults import DamageError, fault_error
+from kdump.named_tuples import NamedTuple
 from kdump.storage.control_batches import Marker, control_record, end_of_transaction
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch, decode_rows

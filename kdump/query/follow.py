@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.damage import Damage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, KdumpError
@@ -13,6 +13,7 @@ from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.codecs import NAMES
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.formats.uuids import format_uuid
+from kdump.named_tuples import NamedTuple
 from kdump.storage.broker import BrokerIdentity, Duplicate, PartitionPlaces, identity_of
 from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints, remote_start_offset
 from kdump.storage.directory import LogDirectory
@@ -121,8 +122,8 @@ class LogDirectoryInfo(NamedTuple):
     `checkpoints` has the number of entries of each offset checkpoint that is there. `not_partitions` are directories
     with whose names a broker refuses to start; `missing` are partitions (topic, number) that a checkpoint has and the
     directory has not. `problems` are texts of what cannot be parsed, `errors` say why files cannot be read. `release`
-    is that of Kafka which wrote the directory, as `4.3`, where the cluster's metadata tells it. `has_broker`: one is
-    running on it.
+    is that of Kafka which wrote the directory, as `4.3`, and `is_controller` whether its node is a controller and no
+    broker, where the cluster's metadata tells it. `has_broker`: one is running on it.
     """
 
     path: str
@@ -140,6 +141,7 @@ class LogDirectoryInfo(NamedTuple):
     errors: tuple[OSError, ...]
     has_broker: bool = False
     release: str | None = None
+    is_controller: bool = False
 
 
 class Faults:

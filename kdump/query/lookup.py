@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Self
 
 from kdump.blocks import BatchBlock
@@ -13,6 +12,7 @@ from kdump.errors import CorruptRecordError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.index_entries import AbortedTxn
+from kdump.named_tuples import NamedTuple
 from kdump.query.open_segment import OpenSegment, Trace, no_trace
 from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.checkpoints import remote_start_offset
@@ -31,8 +31,7 @@ def _newest() -> KafkaRelease:
     return NEWEST
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetPosition:
+class OffsetPosition(NamedTuple):
     """Where a broker's read of an offset starts.
 
     `segment` is the base offset of the segment that is responsible, None where there is none. A read scans it from
@@ -52,8 +51,7 @@ class OffsetPosition:
     is_valid: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampOffset:
+class TimestampOffset(NamedTuple):
     """The answer to a search by time: an absolute offset, its record's timestamp (ms, -1 none) and leader epoch."""
 
     offset: int

@@ -9,11 +9,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import LOG_APPEND_TIME
+from kdump.named_tuples import NamedTuple
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import header_pairs
@@ -36,8 +36,7 @@ class Visible(Protocol):
         """Return whether the batch is one of them. Raises OSError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """What is wanted of a log; everything given must hold.
 
     start_offset, stop_offset   absolute; the first that is wanted, and the first that is not any more

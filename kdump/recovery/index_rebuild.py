@@ -10,11 +10,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import LoadError
+from kdump.named_tuples import NamedTuple
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 
 

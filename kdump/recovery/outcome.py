@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import NamedTuple
 
+from kdump.findings.kind import Remedy
+from kdump.named_tuples import NamedTuple
 from kdump.storage.recipe import Recipe
 
 
@@ -108,7 +109,8 @@ class Failure(NamedTuple):
     """The exception in which loading ends (Kafka's class and text), and the file at fault.
 
     `offline`: only the log directory is given up; otherwise the broker does not start. `batch` is where in a .log the
-    batch is that cannot be taken, and its size, both in bytes, if the fault is that of one batch.
+    batch is that cannot be taken, and its size, both in bytes, if the fault is that of one batch. `remedies` are the
+    ways out, where no finding has them.
     """
 
     exception: str
@@ -116,6 +118,7 @@ class Failure(NamedTuple):
     file: str
     offline: bool
     batch: tuple[int, int] | None = None
+    remedies: tuple[Remedy, ...] = ()
 
 
 class LoadOutcome(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
 from kdump.repair.flipped_bit import FlippedBit
 from kdump.repair.replicas import Replicas

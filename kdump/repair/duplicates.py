@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss, total_loss
 from kdump.storage.damage import Damage
 from kdump.storage.planned import VirtualDirectory

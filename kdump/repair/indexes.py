@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from kdump.change.plan import KINDS, Plan
 from kdump.findings.kind import INFO
@@ -108,7 +107,7 @@ def _recovered(log: PartitionLog, startup: Startup, damaged: dict[str, str]) -> 
     """Return Kafka's recovery of the logs that are not damaged; others that it changes or fails over are added to
     those.
     """
-    checks = replace(startup, clean=False, recovery_point=0)
+    checks = startup._replace(clean=False, recovery_point=0)
     while True:
         outcome, plan = plan_recovery(log, checks, _only_logs(log, damaged))
         name, why = _stumbled(outcome, plan, damaged)

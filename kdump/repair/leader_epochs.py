@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.change.splice import spliced
 from kdump.formats.batch import LOG_OVERHEAD
+from kdump.named_tuples import NamedTuple
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from kdump.verify.column import is_uniform

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from itertools import chain, groupby, pairwise
-from typing import NamedTuple
 
 from kdump.change.splice import spliced
 from kdump.disk.reading import ReadOnlyFile
@@ -26,6 +25,7 @@ from kdump.formats.index_entries import ABORTED_TXN_SIZE, ABORTED_TXN_VERSION, A
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET
@@ -165,7 +165,7 @@ class _Walk:
     def gaps(self, removed: Sequence[int]) -> Iterator[Gap]:
         """Yield the gaps with a free offset, in order."""
         bases = sorted(_bases(self._directory))
-        for base, following in zip(bases, (*bases[1:], LONG_MAX), strict=True):
+        for base, following in pairwise((*bases, LONG_MAX)):
             name = names.segment_file_name(base, f".{names.LOG}")
             seams = _seams(self._directory, name)
             last = min(following - 1, base + MAX_RELATIVE_OFFSET)

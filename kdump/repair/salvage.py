@@ -22,7 +22,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import repeat
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -31,6 +30,7 @@ from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.words import offset_words
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.markers import read_marker
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import first_offset

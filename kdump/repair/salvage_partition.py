@@ -24,8 +24,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
-from typing import NamedTuple
 
 from kdump.change.plan import Cut
 from kdump.disk.reading import list_directory, read_small
@@ -36,6 +34,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name, parse_partition_dir
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import (
     CHANGE,
@@ -127,7 +126,7 @@ def rescue(
     `limit` bounds what one batch may decompress to, in bytes; `lost_markers` is OPEN or ABORTED (of
     kdump.repair.lost_markers). Raises OSError.
     """
-    unclean = replace(startup, clean=False, recovery_point=0)
+    unclean = startup._replace(clean=False, recovery_point=0)
     attempt = _Attempt(log, unclean, found, limit, lost_markers)
     outcome = attempt.load()
     kept = without_markers(holding(log, outcome), attempt.markers)
@@ -228,7 +227,7 @@ class _Attempt:
     def _amend(self, outcome: LoadOutcome) -> bool:
         """Change what a successful attempt shows to be wrong; whether there was something. Raises OSError."""
         if self._drops_all_for_log_start(outcome):
-            self.startup = replace(self.startup, log_start_offset=0)
+            self.startup = self.startup._replace(log_start_offset=0)
             return True
         return self._leave_out_snapshots(outcome) or self._leave_out_epochs(outcome) or self._end_txns()
 

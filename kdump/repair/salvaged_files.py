@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from kdump.change.plan import Cut
 from kdump.change.splice import spliced
@@ -11,6 +10,7 @@ from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name
 from kdump.formats.words import offset_range
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.segments import file_name
 from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kdump.formats.checkpoints import EpochEntry
+from kdump.named_tuples import NamedTuple
 from kdump.storage.leader_epochs import EpochCache
 
 MAX_ROUNDS = 1000

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
+from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro_depth import MAX_DEPTH, check_depth
 from kdump.schemas.avro_values import READERS, Form
 from kdump.schemas.errors import ExtraMissingError, SchemaError

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kdump.disk.reading import read_small, status_of
 from kdump.errors import KdumpError, Problem, Report
@@ -15,6 +14,7 @@ from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_partition_dir
+from kdump.named_tuples import NamedTuple
 from kdump.serve.open_files import OpenFiles
 from kdump.serve.partition import Log, ServedPartition
 from kdump.serve.pieces import OnDamage

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.formats.java_text import INT_MAX, LONG_MAX
+from kdump.named_tuples import NamedTuple
 from kdump.serve.context import Context, Fields, unknown_topic
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
 from kdump.serve.checked import CheckedSegment
 from kdump.serve.open_files import KeptFile
 from kdump.storage.damage import Damage

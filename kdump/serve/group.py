@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
+from kdump.named_tuples import NamedTuple
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.topics.groups import CLASSIC
 

@@ -11,8 +11,8 @@ import time
 import uuid
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple
 
+from kdump.named_tuples import NamedTuple
 from kdump.serve.group import CommittedOffset, Group, GroupError, GroupState, Member
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.topics.groups import CLASSIC

@@ -10,9 +10,10 @@ from binascii import Error as Base64Error
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
 
 ITERATIONS = 4096
 _MAX_TOKEN = 4096

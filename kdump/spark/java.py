@@ -15,9 +15,9 @@ import tempfile
 from collections.abc import MutableMapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
 
 OLDEST = 17
 UNKNOWN_MODULE = "jdk.incubator.vector"

@@ -6,8 +6,9 @@ Nothing of Spark or Arrow is imported here: the driver asks for the schema alone
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from kdump.formats.close_names import closest
+from kdump.named_tuples import NamedTuple
 from kdump.spark.options import BATCHES, FINDINGS, JSON, RECORDS, SEGMENTS, OptionError, ReadOptions
 
 DAMAGE = "damage"
@@ -153,10 +154,8 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
     chosen = []
     for name in options.columns:
         if name.lower() not in names:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name.lower(), names, 1)
-            hint = f"did you mean {names[close[0]]}?" if close else f"there are {', '.join(known)}"
+            close = closest(name.lower(), names)
+            hint = f"did you mean {names[close]}?" if close else f"there are {', '.join(known)}"
             raise OptionError(f"option columns: there is no column {name!r} of {options.kind}: {hint}")
         chosen.append(names[name.lower()])
         if chosen[-1].endswith("Raw") and not _is_typed(options, chosen[-1]):

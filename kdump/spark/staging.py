@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
 from kdump.spark.outgoing import hashes, record_source
 from kdump.spark.write_options import WriteOptions, check_topic
 from kdump.write.clocks import wall_clock

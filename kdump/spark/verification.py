@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from kdump.errors import KdumpError, NameFormatError
 from kdump.findings.finding import Finding
+from kdump.named_tuples import NamedTuple
 from kdump.spark.jobs import Cluster, run_all
 from kdump.spark.shares import partition_sizes, shares
 from kdump.storage.open import open_directory
@@ -44,7 +43,7 @@ class SparkVerification:
         self.mark: Mark | None = None
         self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
-        self._options = replace(options, jobs=1, now=now, progress=None)
+        self._options = options._replace(jobs=1, now=now, progress=None)
         self._cluster = cluster
 
     def run(self, paths: list[str]) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 MAX_BUCKETS = 512
 MAX_STRETCHES = 512

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 
 class Bucket(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL
 from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError
+from kdump.named_tuples import NamedTuple
 from kdump.storage.payloads import payload_of
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kdump import kernels
 from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError, KdumpError, OnError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
+from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, bad_messages, undecodable
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -19,6 +18,7 @@ from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import NAMES
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
@@ -302,7 +302,7 @@ def _is_zero(log: LogFile, position: int, *, whole: bool) -> bool:
 
 
 def _end_offset(segment: Segment, tail: _Seen) -> int:
-    return segment.base_offset if tail.last_offset is None else tail.last_offset + 1
+    return segment.base_offset if tail.last_offset is None else max(segment.base_offset, tail.last_offset + 1)
 
 
 def _indexes(segment: Segment, last_offset: int | None) -> tuple[IndexInfo | None, IndexInfo | None, int | None]:

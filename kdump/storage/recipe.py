@@ -6,7 +6,8 @@ Nothing is written here; whoever wants the files makes them by the recipes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 
 class SourceBytes(NamedTuple):

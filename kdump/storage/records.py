@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, content_at
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import DEFAULT_LIMIT, NAMES
 from kdump.formats.sequences import last_sequence
+from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 
 NO_TIMESTAMP_TYPE = "NoTimestampType"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from kdump.errors import Problem, Report
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset

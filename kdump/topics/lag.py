@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from kdump.errors import Problem, Report
+from kdump.named_tuples import NamedTuple
 from kdump.storage.replica import Replica
 from kdump.topics.groups import Commit
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 from bisect import bisect_left
 from collections import defaultdict
-from typing import NamedTuple
 
 from kdump.errors import Problem
+from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState
 from kdump.storage.replica import Replica

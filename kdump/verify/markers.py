@@ -6,12 +6,12 @@ A transaction marker is a batch of 78 bytes, nearly always of the same shape, wh
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, HEADER_SIZE
 from kdump.formats.control import KEY, MARKER_VALUE
 from kdump.formats.faults import DamageError, fault_error
+from kdump.named_tuples import NamedTuple
 from kdump.storage.control_batches import ControlRecord, control_record
 from kdump.storage.log_reader import LogFile
 from kdump.verify.column import is_uniform

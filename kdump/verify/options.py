@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MAX_ALIKE
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.named_tuples import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How to verify.
 
     deep                decompress and decode every record

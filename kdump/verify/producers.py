@@ -7,7 +7,6 @@ A batch that the cleaner has emptied but kept for its sequence opens no transact
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
@@ -15,6 +14,7 @@ from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE
 from kdump.formats.words import duration
+from kdump.named_tuples import NamedTuple
 from kdump.topics.hanging import hang_reasons, is_hanging
 from kdump.transactions.partition import MAX_TIMEOUT_MS, opens_transaction
 from kdump.transactions.producers import (

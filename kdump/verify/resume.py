@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from typing import NamedTuple
 
 from kdump.disk.durable import replace_file
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
 
 VERSION = 1
 MAX_BYTES = 1 << 24

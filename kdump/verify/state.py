@@ -7,12 +7,12 @@ import os
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from kdump.disk.durable import replace_file
 from kdump.disk.reading import FileStatus, is_file, read_small, status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 

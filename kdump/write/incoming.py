@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, InvalidRecordError
 from kdump.formats.batch import CODEC_MASK, MIN_SIZE_FIELD
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
+from kdump.named_tuples import NamedTuple
 from kdump.write.errors import OffsetsOutOfOrderError, RecordTooLargeError, UnexpectedAppendOffsetError
 
 CLIENT = "client"

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def partition(tmp_path: Path) -> Path:
     return build(tmp_path / "logs", SEGMENTS, checkpoint=5)
 
 
-GROUPED = replace(CONFIG, segment_bytes=sum(map(len, SEGMENTS[0] + SEGMENTS[10])))
+GROUPED = CONFIG._replace(segment_bytes=sum(map(len, SEGMENTS[0] + SEGMENTS[10])))
 """With these settings the first two segments become one, and the third stays for itself."""
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,8 @@ from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snaps
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
 from kdump.repair.salvage_partition import Rescue
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
-from kdump.settings.views import LoadingSettings
 from tests.change.kept import change_files, only_change
 from tests.repair.damaged import (
     BASES,
@@ -334,7 +333,7 @@ class TestFilesBesideTheLogs:
 
 class TestLogStart:
     def test_beyond_the_end_is_taken_for_none(self, partition: Path) -> None:
-        startup = replace(STARTUP, log_start_offset=500)
+        startup = STARTUP._replace(log_start_offset=500)
         before = list(batches(partition))
         rescue = salvage(partition, startup)
         assert list(batches(partition)) == before
@@ -344,12 +343,12 @@ class TestLogStart:
     def test_inside_the_log_it_stays(self, partition: Path) -> None:
         edit(name(40, "log"), flip(70))(partition)
         (partition.parent / names.LOG_START_CHECKPOINT).write_text("0\n1\norders 0 30\n")
-        rescue = salvage(partition, replace(STARTUP, log_start_offset=30))
+        rescue = salvage(partition, STARTUP._replace(log_start_offset=30))
         assert rescue.outcome.log_start_offset == 30
         assert errors(partition) == []
 
     def test_at_the_very_end_a_second_run_finds_nothing(self, partition: Path) -> None:
-        startup = replace(STARTUP, log_start_offset=59)
+        startup = STARTUP._replace(log_start_offset=59)
         salvage(partition, startup)
         again = examined(partition, startup)
         assert again.plan is not None
