@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kdump.export.options import CSV, NO_CODEC, PARQUET, ExportOptions
-from kdump.export.rendering import csv_bytes, json_bytes
-from kdump.export.text import csv_lines
+from kdump.export.rendering import RowLines
 
 GROUP_BYTES = 32 << 20
 """Bytes of rows after which a Parquet row group ends: memory stays flat, and readers have enough to do at once."""
@@ -77,12 +76,11 @@ class _Text:
     def __init__(self, path: str, schema: pa.Schema, codec: str, *, is_csv: bool) -> None:
         stream: Any = pa.output_stream(path, compression=None if codec == NO_CODEC else codec)
         self._stream = stream
-        self._lines = csv_bytes if is_csv else json_bytes
-        if is_csv:
-            stream.write(csv_lines(schema).encode())
+        self._lines = RowLines(schema, is_csv=is_csv)
+        stream.write(self._lines.heading)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        self._stream.write(self._lines(rows))
+        self._lines.render(rows, self._stream.write)
 
     def flush(self) -> None:
         """Do nothing: nothing is held."""

@@ -16,13 +16,15 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
+from kdump.disk.durable import named
 from kdump.disk.reading import read_small
 from kdump.disk.syncing import sync
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.options import ExportOptions
 from kdump.export.plan import Unit, segment_name
+from kdump.named_tuples import NamedTuple
 
 FOLDER = "_kdump"
 SUCCESS = "_SUCCESS"
@@ -221,7 +223,7 @@ class Journal:
 
     def _write(self, path: str, content: dict[str, Any]) -> None:
         temporary = f"{path}{TEMPORARY}"
-        with open(temporary, "w", encoding="utf-8") as file:
+        with named(path), open(temporary, "w", encoding="utf-8") as file:
             json.dump(content, file, separators=(",", ":"))
         os.replace(temporary, path)
 

@@ -12,10 +12,11 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.journal import FOLDER, SUCCESS
+from kdump.named_tuples import NamedTuple
 
 _SCHEMES = re.compile(r"(?:s3|s3a|gs|az|azure|abfs|abfss|adl)://[^/]")
 _ACCOUNT = "uploaded"

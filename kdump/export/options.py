@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.columns.decoding import TopicColumns

@@ -1,205 +1,96 @@
-"""Rows as JSON lines and CSV, column by column with Arrow's own string functions and a kernel for the cells of CSV: the
-bytes that `text` writes.
-
-What these have no way for is rendered by `text`, record by record: batches in which a key or value is not UTF-8, and
-single texts with control characters and the like.
-"""
+"""Rows as JSON lines and CSV: Arrow's buffers are handed to a kernel, which writes the bytes of lines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdump import kernels
-from kdump.export import text
+from kdump.columns.names import JSON_FIELD
+from kdump.formats.printable import escape_controls
 from kdump.interchange.fields import camel_case
+from kdump.kernels.portable.rows import RowColumn
+from kdump.kernels.row_kinds import (
+    ROW_BOOL,
+    ROW_BYTES,
+    ROW_HEADERS,
+    ROW_INT32,
+    ROW_INT64,
+    ROW_JSON,
+    ROW_NULLS,
+    ROW_TEXT,
+)
 
-_ODD = "[\\x{0}-\\x{8}\\x{B}\\x{C}\\x{E}-\\x{1F}\\x{7F}-\\x{9F}\\x{2028}\\x{2029}]"
-"""What JSON or a terminal needs more than a letter behind a backslash for."""
-_ODD_ASCII = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\r")
-_ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
-_NULL, _EMPTY = "null", ""
+_KINDS: tuple[tuple[Callable[[pa.DataType], bool], int], ...] = (
+    (pa.types.is_int32, ROW_INT32),
+    (pa.types.is_int64, ROW_INT64),
+    (pa.types.is_timestamp, ROW_INT64),
+    (pa.types.is_boolean, ROW_BOOL),
+    (pa.types.is_string, ROW_TEXT),
+    (pa.types.is_binary, ROW_BYTES),
+    (pa.types.is_list, ROW_HEADERS),
+    (pa.types.is_null, ROW_NULLS),
+)
+_NO_ENDS = bytes(4)
 
-
-class _NotHere(Exception):
-    """A batch is to be rendered record by record."""
-
-
-def json_bytes(rows: pa.RecordBatch) -> bytes | pa.Buffer:
-    """Return an object for each row, as text.json_lines writes them."""
-    try:
-        parts: list[Any] = []
-        for number, (field, column) in enumerate(zip(rows.schema, rows.columns, strict=True)):
-            parts += [f'{"," if number else "{"}"{camel_case(field.name)}":', *_json(field, column)]
-        return _joined(rows, [*parts, "}\n"])
-    except _NotHere:
-        return text.json_lines(rows).encode("utf-8", "surrogateescape")
-
-
-def csv_bytes(rows: pa.RecordBatch) -> bytes | pa.Buffer:
-    """Return a row for each, as text.csv_lines writes them."""
-    try:
-        parts: list[Any] = []
-        for number, (field, column) in enumerate(zip(rows.schema, rows.columns, strict=True)):
-            parts += ["," if number else "", *_csv(column)]
-            if pa.types.is_binary(field.type):
-                parts.append(",")
-        return _joined(rows, [*parts, "\n"])
-    except _NotHere:
-        return text.csv_lines(rows).encode("utf-8", "surrogateescape")
+Write = Callable[[memoryview], object]
 
 
-def _joined(rows: pa.RecordBatch, parts: list[Any]) -> bytes | pa.Buffer:
-    """Return the texts of each row one after the other, constants put together."""
-    if not rows.num_rows:
-        return b""
-    merged: list[Any] = []
-    for part in parts:
-        if isinstance(part, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += part
-        else:
-            merged.append(part)
-    scalars = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in merged]
-    lines = pc.binary_join_element_wise(*scalars, pa.scalar("", pa.large_string()))
-    if isinstance(lines, pa.ChunkedArray):
-        lines = lines.combine_chunks()
-    offsets = lines.buffers()[1]
-    start = int.from_bytes(offsets[lines.offset * 8 : lines.offset * 8 + 8].to_pybytes(), "little")
-    end = lines.offset + len(lines)
-    stop = int.from_bytes(offsets[end * 8 : end * 8 + 8].to_pybytes(), "little")
-    return lines.buffers()[2].slice(start, stop - start)
+class RowLines:
+    """Renders record batches of a schema in the format of kdump.interchange.
+
+    Timestamps are numbers in the unit of their column; bytes are text, or base64 in a twin where they are not UTF-8.
+    In CSV a null is an empty field, an empty text is quoted, and headers are JSON.
+    """
+
+    def __init__(self, schema: pa.Schema, *, is_csv: bool) -> None:
+        self.heading = f"{','.join(_csv_columns(schema))}\n".encode() if is_csv else b""
+        self._kinds = [_kind_of(field) for field in schema]
+        columns = _csv_leads(schema) if is_csv else _json_leads(schema)
+        wanted = [RowColumn(kind, *leads) for kind, leads in zip(self._kinds, columns, strict=True)]
+        self._text = kernels.RowText(wanted, is_csv)
+
+    def render(self, rows: pa.RecordBatch, write: Write) -> None:
+        """Write a line for each row, in pieces."""
+        columns = [_buffers(kind, column) for kind, column in zip(self._kinds, rows.columns, strict=True)]
+        self._text.render(rows.num_rows, columns, write)
 
 
-Parts = tuple[Any, ...]
-"""Columns of text, and text that is the same in each row, to be put together."""
+def _kind_of(field: pa.Field) -> int:
+    if field.metadata == JSON_FIELD:
+        return ROW_JSON
+    return next(kind for is_it, kind in _KINDS if is_it(field.type))
 
 
-def _json(field: pa.Field, column: pa.Array) -> Parts:
-    kind = column.type
-    if column.null_count == len(column):
-        return (_NULL,)
-    if (field.metadata or {}).get(b"kdump") == b"json":
-        values = _text(column)
-        return (_filled(_patched(values, values, _json_again), _NULL),)
-    if pa.types.is_list(kind):
-        return (_each(column, text.json_of_headers, _NULL),)
-    if pa.types.is_binary(kind) or pa.types.is_string(kind):
-        escaped = _json_escaped(_text(column))
-        return (_filled(_in_quotes(escaped), _NULL),) if column.null_count else ('"', escaped, '"')
-    return (_filled(_number(column), _NULL),)
+def _json_leads(schema: pa.Schema) -> Iterator[tuple[bytes, bytes]]:
+    for number, name in enumerate(schema.names):
+        key, twin = (escape_controls(json.dumps(camel_case(name) + end, ensure_ascii=False)) for end in ("", "Base64"))
+        yield f"{',' if number else '{'}{key}:".encode(), f",{twin}:".encode()
 
 
-def _csv(column: pa.Array) -> Parts:
-    kind = column.type
-    if column.null_count == len(column):
-        return (_EMPTY,)
-    if pa.types.is_list(kind):
-        return (_each(column, lambda value: next(text.cells(value, kind)), _EMPTY),)
-    if pa.types.is_binary(kind) or pa.types.is_string(kind):
-        return (_csv_cells(_text(column)),)
-    return (_filled(_number(column), _EMPTY),)
+def _csv_leads(schema: pa.Schema) -> Iterator[tuple[bytes, bytes]]:
+    for number, field in enumerate(schema):
+        yield b"," if number else b"", b"," if pa.types.is_binary(field.type) else b""
 
 
-def _number(column: pa.Array) -> pa.Array:
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        column = column.cast(pa.int64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise _NotHere
-    return column.cast(pa.large_string())
+def _csv_columns(schema: pa.Schema) -> Iterator[str]:
+    for field in schema:
+        yield field.name
+        if pa.types.is_binary(field.type):
+            yield f"{field.name}_base64"
 
 
-def _text(column: pa.Array) -> pa.Array:
-    try:
-        return column.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        raise _NotHere from None
-
-
-def _bytes_of(values: pa.Array) -> bytes:
-    """Return the bytes of all texts of a column, one after the other."""
-    offsets, data = values.buffers()[1:]
-    if data is None:
-        return b""
-    start, stop = (
-        int.from_bytes(offsets[at * 8 : at * 8 + 8].to_pybytes(), "little")
-        for at in (values.offset, values.offset + len(values))
-    )
-    found: bytes = data.slice(start, stop - start).to_pybytes()
-    return found
-
-
-def _json_escaped(values: pa.Array) -> pa.Array:
-    data, escaped = _bytes_of(values), values
-    for plain, made in _ESCAPES:
-        if plain.encode() in data:
-            escaped = pc.replace_substring(escaped, plain, made)
-    return _patched(values, escaped, _json_inside, data)
-
-
-def _csv_cells(values: pa.Array) -> pa.Array:
-    """Return texts of letters and digits as they are, others in quotes, null empty."""
-    validity, offsets, data = values.buffers()
-    if not len(values) or data is None:
-        return pc.fill_null(_in_quotes(values), _EMPTY)
-    cells = kernels.csv_cells(data, offsets, validity, values.offset, len(values))
-    if cells is None:
-        return values
-    made, places = cells
-    buffers = [None, pa.py_buffer(places), pa.py_buffer(made)]
-    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
-
-
-def _in_quotes(values: pa.Array) -> pa.Array:
-    quote = pa.scalar('"', pa.large_string())
-    return pc.binary_join_element_wise(quote, values, quote, pa.scalar("", pa.large_string()))
-
-
-def _patched(
-    values: pa.Array, made: pa.Array, render: Callable[[str], str], data: bytes | None = None
-) -> pa.Array:
-    """Return `made` with what `render` gives for those values that have odd characters; `data` are the bytes of all."""
-    if not _may_be_odd(_bytes_of(values) if data is None else data):
-        return made
-    mask = pc.fill_null(pc.match_substring_regex(values, _ODD), False)
-    if not _any(mask):
-        return made
-    found = pa.array([render(each) for each in values.filter(mask).to_pylist()], pa.large_string())
-    return pc.replace_with_mask(made, mask, found)
-
-
-def _may_be_odd(data: bytes) -> bool:
-    """Return whether one of the characters of _ODD may be in UTF-8; far faster than to look for them."""
-    if not data:
-        return False
-    codes = pc.min_max(pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])).as_py()
-    if codes["min"] >= 0x20 and codes["max"] < 0x7F:
-        return False
-    if len(data.translate(None, _ODD_ASCII)) != len(data):
-        return True
-    return not data.isascii() and (b"\xc2" in data or b"\xe2\x80" in data)
-
-
-def _json_inside(value: str) -> str:
-    return text.safer(json.dumps(value, ensure_ascii=False))[1:-1]
-
-
-def _json_again(value: str) -> str:
-    return text.safer(value)
-
-
-def _each(column: pa.Array, render: Callable[[Any], str], null: str) -> pa.Array:
-    values: Iterable[Any] = column.to_pylist()
-    return pa.array([null if value is None else render(value) for value in values], pa.large_string())
-
-
-def _filled(values: pa.Array, null: str) -> pa.Array:
-    return pc.fill_null(values, null) if values.null_count else values
-
-
-def _any(mask: pa.Array) -> bool:
-    return bool(pc.any(mask).as_py())
+def _buffers(kind: int, column: pa.Array) -> tuple[Any, ...]:
+    if kind == ROW_NULLS:
+        return ()
+    validity, *buffers = column.buffers()
+    start = (column.offset, validity if column.null_count else None)
+    if kind == ROW_HEADERS:
+        pairs = (_buffers(each, column.values.field(at)) for at, each in enumerate((ROW_TEXT, ROW_BYTES)))
+        return *start, buffers[0] or _NO_ENDS, *pairs
+    if kind in (ROW_TEXT, ROW_BYTES, ROW_JSON):
+        return *start, buffers[0] or _NO_ENDS, buffers[1] or b""
+    return *start, buffers[0] or b""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from kdump.export.journal import Journal, Lost, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
 from kdump.export.plan import Unit
 from kdump.export.run import Outcome
+from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment

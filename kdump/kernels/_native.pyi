@@ -1,5 +1,6 @@
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.checksums import Buffer
@@ -8,6 +9,7 @@ from kdump.kernels.portable.columns import Buffers
 from kdump.kernels.portable.compaction import Rewritten
 from kdump.kernels.portable.encode import NewRecords
 from kdump.kernels.portable.records import Payloads
+from kdump.kernels.portable.rows import RowColumn
 from kdump.kernels.portable.survey import Survey
 from kdump.kernels.portable.text import ControlText, Write
 
@@ -115,9 +117,14 @@ class OffsetMap:
         now: int,
         keeps_legacy_tombstones: bool,
         taken_row: int,
+        taken_stop: int,
     ) -> bytearray: ...
 
 def murmur2(data: Buffer, offsets: Buffer) -> bytearray: ...
-def csv_cells(
-    data: Buffer, offsets: Buffer, validity: Buffer | None, first: int, count: int
-) -> tuple[bytearray, bytearray] | None: ...
+
+class RowText:
+    def __init__(self, columns: Sequence[RowColumn], is_csv: bool) -> None: ...
+    def render(self, length: int, columns: Sequence[tuple[Any, ...]], write: Write) -> None: ...
+
+def arrow_schema(kind: Any) -> Any: ...
+def arrow_stream(kind: Any, rows: Iterable[Any]) -> Any: ...

@@ -11,6 +11,10 @@ from cpython.buffer cimport (
 from cpython.bytearray cimport (
     PyByteArray_AsString, PyByteArray_FromStringAndSize, PyByteArray_Resize, PyByteArray_Size,
 )
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize, PyBytes_Size
 from libc.stdint cimport (
@@ -22,6 +26,9 @@ from libc.string cimport memcmp, memchr, memcpy, memset, strlen
 from array import array
 
 from kdump.formats.faults import DamageError
+
+cdef extern from "Python.h" nogil:
+    bint Py_IsInitialized()
 
 cdef extern from "native/crc.h" nogil:
     void kdump_crc_init()
@@ -42,12 +49,28 @@ cdef extern from "native/varint.h" nogil:
 
 cdef extern from "native/text.h" nogil:
     size_t kdump_copy_ascii(uint8_t *to, const uint8_t *source, size_t n)
-    bint kdump_is_plain(const uint8_t *p, size_t n, bint *foreign)
-    size_t kdump_quotes(const uint8_t *p, size_t n)
     size_t kdump_put_number(uint8_t *to, int64_t number)
+
+cdef extern from "native/utf8.h" nogil:
+    int KDUMP_FOREIGN, KDUMP_NOT_UTF8, KDUMP_CONTROLS
+    size_t kdump_sequence(const uint8_t *p, size_t left, bint *valid)
+    uint32_t kdump_character(const uint8_t *p, size_t length)
+    int kdump_text_of(const uint8_t *p, size_t n)
+
+cdef extern from "native/rows.h" nogil:
+    enum:
+        KDUMP_SPILL
+    void kdump_rows_init()
+    uint8_t *kdump_put_json(uint8_t *to, const uint8_t *p, size_t n, size_t room)
+    uint8_t *kdump_put_csv(uint8_t *to, const uint8_t *p, size_t n, size_t room)
+    uint8_t *kdump_put_characters(uint8_t *to, const uint8_t *p, size_t n, bint is_ascii, bint is_json)
+    uint8_t *kdump_put_base64(uint8_t *to, const uint8_t *p, size_t n)
+    uint8_t *kdump_copy(uint8_t *to, const uint8_t *p, size_t n, size_t room)
+    bint kdump_is_plain(const uint8_t *p, size_t n, size_t room)
 
 kdump_crc_init()
 kdump_md5_init()
+kdump_rows_init()
 
 
 def crc32c_method():
@@ -85,4 +108,5 @@ include "native/offset_map.pxi"
 include "native/compaction.pxi"
 include "native/columns.pxi"
 include "native/survey.pxi"
-include "native/cells.pxi"
+include "native/rows.pxi"
+include "native/arrow.pxi"

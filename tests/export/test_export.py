@@ -22,6 +22,7 @@ from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
 from kdump.export.options import CSV, FORMATS, JSONL, PARQUET, ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
+from kdump.export.rendering import RowLines
 from kdump.export.run import LocalEngine, Outcome, export
 from kdump.export.work import NO_DATE, by_date, export_units
 from kdump.query.selection import Selection
@@ -290,7 +291,6 @@ def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(work, "MAX_HELD", 1500)
     folder = tmp_path / "orders-0"
     write_segment(folder, 0, [batch(n * 100, 100, value_size=200) for n in range(50)])
-    monkeypatch.setattr("kdump.columns.records.MAX_ROWS", 1 << 17)
     run([folder], tmp_path / "out", ExportOptions(columns=NAMES))
     assert offsets(tmp_path / "out") == list(range(5000))
 
@@ -305,10 +305,10 @@ def test_compressed_text_and_quotes(tmp_path: Path) -> None:
 
 
 def test_control_characters_are_escaped_in_json(tmp_path: Path) -> None:
-    from kdump.export.text import json_lines
-
     rows = pa.RecordBatch.from_pydict({"value": pa.array(['\x1b[2J\x9b\u2028"é'.encode()], pa.binary())})
-    line = json_lines(rows)
+    written = bytearray()
+    RowLines(rows.schema, is_csv=False).render(rows, written.extend)
+    line = written.decode()
     assert line == '{"value":"\\u001b[2J\\u009b\\u2028\\"é"}\n'
     assert json.loads(line)["value"] == '\x1b[2J\x9b\u2028"é'
 

@@ -147,9 +147,11 @@ def _compacted(
 ) -> list[object]:
     """What compaction makes of the records, with a map that has not room for many keys."""
     keys = kernel.OffsetMap(16 * 24, 12)
-    found: list[object] = [keys.take(block, records, first, payloads, b"\1" * len(payloads), 0), keys.size]
+    taken = keys.take(block, records, first, payloads, b"\1" * len(payloads), 0)
+    found: list[object] = [taken, keys.size]
     stop = first + len(payloads)
-    fates = keys.sift(block, records, first, payloads, 1 << 62, 0, False, first + (stop - first) // 2)
+    taken_stop = records.row[taken] if taken < records.length else stop
+    fates = keys.sift(block, records, first, payloads, 1 << 62, 0, False, first + (stop - first) // 2, taken_stop)
     found.append(bytes(fates))
     rewritten = kernel.rewrite(block, records, first, stop, fates, 1 << 40)
     found.append([part.tolist() if isinstance(part, array) else part for part in rewritten])

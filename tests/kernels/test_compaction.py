@@ -117,10 +117,11 @@ def test_taking_and_sifting(
     at = found.take(block, records, 0, payloads, wanted, start)
     assert at == plain.take(block, records, 0, payloads, wanted, start)
     assert at == records.length or found.size == limit
+    stop = block.length if at == records.length else records.row[at]
     for legacy in (True, False):
-        kept = found.sift(block, records, 0, payloads, latest, 2, legacy, 0)
-        assert kept == plain.sift(block, records, 0, payloads, latest, 2, legacy, 0)
-        assert kept == found.sift(block, records, 0, payloads, latest, 2, legacy, block.length)
+        kept = found.sift(block, records, 0, payloads, latest, 2, legacy, 0, stop)
+        assert kept == plain.sift(block, records, 0, payloads, latest, 2, legacy, 0, stop)
+        assert kept == found.sift(block, records, 0, payloads, latest, 2, legacy, 0, 0)
         for number, fate in enumerate(kept):
             is_tombstone = records.value_length[number] < 0
             if records.offset[number] > latest:
@@ -161,7 +162,7 @@ def test_what_is_remembered_of_a_key_is_what_looking_it_up_would_tell(
     found = kernel.OffsetMap(24 * 50, limit)
     taken = found.take(block, records, 0, payloads, bytes(row % 5 != 3 for row in range(len(rows))), 5)
     for row in (0, taken // 2):
-        kept = found.sift(block, records, 0, payloads, 1 << 40, 0, False, row)
+        kept = found.sift(block, records, 0, payloads, 1 << 40, 0, False, row, taken)
         for at, (key, offset) in enumerate(rows):
             assert kept[at] == (fates.SUPERSEDED if offset < found.get(b"%d" % key) else fates.KEPT)
 
@@ -185,7 +186,7 @@ def test_the_offsets_of_more_keys_than_are_looked_up_at_once(kernel: ModuleType)
         latest = {key: at for at, key in enumerate(keys[: start + 650])}
         expected = [fates.KEPT if latest[record.key] == record.offset else fates.SUPERSEDED for record in batch]
         for row in (0, 1):
-            assert list(found.sift(block, records, 0, payloads, 1 << 40, 0, True, row)) == expected
+            assert list(found.sift(block, records, 0, payloads, 1 << 40, 0, True, row, 1)) == expected
     assert found.size == len(set(keys))
 
 
@@ -279,7 +280,7 @@ def test_the_compiled_map_reads_nothing_outside(column: str, value: int) -> None
     with pytest.raises(ValueError, match=r"of another batch|not inside"):
         found.take(block, records, 0, payloads, b"\1", 0)
     with pytest.raises(ValueError, match=r"of another batch|not inside"):
-        found.sift(block, records, 0, payloads, 5, 0, True, 0)
+        found.sift(block, records, 0, payloads, 5, 0, True, 0, 1)
 
 
 @only_native

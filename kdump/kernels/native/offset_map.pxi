@@ -126,7 +126,7 @@ cdef class OffsetMap:
 
     def sift(
         self, block, records, int64_t first, payloads, int64_t latest_offset, int64_t now, bint keeps_legacy_tombstones,
-        int64_t taken_row,
+        int64_t taken_row, int64_t taken_stop,
     ):
         """What becomes of each decoded record."""
         cdef Batches b
@@ -152,7 +152,7 @@ cdef class OffsetMap:
                 while end < length:
                     start, end = end, min(end + STRETCH, length)
                     for at in range(start, end):
-                        mark = self.mark_of(r.offset[at]) if r.row[at] >= taken_row else UNMARKED
+                        mark = self.mark_of(r.offset[at]) if taken_row <= r.row[at] < taken_stop else UNMARKED
                         fates[at] = <uint8_t>mark
                         if mark == UNMARKED and r.key_length[at] >= 0 and r.offset[at] <= latest_offset:
                             self.sum_up(&lanes, &r, at, &sources[r.row[at] - first], at - start)

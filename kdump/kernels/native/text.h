@@ -48,50 +48,6 @@ static inline size_t kdump_copy_ascii(uint8_t *to, const uint8_t *from, size_t n
     return done;
 }
 
-/* Whether there is no ASCII in a text but letters and digits; whether there is anything else in it. */
-static inline int kdump_is_plain(const uint8_t *p, size_t n, int *foreign) {
-    size_t at = 0;
-    int seen = 0;
-#if defined(__SSE2__)
-    const __m128i zero = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9), lower = _mm_set1_epi8(32);
-    const __m128i a = _mm_set1_epi8('a'), z = _mm_set1_epi8(25), none = _mm_setzero_si128();
-    for (; n - at >= 16; at += 16) {
-        __m128i c = _mm_loadu_si128((const __m128i *)(p + at));
-        __m128i digit = _mm_sub_epi8(c, zero), letter = _mm_sub_epi8(_mm_or_si128(c, lower), a);
-        __m128i high = _mm_cmplt_epi8(c, none);
-        __m128i is_digit = _mm_cmpeq_epi8(_mm_min_epu8(digit, nine), digit);
-        __m128i is_letter = _mm_cmpeq_epi8(_mm_min_epu8(letter, z), letter);
-        if (_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(is_digit, is_letter), high)) != 0xffff) return 0;
-        seen |= _mm_movemask_epi8(high);
-    }
-#endif
-    for (; at < n; at++) {
-        uint8_t c = p[at];
-        if (c < 0x80 && (uint8_t)(c - '0') > 9 && (uint8_t)((c | 32) - 'a') > 25) return 0;
-        seen |= c >> 7;
-    }
-    *foreign = seen != 0;
-    return 1;
-}
-
-/* How many of n bytes are quotes. */
-static inline size_t kdump_quotes(const uint8_t *p, size_t n) {
-    size_t at = 0, found = 0;
-#if defined(__SSE2__)
-    const __m128i quote = _mm_set1_epi8('"'), none = _mm_setzero_si128();
-    while (n - at >= 16) {
-        __m128i counts = none;
-        size_t stop = n - at < 255 * 16 ? n - 15 : at + 255 * 16 - 15;
-        for (; at < stop; at += 16)
-            counts = _mm_sub_epi8(counts, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(p + at)), quote));
-        counts = _mm_sad_epu8(counts, none);
-        found += (size_t)_mm_cvtsi128_si32(counts) + (size_t)_mm_extract_epi16(counts, 4);
-    }
-#endif
-    for (; at < n; at++) found += p[at] == '"';
-    return found;
-}
-
 /* The eight digits of a number below 10^8 as the bytes 0 to 9, the first one lowest: pairs of four, of two, of one. */
 static inline uint64_t kdump_eight_digits(uint32_t number) {
     uint64_t all = number / 10000 | (uint64_t)(number % 10000) << 32;

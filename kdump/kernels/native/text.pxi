@@ -53,43 +53,9 @@ cdef inline uint8_t *cursor(Out *out) noexcept nogil:
     return out.p + out.length
 
 
-cdef inline bint continues(uint8_t byte) noexcept nogil:
-    return byte & 0xC0 == 0x80
-
-
-cdef int sequence_at(const uint8_t *p, size_t left, bint *valid) noexcept nogil:
-    """How many bytes become one character, or one replacement (formats.java_utf8)."""
-    cdef uint8_t lead = p[0], second
-    valid[0] = False
-    if lead < 0xC2 or lead > 0xF4 or left == 1:
-        return 1
-    second = p[1]
-    if not continues(second):
-        return 1
-    if lead <= 0xDF:
-        valid[0] = True
-        return 2
-    if lead <= 0xEF:
-        if lead == 0xE0 and second < 0xA0:
-            return 1
-        if left == 2 or not continues(p[2]):
-            return 2
-        valid[0] = not (lead == 0xED and second >= 0xA0)
-        return 3
-    if (lead == 0xF0 and second < 0x90) or (lead == 0xF4 and second >= 0x90):
-        return 1
-    if left == 2 or not continues(p[2]):
-        return 2
-    if left == 3 or not continues(p[3]):
-        return 3
-    valid[0] = True
-    return 4
-
-
 cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
     """Bytes as UTF-8, what is malformed replaced; grows the buffer."""
-    cdef size_t at = 0, run
-    cdef int length
+    cdef size_t at = 0, run, length
     cdef bint valid = False
     reserve(out, n)
     while at < n:
@@ -97,15 +63,25 @@ cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
         out.length += run
         at += run
         while at < n and p[at] >= 0x80:
-            length = sequence_at(p + at, n - at, &valid)
+            length = kdump_sequence(p + at, n - at, &valid)
             if valid:
-                memcpy(out.p + out.length, p + at, <size_t>length)
-                out.length += <size_t>length
+                memcpy(out.p + out.length, p + at, length)
+                out.length += length
             else:
                 reserve(out, 3 + n - at)
                 advance(out, put(cursor(out), b"\xef\xbf\xbd"))
-            at += <size_t>length
+            at += length
         reserve(out, n - at)
+    return 0
+
+
+cdef int put_out(Out *out, object write) except -1:
+    """Hand over what is there."""
+    cdef Py_ssize_t length = <Py_ssize_t>out.length
+    if length:
+        out.length = 0  # even if `write` fails
+        with PyMemoryView_FromMemory(<char *>out.p, length, PyBUF_READ) as view:
+            write(view)
     return 0
 
 
@@ -309,7 +285,7 @@ cdef class LogText:
 
     def flush(self, write):
         """Write the text that is held."""
-        self.put_out(write)
+        put_out(&self.out, write)
 
     def render(self, block, int64_t first, int64_t stop, payloads, write):
         """Write the lines of the batches `first` to `stop` - 1; return the damage that ended them early, if any."""
@@ -334,24 +310,16 @@ cdef class LogText:
                 return damage.fault
             finally:
                 if not self.hold:
-                    self.put_out(write)
+                    put_out(&self.out, write)
         finally:
             free(sources)
             release(&exports)
         return (fault.code, fault.a, fault.b) if fault.code else None
 
-    cdef int put_out(self, object write) except -1:
-        cdef Py_ssize_t length = <Py_ssize_t>self.out.length
-        if length:
-            self.out.length = 0  # even if `write` fails
-            with PyMemoryView_FromMemory(<char *>self.out.p, length, PyBUF_READ) as view:
-                write(view)
-        return 0
-
     cdef inline int flush_full(self, object write) except -1 nogil:
         if self.out.length >= FLUSH_SIZE and not self.hold:
             with gil:
-                self.put_out(write)
+                put_out(&self.out, write)
         return 0
 
     cdef int rows(

@@ -71,12 +71,13 @@ class KeyOffsets:
         now: int,
         keeps_legacy_tombstones: bool,
         taken_row: int,
+        taken_stop: int,
     ) -> bytearray:
         """Return what becomes of each decoded record: a number of kdump.kernels.fates.
 
         Records beyond `latest_offset` (absolute) stay whatever they are. A tombstone goes when `now` (ms) has reached
         its batch's delete horizon; those of format v0 and v1 do unless `keeps_legacy_tombstones`. The rows from
-        `taken_row` on were given to `take` before: kernels may remember what they found out then.
+        `taken_row` to `taken_stop` - 1 were taken whole by `take`: kernels may remember what they found out then.
         """
         fates = bytearray(records.length)
         for at in range(records.length):

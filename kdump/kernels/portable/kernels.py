@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kdump.formats.checksums import crc32
 from kdump.formats.checksums import library_crc32c as crc32c
-from kdump.kernels.portable.cells import csv_cells
 from kdump.kernels.portable.columns import RecordColumns, murmur2
 from kdump.kernels.portable.compaction import OffsetMap, encode_kept, rewrite
 from kdump.kernels.portable.encode import encode
 from kdump.kernels.portable.records import check, decode
 from kdump.kernels.portable.resync import find_batch
+from kdump.kernels.portable.rows import RowText
 from kdump.kernels.portable.survey import differences, survey
 from kdump.kernels.portable.text import LogText
 from kdump.kernels.portable.walk import hop, walk
@@ -18,10 +18,10 @@ __all__ = [
     "LogText",
     "OffsetMap",
     "RecordColumns",
+    "RowText",
     "check",
     "crc32",
     "crc32c",
-    "csv_cells",
     "decode",
     "differences",
     "encode",

@@ -6,7 +6,6 @@ The rules, and the order in which they are checked, are those of Kafka's readers
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats import faults
@@ -14,6 +13,7 @@ from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC
 from kdump.formats.checksums import crc32
 from kdump.formats.faults import DamageError
 from kdump.formats.message_set import CRC, MESSAGE_FRAME, TIMESTAMP, check_limit, key_size_at, length_at
+from kdump.named_tuples import NamedTuple
 
 Source = bytes | bytearray
 """What positions are indexes into: a block's data, or the decompressed payload of a batch."""

@@ -9,7 +9,6 @@ compressed batch counts as damaged as a whole (`check`) because Kafka decodes it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats import faults
@@ -26,6 +25,7 @@ from kdump.kernels.portable.messages import (
     message_value,
     messages,
 )
+from kdump.named_tuples import NamedTuple
 
 Payloads = Sequence[bytes | None]
 

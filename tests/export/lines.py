@@ -1,18 +1,17 @@
-"""Arrow record batches as lines of JSON or CSV: bytes as text, with a twin in base64 where they are not UTF-8."""
+"""Record batches as lines of JSON or CSV, record by record: what the kernels are compared with."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
+from kdump.formats.printable import escape_controls
 from kdump.interchange.fields import camel_case
-
-_SAFER = {code: f"\\u{code:04x}" for code in (0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
-
+from kdump.named_tuples import NamedTuple
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -24,17 +23,7 @@ def json_lines(batch: pa.RecordBatch) -> str:
     """
     names = [camel_case(name) for name in batch.schema.names]
     lines = [_encode(_object(zip(names, row, strict=True))) for row in _objects(batch)]
-    return safer("".join(f"{line}\n" for line in lines))
-
-
-def safer(lines: str) -> str:
-    """Return JSON without the characters of its texts that could drive a terminal."""
-    return lines.translate(_SAFER)
-
-
-def json_of_headers(headers: list[dict[str, Any]]) -> str:
-    """Return the headers of a record as JSON lines have them."""
-    return safer(_encode([_object(header.items()) for header in headers]))
+    return escape_controls("".join(f"{line}\n" for line in lines))
 
 
 def csv_columns(schema: pa.Schema) -> list[str]:
@@ -131,7 +120,7 @@ def _byte_cells(value: bytes | None) -> tuple[str, str]:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a cell: in quotes, unless it has only letters and digits."""
+    """A text as a cell: in quotes, unless it has only letters and digits."""
     if text.isalnum():
         return text
     return f'"{text.replace(chr(34), chr(34) * 2)}"'
