@@ -1,7 +1,7 @@
 """Kafka's log directories as a LazyFrame: `kdump.polars.scan("/data")`.
 
 Of a query the columns, bounds of offset, timestamp, partition and topic, and a limit reach the files: what is not asked
-for is not read. Needs polars and pyarrow (`pip install 'kafka-kdump[polars]'`).
+for is not read. Needs polars (`pip install 'kafka-kdump[polars]'`), and pyarrow where there is no compiled kernel.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from kdump.columns.fields import RECORD_FIELDS
+from kdump.columns.names import RECORD_NEEDS
 from kdump.columns.scanning import DEFAULT_COLUMNS, Scan
 from kdump.columns.scanning import scan as scan_records
 from kdump.errors import OnError
+from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 
 _MIN = -(1 << 63)
@@ -36,9 +37,9 @@ def scan(
 ) -> pl.LazyFrame:
     """Return the records in log directories and partition directories, read when the query is collected.
 
-    `columns` are of kdump.columns.RECORD_FIELDS, `topics` names or patterns, `isolation` an isolation.level of Kafka's.
-    Damage ends the query with an error; with `errors="skip"` it is left out. Raises KdumpError for a column that
-    there is not.
+    `columns` are of kdump.columns.names.RECORD_NEEDS, `topics` names or patterns, `isolation` an isolation.level of
+    Kafka's. Damage ends the query with an error; with `errors="skip"` it is left out. Raises KdumpError for a column
+    that there is not.
     """
     records = scan_records(paths, columns=columns, topics=topics, isolation=isolation, errors=errors)
 
@@ -47,7 +48,7 @@ def scan(
     ) -> Iterator[pl.DataFrame]:
         return _frames(records, names, predicate, rows)
 
-    return register_io_source(source, schema=pl.DataFrame(records.schema.empty_table()).schema, validate_schema=True)
+    return register_io_source(source, schema=pl.DataFrame(records.no_rows()).schema, validate_schema=True)
 
 
 def _frames(
@@ -59,7 +60,7 @@ def _frames(
         needed = predicate.meta.root_names()
         read = [name for name in records.columns if name in wanted or name in needed]
         records = _bounded(records, _bounds_in(predicate))
-    for batch in replace(records, columns=tuple(read)).batches():
+    for batch in replace(records, columns=tuple(read)).rows():
         frame = pl.DataFrame(batch) if read else pl.DataFrame(height=batch.num_rows)
         if predicate is not None:
             frame = frame.filter(predicate)
@@ -152,7 +153,7 @@ def _compared(left: Any, comparison: str, right: Any) -> Iterator[_Bound]:
     if _column(left) is None:
         left, right, comparison = right, left, _FLIPPED[comparison]
     column = _column(left)
-    if column not in RECORD_FIELDS:
+    if column not in RECORD_NEEDS:
         return
     literal = right.get("Literal", {}) if isinstance(right, dict) else {}
     scalar = literal.get("Dyn") or literal.get("Scalar") or {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdump.columns.names import utf8
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import NAMES
 from kdump.storage.records import TxnState
@@ -84,9 +85,7 @@ def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
         [texts(strings_of_bytes(names, count)), strings_of_bytes(values, count)], fields=list(HEADERS.value_type)
     )
     bitmap = pa.py_buffer(validity) if nulls else None
-    return pa.Array.from_buffers(
-        HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs]
-    )
+    return pa.Array.from_buffers(HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs])
 
 
 def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:
@@ -136,15 +135,6 @@ def floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
     quotients = pc.divide(numbers, divisor)
     remains = pc.subtract(numbers, pc.multiply(quotients, divisor))
     return pc.if_else(pc.less(remains, 0), pc.subtract(quotients, 1), quotients)
-
-
-def utf8(name: str) -> str:
-    """Return a name of the file system's, whose bytes that are not UTF-8 Python keeps as surrogates, which Arrow
-    refuses.
-
-    They are replaced by U+FFFD.
-    """
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @lru_cache(16)

@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdump.columns import avro_types, protobuf_types
-from kdump.columns.fields import HEADERS, KEY, VALUE
+from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE
 from kdump.interchange.fields import Payload
+from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_values import Form
 from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
@@ -30,9 +31,6 @@ from kdump.schemas.framing import Frame
 from kdump.schemas.registry import Registry, Schema, SchemaType
 from kdump.schemas.usage import FieldUse, usage_of
 from kdump.storage.partition import PartitionLog
-
-JSON_FIELD = {b"kdump": b"json"}
-"""The metadata of a column whose texts are JSON."""
 
 Make = Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
 Convert = Callable[[pa.DataType], pa.DataType]

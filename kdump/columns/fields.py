@@ -1,31 +1,36 @@
-"""The columns that records can be read as: name, Arrow type, and which of the kernels' columns each is made of."""
+"""The columns of records as pyarrow has them: their types, and how they are made of the kernels' columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
 from kdump.columns import arrays
-from kdump.errors import KdumpError
+from kdump.columns.names import (
+    ATTRIBUTES,
+    HEADERS,
+    KEY,
+    LABELS,
+    MAGIC,
+    NO_LABELS,
+    RECORD_NEEDS,
+    TRANSACTION,
+    VALUE,
+    Labels,
+    check_names,
+)
+from kdump.named_tuples import NamedTuple
 
-KEY, VALUE, HEADERS = "key", "value", "headers"
-TRANSACTION = "transaction"
-LABELS = ("topic", "partition", "path")
+__all__ = [
+    "HEADERS", "KEY", "LABELS", "NO_LABELS", "RECORD_FIELDS", "TRANSACTION", "VALUE", "Field", "Labels", "Numbers",
+    "check_names", "plain",
+]  # fmt: skip
 
 Numbers = Mapping[str, pa.Array]
 
 
-class Labels(NamedTuple):
-    """Whose records they are: the columns `topic`, `partition` and `path` (of the .log), which are the same in all."""
-
-    topic: str | None = None
-    partition: int | None = None
-    path: str | None = None
-
-
-NO_LABELS = Labels()
+Make = Callable[[Numbers], pa.Array]
 
 
 class Field(NamedTuple):
@@ -33,7 +38,7 @@ class Field(NamedTuple):
 
     kind: pa.DataType
     needs: tuple[str, ...] = ()
-    make: Callable[[Numbers], pa.Array] | None = None
+    make: Make | None = None
 
 
 def plain(name: str, kind: pa.DataType | None = None) -> Field:
@@ -45,47 +50,30 @@ def plain(name: str, kind: pa.DataType | None = None) -> Field:
     return Field(kind or pa.int64(), (name,), make)
 
 
-_ATTRIBUTES, _MAGIC = "batch.attributes", "batch.magic"
-_FLAGS = (_ATTRIBUTES, _MAGIC)
-
-RECORD_FIELDS: dict[str, Field] = {
-    "topic": Field(pa.string()),
-    "partition": Field(pa.int32()),
-    "offset": plain("offset"),
-    "timestamp": Field(
-        arrays.MILLISECONDS, ("timestamp",), lambda n: arrays.timestamps(n["timestamp"], arrays.MILLISECONDS)
-    ),
-    "timestamp_us": Field(
-        arrays.MICROSECONDS, ("timestamp",), lambda n: arrays.timestamps(n["timestamp"], arrays.MICROSECONDS)
-    ),
-    "timestamp_type": Field(pa.int32(), _FLAGS, lambda n: arrays.timestamp_types(n[_ATTRIBUTES], n[_MAGIC])),
-    KEY: Field(pa.binary()),
-    VALUE: Field(pa.binary()),
-    HEADERS: Field(arrays.HEADERS),
-    "key_size": plain("key_length"),
-    "value_size": plain("value_length"),
-    "header_count": plain("headers_count", pa.int32()),
-    "sequence": plain("sequence", pa.int32()),
-    "producer_id": plain("batch.producer_id"),
-    "producer_epoch": plain("batch.producer_epoch", pa.int32()),
-    "leader_epoch": plain("batch.leader_epoch", pa.int32()),
-    "is_transactional": Field(pa.bool_(), _FLAGS, lambda n: arrays.are_transactional(n[_ATTRIBUTES], n[_MAGIC])),
-    "is_control": Field(pa.bool_(), _FLAGS, lambda n: arrays.are_control(n[_ATTRIBUTES], n[_MAGIC])),
-    TRANSACTION: Field(pa.string(), ("offset", "batch.producer_id", *_FLAGS)),
-    "magic": plain(_MAGIC, pa.int32()),
-    "codec": Field(pa.string(), (_ATTRIBUTES,), lambda n: arrays.codec_names(n[_ATTRIBUTES])),
-    "position": plain("batch.position"),
-    "path": Field(pa.string()),
+_MAKES: dict[str, tuple[pa.DataType, Make | None]] = {
+    "topic": (pa.string(), None),
+    "partition": (pa.int32(), None),
+    "timestamp": (arrays.MILLISECONDS, lambda n: arrays.timestamps(n["timestamp"], arrays.MILLISECONDS)),
+    "timestamp_us": (arrays.MICROSECONDS, lambda n: arrays.timestamps(n["timestamp"], arrays.MICROSECONDS)),
+    "timestamp_type": (pa.int32(), lambda n: arrays.timestamp_types(n[ATTRIBUTES], n[MAGIC])),
+    KEY: (pa.binary(), None),
+    VALUE: (pa.binary(), None),
+    HEADERS: (arrays.HEADERS, None),
+    "is_transactional": (pa.bool_(), lambda n: arrays.are_transactional(n[ATTRIBUTES], n[MAGIC])),
+    "is_control": (pa.bool_(), lambda n: arrays.are_control(n[ATTRIBUTES], n[MAGIC])),
+    TRANSACTION: (pa.string(), None),
+    "codec": (pa.string(), lambda n: arrays.codec_names(n[ATTRIBUTES])),
+    "path": (pa.string(), None),
 }
-"""The columns of records. Sizes are bytes, -1 for null; `position` is that of the batch in its file, in bytes."""
+_NARROW = ("header_count", "sequence", "producer_epoch", "leader_epoch", "magic")
 
 
-def check_names(names: Sequence[str], known: Mapping[str, Field]) -> None:
-    """Raise KdumpError for a column that there is not."""
-    for name in names:
-        if name not in known:
-            from difflib import get_close_matches
+def _field(name: str, needs: tuple[str, ...]) -> Field:
+    if name in _MAKES:
+        kind, make = _MAKES[name]
+        return Field(kind, needs, make)
+    return plain(needs[0], pa.int32() if name in _NARROW else None)
 
-            close = get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise KdumpError(f"there is no column {name!r}: {hint}")
+
+RECORD_FIELDS: dict[str, Field] = {name: _field(name, needs) for name, needs in RECORD_NEEDS.items()}
+"""The columns of records; `columns.names` says what they are."""

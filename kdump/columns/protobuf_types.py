@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from kdump.columns.nested import Room, deepest
+from kdump.named_tuples import NamedTuple
 from kdump.schemas.protobuf import ProtobufSchema
 
 Read = Callable[[Any], Any]

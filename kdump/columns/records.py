@@ -2,95 +2,31 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kdump import kernels
-from kdump.blocks import RecordBlock
 from kdump.columns import arrays
-from kdump.columns.fields import (
-    HEADERS,
-    KEY,
-    LABELS,
-    NO_LABELS,
-    RECORD_FIELDS,
-    TRANSACTION,
-    VALUE,
-    Labels,
-    Numbers,
-    check_names,
-)
-from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.query.selection import EVERYTHING, Picks, Selection
-from kdump.storage.damage import Damage, undecodable
-from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
-from kdump.storage.log_reader import LogFile
-from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import scan
-from kdump.storage.segment import Segment
-from kdump.transactions.states import TransactionStates
+from kdump.columns.fields import HEADERS, KEY, LABELS, RECORD_FIELDS, TRANSACTION, Numbers
+from kdump.columns.gathering import Tables, read_records
 
-MAX_ROWS = 1 << 17
-MAX_BYTES = 8 << 20
+if TYPE_CHECKING:
+    from kdump.kernels.portable.columns import Buffers
+
+__all__ = ["RecordTables", "read_records"]
 
 
-class RecordTables:
-    """Gathers records into Arrow record batches of certain columns.
+class RecordTables(Tables[pa.RecordBatch]):
+    """Gathers records into Arrow record batches of certain columns; `schema` is theirs."""
 
-    `schema` is theirs. A batch is complete with `most_rows` rows or `most_bytes` bytes of keys, values and headers.
-    """
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        labels: Labels = NO_LABELS,
-        *,
-        control: bool = False,
-        most_rows: int = MAX_ROWS,
-        most_bytes: int = MAX_BYTES,
-        transactions: TransactionStates | None = None,
-    ) -> None:
-        """`names` are of RECORD_FIELDS; with `control` the markers of Kafka's own are records too.
-
-        `transactions` are those of the partition, for the column of that name: without them it is that of the
-        directory in which the labels' `path` is.
-
-        Raises KdumpError for a column that there is not.
-        """
-        check_names(names, RECORD_FIELDS)
+    def __init__(self, names: Sequence[str], *labels: Any, **how: Any) -> None:
+        """See Tables. Raises KdumpError for a column that there is not."""
+        super().__init__(names, *labels, **how)
         self.schema = pa.schema([pa.field(name, RECORD_FIELDS[name].kind) for name in names])
-        self.labels = labels
-        self._transactions = transactions
-        self._names = tuple(names)
-        self._needs = list(dict.fromkeys(need for name in names for need in RECORD_FIELDS[name].needs))
-        self._columns = kernels.RecordColumns(
-            self._needs,
-            KEY in names,
-            VALUE in names,
-            HEADERS in names,
-            control=control,
-            most_rows=most_rows,
-            most_bytes=most_bytes,
-        )
 
-    def add(self, rows: DecodedRows, picks: Picks) -> Iterator[pa.RecordBatch]:
-        """Gather the records `picks` of those decoded; the batches that fill up."""
-        block, first, _, records, payloads = rows
-        done = self._columns.add(block, records, first, payloads, picks)
-        while done < len(picks):
-            yield self.take()
-            done = self._columns.add(block, records, first, payloads, picks, done)
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield the last batch, if anything is left for one."""
-        if self._columns.length:
-            yield self.take()
-
-    def take(self) -> pa.RecordBatch:
-        """Return what has been gathered so far."""
-        length, numbers, key, value, headers = self._columns.take()
+    def _made(self, taken: Buffers) -> pa.RecordBatch:
+        length, numbers, key, value, headers = taken
         made = {name: arrays.integers(buffer, length) for name, buffer in zip(self._needs, numbers, strict=True)}
         columns = []
         for name in self._names:
@@ -111,40 +47,5 @@ class RecordTables:
         return arrays.table(columns, self.schema, length)
 
     def _states(self, made: Numbers) -> pa.Array:
-        if self._transactions is None:
-            folder = os.path.dirname(self.labels.path or "") or "."
-            self._transactions = TransactionStates(PartitionLog(folder))
         offsets, producer_ids, attributes, magics = (made[name] for name in RECORD_FIELDS[TRANSACTION].needs)
-        return arrays.transaction_states(offsets, producer_ids, attributes, magics, self._transactions)
-
-
-def read_records(
-    segment: Segment,
-    log: LogFile,
-    tables: RecordTables,
-    selection: Selection = EVERYTHING,
-    start: int = 0,
-    stop: int | None = None,
-    *,
-    limit: int = DEFAULT_LIMIT,
-) -> Iterator[pa.RecordBatch | Damage]:
-    """Yield the records in bytes `start` (a batch's first) to `stop` of `log` that are wanted, and the damage met.
-
-    What is left in `tables` at the end goes on with the next range; `tables.rest()` gives it after the last one.
-    `limit` bounds the bytes that a batch may decompress to. Raises OSError.
-    """
-    records = RecordBlock()
-    for part in scan(log, segment.base_offset, start, stop):
-        if isinstance(part, Damage):
-            yield part
-            continue
-        block, first, end = part
-        for row, row_end in selection.runs(block, first, end):
-            for rows in decode_rows(block, row, row_end, limit=limit, records=records):
-                if isinstance(rows, BadBatch):
-                    yield undecodable(block, rows.row, rows.error, log.path)
-                    continue
-                yield from tables.add(rows, selection.pick(records, rows.source_of))
-                yield from rows.bad_messages(log.path)
-        if selection.is_behind(block, end - 1):
-            return
+        return arrays.transaction_states(offsets, producer_ids, attributes, magics, self.transactions)

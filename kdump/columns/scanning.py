@@ -3,23 +3,25 @@
     records = scan("/data", topics=["orders*"], columns=("offset", "timestamp", "value"))
     polars.from_arrow(records); duckdb.sql("select count(*) from records"); pyarrow.table(records)
 
-What takes a stream is whatever speaks the Arrow C stream interface (`__arrow_c_stream__`); it needs no pyarrow.
+What takes a stream is whatever speaks the Arrow C stream interface (`__arrow_c_stream__`); it needs no pyarrow. With
+the compiled kernels neither does this: the stream is made of their own buffers.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
-
-from kdump.columns.fields import RECORD_FIELDS, Labels, check_names
-from kdump.columns.records import RecordTables, read_records
+from kdump import kernels
+from kdump.columns import plain
+from kdump.columns.gathering import Tables, read_records
+from kdump.columns.names import RECORD_NEEDS, Labels, check_names
 from kdump.errors import KdumpError, OnError, Problem
+from kdump.named_tuples import NamedTuple
 from kdump.query.selection import EVERYTHING, Selection
 from kdump.query.split_points import parts
 from kdump.storage.damage import Damage, is_zero_tail
@@ -31,8 +33,14 @@ from kdump.storage.parallel import ordered, processors
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
 from kdump.storage.segment import Segment
-from kdump.transactions.isolation import Isolation, isolated
+from kdump.transactions.isolation import isolated
+from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Made = TypeVar("Made")
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 PART_BYTES = 16 << 20
@@ -57,29 +65,59 @@ class Scan:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns with their types. Raises KdumpError for one that there is not."""
-        check_names(self.columns, RECORD_FIELDS)
+        """The columns with their types, as pyarrow has them. Raises KdumpError for one that there is not."""
+        import pyarrow as pa
+
+        from kdump.columns.fields import RECORD_FIELDS
+
+        check_names(self.columns, RECORD_NEEDS)
         return pa.schema([pa.field(name, RECORD_FIELDS[name].kind) for name in self.columns])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, partition by partition, in order of their offsets. Raises KdumpError, OSError."""
+        """Yield the rows as pyarrow has them, partition by partition, in order of their offsets.
+
+        Raises KdumpError, OSError.
+        """
+        from kdump.columns.records import RecordTables
+
+        return self._gathered(RecordTables)
+
+    def rows(self) -> Iterator[plain.Rows | pa.RecordBatch]:
+        """Yield the rows in batches that have `num_rows`, and streams of Arrow's of their own. Raises as above."""
+        return self._gathered(plain.PlainTables) if self._is_plain else self.batches()
+
+    def no_rows(self) -> plain.Rows | pa.RecordBatch:
+        """Return a batch without rows."""
+        return plain.no_rows(self.columns) if self._is_plain else self.schema.empty_table()
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the kernels' own buffers are handed on; the portable ones have no way to do that."""
+        return kernels.active == "native"
+
+    def _gathered(self, make: Callable[..., Tables[Made]]) -> Iterator[Made]:
         with ExitStack() as holds:
             jobs = self.threads or processors()
-            for _, found in ordered(self._parts(holds), self._read, lambda part: True, jobs):
+            parts_ = self._parts(holds)
+            for _, found in ordered(parts_, lambda part: self._read(part, make), lambda part: True, jobs):
                 if isinstance(found, BaseException):
                     raise found
                 yield from found or ()
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the rows as a reader of pyarrow's, to be read once."""
+        import pyarrow as pa
+
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def __arrow_c_schema__(self) -> Any:
         """Return the columns, by Arrow's C data interface."""
-        return self.schema.__arrow_c_schema__()
+        return plain.schema(plain.row_kind(self.columns)) if self._is_plain else self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return the rows, by Arrow's C stream interface; they are read anew each time."""
+        if self._is_plain:
+            return plain.stream(plain.row_kind(self.columns), self._gathered(plain.PlainTables))
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _parts(self, holds: ExitStack) -> Iterator[_Part]:
@@ -108,11 +146,11 @@ class Scan:
             if not self.partitions or replica.partition in self.partitions:
                 yield replica.log
 
-    def _read(self, part: _Part) -> list[pa.RecordBatch]:
+    def _read(self, part: _Part, make: Callable[..., Tables[Made]]) -> list[Made]:
         segment = part.segment
         folder = PartitionLog(os.path.dirname(segment.log_path)).name
         labels = Labels(folder.topic if folder else None, folder.partition if folder else None, segment.log_path)
-        tables = RecordTables(self.columns, labels, transactions=part.states)
+        tables = make(self.columns, labels, transactions=part.states)
         found = []
         with segment.open_log() as file:
             for rows in read_records(segment, file, tables, part.selection, part.start, part.stop):
@@ -146,12 +184,12 @@ def scan(
 ) -> Scan:
     """Return the records in log directories and partition directories.
 
-    `columns` are of kdump.columns.RECORD_FIELDS, `topics` names or patterns, `isolation` is an isolation.level of
+    `columns` are of kdump.columns.names.RECORD_NEEDS, `topics` names or patterns, `isolation` is an isolation.level of
     Kafka's; with `errors="skip"` damage is left out. Raises KdumpError for a column that there is not, ValueError for
     an isolation level.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    check_names(columns, RECORD_FIELDS)
+    check_names(columns, RECORD_NEEDS)
     return Scan(
         tuple(os.fspath(path) for path in given),
         tuple(columns),
@@ -161,5 +199,3 @@ def scan(
         Isolation(isolation),
         OnError.beside_one_result(errors),
     )
-
-

@@ -1,12 +1,9 @@
-"""Gathering records into columns, Kafka's hash, cells of CSV: both sets of kernels, on everything that can be there."""
+"""Gathering records into columns, and Kafka's hash: both sets of kernels, on everything that can be there."""
 
 from __future__ import annotations
 
-import csv
-import io
 from array import array
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import Any
 
@@ -161,49 +158,3 @@ def test_hashes_are_kafkas(keys: list[bytes], skipped: int) -> None:
 def test_offsets_of_keys_have_to_fit(kernel: ModuleType, ends: list[int]) -> None:
     with pytest.raises(ValueError, match="offsets are not those"):
         kernel.murmur2(b"abc", array("i", ends))
-
-
-# --- cells of CSV
-
-
-TEXTS = st.text(st.sampled_from('aZ09 ",\né\u0660😀'), max_size=40)
-
-
-@given(st.lists(st.none() | TEXTS, max_size=20), st.integers(0, 5))
-def test_cells_are_texts_as_the_csv_module_reads_them(texts: list[str | None], skipped: int) -> None:
-    column = ["x", None, 'q"', "", "y"][:skipped] + texts
-    data = [(text or "").encode() for text in column]
-    offsets = array("q", accumulate(map(len, data), initial=0))
-    bits = sum(1 << at for at, text in enumerate(column) if text is not None)
-    for kernel in KERNELS:
-        found = kernel.csv_cells(b"".join(data), offsets, bits.to_bytes(4, "little"), skipped, len(texts))
-        assert (found is None) == all(text is not None and text.isalnum() for text in texts)
-        if found is None:
-            continue
-        made, places = found
-        ends = array("q", bytes(places))
-        cells = [bytes(made[start:end]).decode() for start, end in pairwise(ends)]
-        assert [None if cell == "" else next(csv.reader(io.StringIO(cell, newline="")))[0] for cell in cells] == texts
-        assert all((cell[:1] == '"') != (text or "").isalnum() for cell, text in zip(cells, texts, strict=True) if cell)
-
-
-@pytest.mark.parametrize("size", [15, 16, 17, 255, 4079, 4080, 4081, 4096, 9000])
-def test_quotes_in_long_texts(kernel: ModuleType, size: int) -> None:
-    for text in ("-" * size, '"' * size, '-"' * (size // 2), "-" * (size - 1) + '"'):
-        made, places = kernel.csv_cells(text.encode(), array("q", [0, len(text)]), None, 0, 1)
-        assert made.decode() == '"' + text.replace('"', '""') + '"'
-        assert list(array("q", bytes(places))) == [0, len(made)]
-
-
-@pytest.mark.parametrize(
-    ("ends", "first", "count"),
-    [([], 0, 0), ([-1, 2], 0, 1), ([2, 1], 0, 1), ([0, 4], 0, 1), ([0, 1], 1, 1), ([0], -1, 0)],
-)
-def test_offsets_of_texts_have_to_fit(kernel: ModuleType, ends: list[int], first: int, count: int) -> None:
-    with pytest.raises(ValueError, match="offsets are not those"):
-        kernel.csv_cells(b"abc", array("q", ends), None, first, count)
-
-
-def test_nulls_have_to_be_told_of_all_texts(kernel: ModuleType) -> None:
-    with pytest.raises(ValueError, match="offsets are not those"):
-        kernel.csv_cells(b"", array("q", [0] * 10), b"\xff", 0, 9)

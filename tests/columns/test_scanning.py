@@ -39,13 +39,13 @@ class Reads:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.scans: list[Scan] = []
-        batches = Scan.batches
+        rows = Scan.rows
 
         def seen(one: Scan) -> Any:
             self.scans.append(one)
-            return batches(one)
+            return rows(one)
 
-        patch.setattr(Scan, "batches", seen)
+        patch.setattr(Scan, "rows", seen)
 
     @property
     def last(self) -> Scan:

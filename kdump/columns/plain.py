@@ -1,0 +1,283 @@
+"""Records as Arrow has them, without pyarrow: the kernels' own buffers, handed over by Arrow's C interfaces."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from sys import byteorder
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kdump.columns.gathering import Tables
+from kdump.columns.names import (
+    ATTRIBUTES,
+    HEADERS,
+    KEY,
+    LABELS,
+    MAGIC,
+    RECORD_NEEDS,
+    TRANSACTION,
+    VALUE,
+    utf8,
+)
+from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.codecs import NAMES
+from kdump.storage.records import TxnState
+
+if TYPE_CHECKING:
+    from kdump.kernels.portable.columns import Buffers, ByteBuffers, HeaderBuffers
+
+    Buffer = bytes | bytearray | array[int]
+
+Numbers = Mapping[str, Sequence[int]]
+"""Columns of the kernels, by name."""
+
+
+class Kind(NamedTuple):
+    """A type of Arrow's: its format string, and the fields that it has."""
+
+    format: str
+    fields: tuple[tuple[str, Kind], ...] = ()
+
+
+class Column(NamedTuple):
+    """Values: how many, how many of them null, and Arrow's buffers, first the bits that tell which (or None)."""
+
+    kind: Kind
+    length: int
+    nulls: int
+    buffers: tuple[Buffer | None, ...]
+    children: tuple[Column, ...] = ()
+
+
+INT32, INT64, BOOL, TEXT, BYTES = (Kind(format_) for format_ in "ilbuz")
+MILLISECONDS, MICROSECONDS = Kind("tsm:UTC"), Kind("tsu:UTC")
+HEADER_LISTS = Kind("+l", (("element", Kind("+s", (("key", TEXT), ("value", BYTES)))),))
+_LOW_HALF = 0 if byteorder == "little" else 1
+_MAX_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
+
+_KINDS = {
+    "topic": TEXT,
+    "path": TEXT,
+    "partition": INT32,
+    "timestamp": MILLISECONDS,
+    "timestamp_us": MICROSECONDS,
+    "timestamp_type": INT32,
+    KEY: BYTES,
+    VALUE: BYTES,
+    HEADERS: HEADER_LISTS,
+    "header_count": INT32,
+    "sequence": INT32,
+    "producer_epoch": INT32,
+    "leader_epoch": INT32,
+    "is_transactional": BOOL,
+    "is_control": BOOL,
+    TRANSACTION: TEXT,
+    "magic": INT32,
+    "codec": TEXT,
+}
+
+
+def row_kind(names: Sequence[str]) -> Kind:
+    """Return the type of rows of columns; 64-bit integers are those that are nothing else."""
+    return Kind("+s", tuple((name, _KINDS.get(name, INT64)) for name in names))
+
+
+class Rows:
+    """A batch of rows, for whatever takes Arrow's C stream interface."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.num_rows = column.length
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the rows as a stream of one batch."""
+        return stream(self.column.kind, [self])
+
+
+def stream(kind: Kind, rows: Iterable[Rows]) -> Any:
+    """Return rows as a stream of Arrow's C interface, made when they are asked for. Needs the compiled kernels."""
+    from kdump.kernels import _native
+
+    return _native.arrow_stream(kind, (each.column for each in rows))
+
+
+def schema(kind: Kind) -> Any:
+    """Return a type, by Arrow's C interface. Needs the compiled kernels."""
+    from kdump.kernels import _native
+
+    return _native.arrow_schema(kind)
+
+
+def no_rows(names: Sequence[str]) -> Rows:
+    """Return a batch without rows."""
+    kind = row_kind(names)
+    return Rows(Column(kind, 0, 0, (None,), tuple(_empty(each) for _, each in kind.fields)))
+
+
+class PlainTables(Tables[Rows]):
+    """Gathers records into rows of certain columns."""
+
+    def _made(self, taken: Buffers) -> Rows:
+        length, numbers, key, value, headers = taken
+        made = {name: memoryview(buffer).cast("q")[:length] for name, buffer in zip(self._needs, numbers, strict=True)}
+        given = {KEY: key, VALUE: value}
+        kind = row_kind(self._names)
+        columns = []
+        for name, each in kind.fields:
+            if name in LABELS:
+                columns.append(_constant(each, getattr(self.labels, name), length))
+            elif name == HEADERS:
+                assert headers is not None
+                columns.append(_headers(headers, length))
+            elif name == TRANSACTION:
+                columns.append(self._states(made, length))
+            elif name in given:
+                buffers = given[name]
+                assert buffers is not None
+                columns.append(_bytes(each, buffers, length))
+            else:
+                columns.append(_MAKES.get(name, _plain)(made, name, length))
+        return Rows(Column(kind, length, 0, (None,), tuple(columns)))
+
+    def _states(self, made: Numbers, length: int) -> Column:
+        none = TxnState.NONE.value
+        flags = _by_flags(made, _is_transactional)
+        if not any(flags):
+            return _constant(TEXT, none, length)
+        pairs = zip(flags, made["batch.producer_id"], made["offset"], strict=True)
+        states = (self.transactions.state_of(*pair).value if is_part else none for is_part, *pair in pairs)
+        return _texts(list(states))
+
+
+def _empty(kind: Kind) -> Column:
+    children = tuple(_empty(each) for _, each in kind.fields)
+    buffers: dict[str, tuple[Buffer | None, ...]] = {"+s": (None,), "+l": (None, bytes(4))}
+    texts = (None, bytes(4), b"")
+    return Column(kind, 0, 0, buffers.get(kind.format, texts if kind in (TEXT, BYTES) else (None, b"")), children)
+
+
+def _constant(kind: Kind, value: str | int | None, length: int) -> Column:
+    rounded = max(1 << 10, 1 << (length - 1).bit_length()) if length else 1
+    repeated = _repeated(kind, value, rounded)
+    return repeated._replace(length=length, nulls=length if value is None else 0)
+
+
+@lru_cache(16)
+def _repeated(kind: Kind, value: str | int | None, length: int) -> Column:
+    """Return a column of one value, of which a part may be used."""
+    nulls = bytes((length + 7) >> 3) if value is None else None
+    if kind is TEXT:
+        data = utf8(str(value or "")).encode()
+        return Column(
+            kind,
+            length,
+            0,
+            (
+                nulls,
+                array("i", range(0, len(data) * length + 1, len(data) or 1)) if data else bytes(4 * length + 4),
+                data * length,
+            ),
+        )
+    if kind is BOOL:
+        return Column(kind, length, 0, (nulls, (b"\xff" if value else b"\0") * ((length + 7) >> 3)))
+    return Column(kind, length, 0, (nulls, array("i", [int(value or 0)]) * length))
+
+
+def _bytes(kind: Kind, buffers: ByteBuffers, length: int) -> Column:
+    nulls, validity, ends, data = buffers
+    return Column(kind, length, nulls, (validity if nulls else None, ends, data))
+
+
+def _texts(values: Sequence[str]) -> Column:
+    encoded = [value.encode() for value in values]
+    return Column(TEXT, len(values), 0, (None, array("i", accumulate(map(len, encoded), initial=0)), b"".join(encoded)))
+
+
+def _headers(buffers: HeaderBuffers, length: int) -> Column:
+    nulls, validity, ends, names, values = buffers
+    count = len(names[2]) // 4 - 1
+    pairs = HEADER_LISTS.fields[0][1]
+    children = (_names(names, count), _bytes(BYTES, values, count))
+    return Column(
+        HEADER_LISTS, length, nulls, (validity if nulls else None, ends), (Column(pairs, count, 0, (None,), children),)
+    )
+
+
+def _names(buffers: ByteBuffers, count: int) -> Column:
+    """Return names of headers as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
+    _, _, ends, data = buffers
+    if data.isascii():
+        return _bytes(TEXT, buffers, count)
+    places = memoryview(ends).cast("i")
+    return _texts([data[places[at] : places[at + 1]].decode("utf-8", "replace") for at in range(count)])
+
+
+def _plain(made: Numbers, name: str, length: int) -> Column:
+    kind = _KINDS.get(name, INT64)
+    numbers: Any = made[RECORD_NEEDS[name][0]]
+    if kind is INT32:
+        numbers = numbers.cast("B").cast("i")[_LOW_HALF::2]
+    return Column(kind, length, 0, (None, numbers.tobytes()))
+
+
+def _microseconds(made: Numbers, _name: str, length: int) -> Column:
+    times = made["timestamp"]
+    fits = [-_MAX_MS <= time <= _MAX_MS for time in times]
+    values = array("q", (time * 1000 if each else 0 for time, each in zip(times, fits, strict=True)))
+    nulls = length - sum(fits)
+    return Column(MICROSECONDS, length, nulls, (_bits(fits) if nulls else None, values))
+
+
+def _bits(values: Sequence[bool]) -> bytes:
+    digits = "".join("01"[value] for value in reversed(values))
+    return int(digits or "0", 2).to_bytes((len(values) + 7) >> 3, "little")
+
+
+def _by_flags(made: Numbers, find: Callable[[int, int], Any]) -> Sequence[Any]:
+    """Return what attributes and magic of the batches say."""
+    known: dict[tuple[int, int], Any] = {}
+    pairs: Iterator[tuple[int, int]] = zip(made[ATTRIBUTES], made[MAGIC], strict=True)
+    return [known[pair] if pair in known else known.setdefault(pair, find(*pair)) for pair in pairs]
+
+
+def _is_transactional(attributes: int, magic: int) -> bool:
+    return magic >= 2 and bool(attributes & TRANSACTIONAL)
+
+
+def _is_control(attributes: int, magic: int) -> bool:
+    return magic >= 2 and bool(attributes & CONTROL)
+
+
+def _timestamp_type(attributes: int, magic: int) -> int:
+    return -1 if magic == 0 else int(bool(attributes & LOG_APPEND_TIME))
+
+
+def _codec(attributes: int, _magic: int = 0) -> str:
+    number = attributes & CODEC_MASK
+    return NAMES[number] if number < len(NAMES) else f"codec {number}"
+
+
+def _flags(find: Callable[[int, int], bool]) -> Callable[[Numbers, str, int], Column]:
+    def make(made: Numbers, _name: str, length: int) -> Column:
+        return Column(BOOL, length, 0, (None, _bits(_by_flags(made, find))))
+
+    return make
+
+
+def _types(made: Numbers, _name: str, length: int) -> Column:
+    return Column(INT32, length, 0, (None, array("i", _by_flags(made, _timestamp_type))))
+
+
+def _codecs(made: Numbers, _name: str, _length: int) -> Column:
+    return _texts([_codec(attributes) for attributes in made[ATTRIBUTES]])
+
+
+_MAKES = {
+    "timestamp_us": _microseconds,
+    "timestamp_type": _types,
+    "is_transactional": _flags(_is_transactional),
+    "is_control": _flags(_is_control),
+    "codec": _codecs,
+}
