@@ -10,7 +10,8 @@ import click
 
 from kdump.operations.startup import StartupOptions
 from kdump.releases import KafkaRelease
-from kdump.settings.views import LoadingSettings, View
+from kdump.settings.loading import LoadingSettings
+from kdump.settings.views import View
 
 from .options import kafka_option, now_if_given_option
 from .property_files import read_config

@@ -11,13 +11,13 @@ import click
 from kdump.errors import Problem
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
+from kdump.operations.started_clusters import StartedClusters
 from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.storage.partition import PartitionLog
-from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
 from ..shell.options import color_option, verbose_option
@@ -104,7 +104,9 @@ class _Run:
         self, options: StartupOptions, paths: tuple[str, ...], printer: Printer, out: Output, bar: ProgressBar
     ) -> None:
         self.code = exit_codes.OK
-        self._start = BrokerStart(options, Clusters(paths), self._problem)
+        self._start = BrokerStart(
+            options, StartedClusters(paths, options.properties, options.now), self._problem
+        )
         self._clean = options.clean
         self._printer = printer
         self._out = out
@@ -119,7 +121,8 @@ class _Run:
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._complain(os_error_text(error, path))
+            if not self._start.is_absent(path):
+                self._complain(os_error_text(error, path))
 
     def end(self) -> None:
         """Say what shows only when all partitions are known."""

@@ -30,6 +30,7 @@ class JsonPrinter:
                 "ok": not state.failures,
                 "clean": state.clean if clean is None else clean,
                 "failures": [_failure(failure) for failure in state.failures],
+                "isController": state.is_controller,
                 "warnings": list(state.warnings),
             }
         )

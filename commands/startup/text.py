@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kdump.formats import names
 from kdump.formats.names import DELETE as BEING_DELETED
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, offset_range, size_text
@@ -107,22 +108,27 @@ class TextPrinter:
 
     def _top(self, start: BrokerStart) -> Iterator[str]:
         if start.stops:
-            yield self._bad("The broker will NOT start:")
+            yield self._bad(f"The {start.who} will NOT start:")
             yield from _failure_lines(start.stops)
         elif start.offline:
             paths = ", ".join(map(safe_path, start.offline))
             if self._totals.directories and set(start.offline) >= set(self._totals.directories):
-                yield self._bad(f"The broker will NOT start if {paths} is all it has:")
+                yield self._bad(f"The {start.who} will NOT start if {paths} is all it has:")
             else:
-                yield self._bad(f"The broker starts without {paths}:")
+                yield self._bad(f"The {start.who} starts without {paths}:")
             yield from _failure_lines(list(start.offline.values()))
         for path in start.by_order:
             yield f"  {safe_path(path)}: {_ORDER}"
 
     def _head(self, state: DirectoryState, clean: bool | None, checked: int, checked_bytes: int) -> str:
-        is_clean = state.clean if clean is None else clean
-        lines = [f"{self._bold(safe_path(state.path))}: {_shutdown(is_clean, clean is not None)}"]
-        lines.append(f"{_HOW[is_clean]}: {number_words(checked, 'segment')}, {size_text(checked_bytes)}.")
+        read = f"{number_words(checked, 'segment')}, {size_text(checked_bytes)}"
+        if state.is_controller:
+            lines = [f"{self._bold(safe_path(state.path))}: of a controller that is no broker."]
+            lines.append(f"It checks {names.CLUSTER_METADATA_DIR}: {read}." if checked else "It checks nothing here.")
+        else:
+            is_clean = state.clean if clean is None else clean
+            lines = [f"{self._bold(safe_path(state.path))}: {_shutdown(is_clean, clean is not None)}"]
+            lines.append(f"{_HOW[is_clean]}: {read}.")
         lines += [f"  {self._careful('warning')}  {safe(warning)}" for warning in state.warnings]
         return "".join(f"{line}\n" for line in lines)
 
@@ -138,7 +144,9 @@ class TextPrinter:
         if outcome.ok and loaded.state != BEING_DELETED:
             yield _line("then", _offsets(loaded))
         if loaded.stray:
-            yield _line("stray", f"{loaded.stray}; an empty partition takes its place, its records are not served")
+            is_known = names.PARTITION_METADATA in (outcome.files or ())
+            instead = "" if is_known else "an empty partition takes its place, "
+            yield _line("stray", f"{loaded.stray}; {instead}its records are not served")
         if loaded.expiring:
             yield _line("expires", _expiring_words(loaded.expiring))
         if loaded.expiring or outcome.hides:
@@ -168,11 +176,11 @@ class TextPrinter:
         if totals.logs < 2 and not totals.directories:
             return ""
         if start.stops:
-            starts = self._bad("The broker will NOT start.")
+            starts = self._bad(f"The {start.who} will NOT start.")
         elif start.offline:
-            starts = self._bad(f"The broker starts without {', '.join(map(safe_path, start.offline))}.")
+            starts = self._bad(f"The {start.who} starts without {', '.join(map(safe_path, start.offline))}.")
         else:
-            starts = "The broker will start."
+            starts = f"The {start.who} will start."
         parts = [
             f"{count} of {number_words(totals.logs, 'partition')} {one if count == 1 else several}"
             for count, one, several in (

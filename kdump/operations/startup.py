@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
+from kdump.named_tuples import NamedTuple
+from kdump.operations.started_clusters import warnings_of
+from kdump.recovery.bootstrap import bootstrap_failure
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,
@@ -24,6 +27,7 @@ from kdump.recovery.broker_start import (
     duplicate_failures,
     fate_of,
     metadata_directory_failed,
+    not_formatted_directory,
     not_together,
     small_segments,
     unknown_metadata_version,
@@ -33,9 +37,9 @@ from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.retention.zero_tails import aged_by_zeros
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.segment_bytes import with_too_small
-from kdump.settings.sources import Configs, PropertyFile, Settings
-from kdump.settings.views import LoadingSettings
+from kdump.settings.sources import Configs, PropertyFile, Settings, log_directories
 from kdump.storage.around import directory_around
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
@@ -50,8 +54,7 @@ _HANDLED = (names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 """Files of a partition whose faults the broker notes for the whole directory at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartupOptions:
+class StartupOptions(NamedTuple):
     """What is said of the start; None where the directory itself is to be asked.
 
     `now` is the broker's clock (ms), `properties` those of a server or a topic that win over the cluster's.
@@ -62,7 +65,7 @@ class StartupOptions:
     recovery_point: int | None = None
     log_start_offset: int | None = None
     now: int = 0
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = {}
     release: KafkaRelease | None = None
 
     @property
@@ -70,6 +73,12 @@ class StartupOptions:
         """The node that the properties are for; None where they do not say it."""
         text = self.properties.get("node.id", self.properties.get("broker.id", ""))
         return int(text) if text.isascii() and text.isdigit() else None
+
+    @property
+    def is_controller(self) -> bool | None:
+        """Whether the properties are those of a controller that is no broker; None where they do not say it."""
+        roles = self.properties.get("process.roles")
+        return None if roles is None else {role.strip() for role in roles.split(",")} == {"controller"}
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """Return the settings of a broker's topics; `configs` are those in the cluster's metadata."""
@@ -103,8 +112,7 @@ class StartupOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A partition and what loading makes of it.
 
     `state` is that of its directory (names.LIVE, …), `fate` what the broker does with it besides; None: it serves it.
@@ -162,23 +170,34 @@ class BrokerStart:
     by_order: list[str] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
     _ended: set[str] = field(default_factory=set)
+    _absent: set[str] = field(default_factory=set)
     _first: DirectoryState | None = None
     _together: BrokerDirectories = field(default_factory=BrokerDirectories)
     _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
+    _roles: set[bool] = field(default_factory=set)
+
+    @property
+    def who(self) -> str:
+        """Whose start it is, in a word: that of a `controller` where all directories are those of one."""
+        return "controller" if self._roles == {True} else "broker"
 
     def directory(self, directory: LogDirectory) -> Iterator[DirectoryState | Loaded]:
         """Yield what is found of the directory, then each partition of it, by topic and number."""
-        state = directory_state(directory)
+        cluster, warnings = self._cluster(directory)
+        told = self.circumstances.is_controller
+        state = directory_state(directory, is_controller=cluster.is_controller if told is None else told)
+        self._roles.add(state.is_controller)
         for problem in state.problems:
             self.report(problem)
-        cluster, warnings = self._cluster(directory)
-        state = self._compared(directory, replace(state, warnings=(*state.warnings, *warnings)))
+        state = self._compared(directory, state._replace(warnings=(*state.warnings, *warnings)))
         self.directories.append(directory.path)
         yield state
         self._note(directory.path, (*state.failures, *self._misfits(directory, cluster)))
         has_fault = state.has_fault
         loaded: dict[str, Loaded] = {}
         for name in directory.partition_names:
+            if state.is_controller and name != names.CLUSTER_METADATA_DIR:
+                continue
             path = os.path.join(directory.path, name)
             found = self._attempt(path, partial(self._load, path, state, cluster))
             if found is None:
@@ -193,9 +212,16 @@ class BrokerStart:
             self.by_order.append(directory.path)
 
     def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
-        """Yield what a broker of the release that is to start cannot read in the metadata log of a directory."""
+        """Yield what a broker cannot read of the cluster's metadata in a directory: its bootstrap.checkpoint, and what
+        is not of the release that is to start.
+        """
+        if names.CLUSTER_METADATA_DIR not in directory.directories:
+            return
+        path = os.path.join(directory.path, names.BOOTSTRAP_CHECKPOINT)
+        if bootstrap := self._attempt(path, partial(bootstrap_failure, path)):
+            yield bootstrap
         release, level = self.circumstances.release, cluster.metadata_version
-        if release is None or names.CLUSTER_METADATA_DIR not in directory.directories:
+        if release is None:
             return
         failure = None if level is None else unknown_metadata_version(release, level)
         if failure is not None:
@@ -221,9 +247,37 @@ class BrokerStart:
 
     def end(self) -> list[Failure]:
         """Return failures that show only when all partitions are known; all are in `stops` as well."""
-        failures = duplicate_failures(self._seen)
+        failures = [*duplicate_failures(self._seen), *self._unformatted()]
         self.stops += failures
         return failures
+
+    def _unformatted(self) -> Iterator[Failure]:
+        """Yield what is said of the broker's log directories, by its properties, that have no meta.properties.
+
+        Where none of those in the properties was asked for, others are: copies, in other places.
+        """
+        own = log_directories(self.circumstances.properties)
+        looked_at = set(map(os.path.realpath, self.directories))
+        if (looked_at | self._absent).isdisjoint(map(os.path.realpath, own)):
+            return
+        for path in filter(self._lacks, own):
+            if os.path.realpath(path) not in looked_at:
+                yield not_formatted_directory(path)
+
+    def is_absent(self, path: str) -> bool:
+        """Take a path at which nothing of Kafka's is; return whether `end` tells what its broker says of that.
+
+        That is a log directory by the properties: as a rule, the mount point of a disk that is not mounted.
+        """
+        if not self._lacks(path):
+            return False
+        self._absent.add(os.path.realpath(path))
+        return True
+
+    def _lacks(self, path: str) -> bool:
+        """Return whether a path is a log directory by the properties, but has no meta.properties."""
+        known = map(os.path.realpath, log_directories(self.circumstances.properties))
+        return os.path.realpath(path) in known and not os.path.lexists(os.path.join(path, names.META_PROPERTIES))
 
     def _compared(self, directory: LogDirectory, state: DirectoryState) -> DirectoryState:
         """Return the state, with what keeps the broker from starting where the directory does not go with those before.
@@ -237,7 +291,7 @@ class BrokerStart:
         if fault is None and meta:
             fault = self._together.add(directory.path, meta)
         if fault is not None:
-            return replace(state, failures=(*state.failures, not_together(fault)))
+            return state._replace(failures=(*state.failures, not_together(fault)))
         self._first = first = self._first or state
         if first.broker == state.broker or first.broker is None:
             return state
@@ -248,7 +302,7 @@ class BrokerStart:
             f"{names.META_PROPERTIES} is of another broker ({here}) than that of {first.path} ({there}): a broker that"
             " has both in its log.dirs does not start"
         )
-        return replace(state, warnings=(*state.warnings, text))
+        return state._replace(warnings=(*state.warnings, text))
 
     def _note(self, path: str, failures: list[Failure] | tuple[Failure, ...]) -> None:
         for failure in failures:
@@ -289,14 +343,7 @@ class BrokerStart:
         for problem in cluster.troubles:
             if problem.is_unreadable:
                 self.report(problem)
-        if not cluster.troubles:
-            return cluster, []
-        first = cluster.troubles[0]
-        more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
-        text = f"{names.CLUSTER_METADATA_DIR}/{os.path.basename(first.path)}: {first.text}{more}"
-        is_wrong = not (first.is_unreadable or first.is_newer)  # MetadataLoader, and SharedServer's fault handlers
-        then = "; a controller ends when it reads that, and a broker never serves" if is_wrong else ""
-        return cluster, [f"topic settings and partitions set aside are not known: {text}{then}"]
+        return cluster, warnings_of(cluster)
 
     def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:
         """Return what `read` gives; None, and a report, where something cannot be read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from kdump.errors import (
     CONFIG_EXCEPTION,
@@ -18,8 +17,11 @@ from kdump.errors import (
     NameFormatError,
     Problem,
 )
+from kdump.findings.remedies import NOT_FORMATTED
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
+from kdump.formats.words import number_words
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Failure
 from kdump.releases import (
     NEEDS_METADATA_3_3,
@@ -29,7 +31,7 @@ from kdump.releases import (
     newest_metadata_version,
 )
 from kdump.settings.segment_bytes import MIN_SEGMENT_BYTES
-from kdump.storage.broker import BrokerIdentity, PartitionPlaces, not_formatted
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces, no_meta_properties, not_formatted
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -52,27 +54,30 @@ _CONSEQUENCES = {
     names.REPLICATION_CHECKPOINT: "the broker treats it as empty, so every high watermark starts at 0",
     names.CLEANER_CHECKPOINT: "the thread of the log cleaner ends there, so the broker compacts nothing",
 }
+CONTROLLERS_FILES = frozenset({names.META_PROPERTIES, names.BOOTSTRAP_CHECKPOINT, names.CLUSTER_METADATA_DIR})
+"""What a controller that is no broker reads in a log directory."""
 _READ_FIRST = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT)
 _OLDEST_FROM_4_0 = "3.3-IV3"
 ALREADY_OFFLINE = "is already offline due to a previous IO exception."
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryState:
+class DirectoryState(NamedTuple):
     """What a log directory says of the last shutdown, and what is wrong with it as a whole.
 
     `failures` are those of the directory itself: a checkpoint in which Kafka's reader ends in an IOException takes it
     offline. `warnings` name checkpoints that the broker treats as empty. `problems` are files that could not be read
     here, which says nothing of the broker. `broker` is the cluster id and the node id of meta.properties, None without.
+    `is_controller`: it is that of a controller and no broker, which loads the cluster metadata log alone.
     """
 
     path: str
     clean: bool
     broker: Broker = None
-    checkpoints: Checkpoints = field(default_factory=lambda: Checkpoints(""))
+    checkpoints: Checkpoints = Checkpoints("")
     failures: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    is_controller: bool = False
 
     @property
     def has_fault(self) -> bool:
@@ -99,12 +104,18 @@ def fate_of(log: PartitionLog) -> str | None:
     return _FATES.get(log.name.state) if log.name else None
 
 
-def directory_state(directory: LogDirectory) -> DirectoryState:
-    """Look at a log directory as a broker does. What cannot be read is a problem of its own."""
+def directory_state(directory: LogDirectory, *, is_controller: bool = False) -> DirectoryState:
+    """Look at a log directory as a broker does, or a controller that is no broker. What cannot be read is a problem of
+    its own.
+    """
     look = _Look(directory)
     broker = look.broker()
-    checkpoints = look.checkpoints()
-    look.failures += _bad_names(directory)
+    checkpoints = Checkpoints("")
+    if is_controller:  # KafkaRaftServer has no LogManager then: of all the rest it does not even read the names
+        look.warnings += _left_alone(directory)
+    else:
+        checkpoints = look.checkpoints()
+        look.failures += _bad_names(directory)
     return DirectoryState(
         directory.path,
         directory.clean_shutdown,
@@ -113,6 +124,7 @@ def directory_state(directory: LogDirectory) -> DirectoryState:
         tuple(look.failures),
         tuple(look.warnings),
         tuple(look.problems),
+        is_controller,
     )
 
 
@@ -154,6 +166,11 @@ def not_together(text: str) -> Failure:
     return Failure(RUNTIME, text, names.META_PROPERTIES, offline=False)
 
 
+def not_formatted_directory(path: str) -> Failure:
+    """Return what ends the process of a broker of which a log directory has no meta.properties, or is not there."""
+    return Failure(RUNTIME, no_meta_properties(path), path, offline=False, remedies=NOT_FORMATTED)
+
+
 def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
     """Return what ends the process of a broker of this release where the segment.bytes of topics is below its least."""
     more = f" and {len(topics) - _SHOWN_TOPICS} more" if len(topics) > _SHOWN_TOPICS else ""
@@ -179,6 +196,16 @@ def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -
             )
             failures.append(Failure(ILLEGAL_STATE, text, path, offline=False))
     return failures
+
+
+def _left_alone(directory: LogDirectory) -> Iterable[str]:
+    number = sum(name != names.CLUSTER_METADATA_DIR for name in directory.partition_names)
+    if number:
+        others = number_words(number, "other partition")
+        yield (
+            f"a controller loads {names.CLUSTER_METADATA_DIR} only: it leaves {others} alone."
+            " If this node is a broker too, name its server.properties: --config FILE"
+        )
 
 
 def _bad_names(directory: LogDirectory) -> Iterable[Failure]:

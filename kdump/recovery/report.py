@@ -51,7 +51,7 @@ def _changed(directory: VirtualDirectory, name: str) -> Step | None:
         entry_size, noun = _ENTRY_SIZES[kind]
         why = f"rebuilt from the log: {_counted(recipe.size // entry_size, noun)}"
     elif kind == names.PRODUCER_SNAPSHOT:
-        why = f"the producers before offset {parse_file_name(name).offset}: {_producers(recipe)}"
+        why = f"the producer state before offset {parse_file_name(name).offset}: {_producers(recipe)}"
     elif kind == names.LEADER_EPOCH_CHECKPOINT:
         why = _epochs(directory, recipe)
     else:

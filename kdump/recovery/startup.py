@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from kdump.named_tuples import NamedTuple
+from kdump.settings.loading import LoadingSettings
 
-from kdump.settings.views import LoadingSettings
 
-
-@dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(NamedTuple):
     """The circumstances of one start of a broker: its clock (ms), how it stopped before, and the checkpoints.
 
     `recovery_point` and `log_start_offset` are absolute offsets, 0 where the checkpoint does not name the partition.
@@ -18,4 +16,4 @@ class Startup:
     clean: bool = False
     recovery_point: int = 0
     log_start_offset: int = 0
-    config: LoadingSettings = field(default_factory=LoadingSettings)
+    config: LoadingSettings = LoadingSettings()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
@@ -15,8 +16,9 @@ from kdump.storage.open import open_directory
 from kdump.storage.replica import replicas
 
 if TYPE_CHECKING:
-    from kdump.errors import Problem
+    from kdump.errors import Problem, Report
     from kdump.query.inventory import Placing
+    from kdump.topics.placement import Cluster
     from kdump.topics.transaction_ids import TransactionalIds
 
 
@@ -27,7 +29,8 @@ class ClusterMetadata(NamedTuple):
     `release` that of Kafka whose software it runs, as `4.3`, `metadata_version` the level of that feature. `kafka` is
     the release that kdump takes for it; the newest where nobody knows. `transaction_version` is the level of that
     feature, `next_producer_id` the first that the cluster has still to give out. `end` is how far the metadata
-    go: their leader epoch and end offset.
+    go: their leader epoch and end offset; `cut` where a start cuts their log, and what follows does not count.
+    `is_controller`: the node is a controller, and no broker.
     """
 
     placing: Placing | None = None
@@ -40,6 +43,8 @@ class ClusterMetadata(NamedTuple):
     transaction_version: int = 0
     next_producer_id: int | None = None
     end: tuple[int, int] = (-1, -1)
+    cut: int | None = None
+    is_controller: bool = False
 
     def settings(self, files: Sequence[PropertyFile] = (), given: Mapping[str, str] | None = None) -> Settings:
         """Return the settings of the broker's topics, by `files` and by what is `given` outright too."""
@@ -113,10 +118,8 @@ class Clusters:
     def _read(self, directory: LogDirectory) -> ClusterMetadata:
         path = os.path.realpath(directory.path)
         if path not in self._read_already:
-            from kdump.topics.placement import cluster_beside  # with all schemas of the metadata's records
-
             troubles: list[Problem] = []
-            cluster = cluster_beside(directory, troubles.append)
+            cluster = self._cluster_in(directory, troubles.append)
             if cluster:
                 found = ClusterMetadata(
                     cluster.placement if cluster.is_filled else None,
@@ -129,11 +132,19 @@ class Clusters:
                     cluster.transaction_version,
                     cluster.next_producer_id,
                     cluster.end,
+                    cluster.cut,
+                    cluster.is_controller,
                 )
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))
             self._read_already[path] = found
         return self._read_already[path]
+
+    def _cluster_in(self, directory: LogDirectory, report: Report) -> Cluster | None:
+        """Return what the metadata in a log directory tell; None where they are not to be trusted."""
+        from kdump.topics.placement import cluster_beside  # with all schemas of the metadata's records
+
+        return cluster_beside(directory, report)
 
 
 def _ignore(problem: Problem) -> None:

@@ -96,6 +96,21 @@ def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataStat
     return state
 
 
+def state_up_to(log: PartitionLog, end_offset: int, report: Report) -> MetadataState:
+    """Return the state of a node whose metadata log ends at an offset, as after recovery: nothing behind it counts.
+
+    Raises KdumpError where neither a snapshot nor the log's beginning leads there, OSError.
+    """
+    state = next(filter(None, (state_of_snapshot(path, report) for path in _snapshots(log, None))), MetadataState())
+    first = log.segments[0].base_offset if log.segments else end_offset
+    if first > state.end_offset:
+        raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no sound snapshot to start from")
+    reader = _Reader(state, report)
+    reader.read(log.segments_from(state.end_offset), end_offset)
+    reader.finish()
+    return state
+
+
 def state_beside(directory: LogDirectory, report: Report) -> MetadataState | None:
     """Return the state that the metadata log in a log directory gives; None where there is none, or none to be trusted.
 
@@ -226,6 +241,8 @@ class _Reader:
     def read(self, segments: Iterable[Segment], most: int | None) -> None:
         """Take the records from the state's end offset on, up to offset `most`, without that."""
         state = self._state
+        if most is not None and state.end_offset >= most:
+            return
         for segment, run in runs(segments, self._on_damage):
             block = run.block
             for content in contents_in(segment, run, self._on_damage):
@@ -249,6 +266,8 @@ class _Reader:
                     self.report(place._replace(text=place.text + str(error), is_newer=True))
                 except KdumpError as error:
                     self.report(place._replace(text=place.text + str(error)))
+                if state.end_offset == most:
+                    return
 
     def finish(self) -> None:
         """Say what a transaction that never ended has held back."""

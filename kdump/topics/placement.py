@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.errors import KdumpError, Report
+from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
@@ -10,8 +10,9 @@ from kdump.query.inventory import Placement
 from kdump.releases import METADATA_VERSION, TRANSACTION_VERSION, release_name
 from kdump.settings.sources import Settings
 from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.topics.cluster_image import ClusterImage, Fields
-from kdump.topics.metadata_log import release_of_level, state_beside
+from kdump.topics.metadata_log import MetadataState, release_of_level, state_beside, state_up_to
 from kdump.topics.partition_state import state_of_partition
 
 
@@ -22,10 +23,24 @@ class Cluster:
     """
 
     def __init__(
-        self, image: ClusterImage, broker_id: int | None, *, is_whole: bool = True, end: tuple[int, int] = (-1, -1)
+        self,
+        image: ClusterImage,
+        broker_id: int | None,
+        *,
+        is_whole: bool = True,
+        end: tuple[int, int] = (-1, -1),
+        voters: frozenset[int] = frozenset(),
     ) -> None:
-        """`end` is how far the metadata go: their leader epoch and end offset."""
+        """`end` is how far the metadata go: their leader epoch and end offset; `voters` are the controllers.
+
+        `is_controller` tells that the node is one, and no broker.
+        """
         self.broker_id = broker_id
+        self.cut: int | None = None
+        self._voters = voters
+        self._decides = False
+        is_voter = broker_id in voters or broker_id in image.controllers
+        self.is_controller = is_voter and bool(image.brokers) and broker_id not in image.brokers
         self.end = end
         self._is_whole = is_whole
         self.configs = image.configs
@@ -41,8 +56,20 @@ class Cluster:
 
     @property
     def is_filled(self) -> bool:
-        """Whether the state says what partitions there are: a new broker waits until it does."""
-        return bool(self._image.brokers)
+        """Whether the state says what partitions there are: a new broker waits until it does.
+
+        Of metadata that are cut only the only controller's does: others fetch what follows.
+        """
+        return self._decides if self.cut is not None else bool(self._image.brokers)
+
+    def cut_at(self, end_offset: int, voters: frozenset[int]) -> None:
+        """Take it for a cluster whose metadata a start cuts there; `voters` count where the metadata do not tell them.
+
+        The only controller goes by what is left, even where that is nothing: nobody else has what its log lacks.
+        """
+        self.cut = end_offset
+        self.is_controller = False  # whether it is a broker, too, may be said in what follows
+        self._decides = self.broker_id is not None and (self._voters or voters) == {self.broker_id}
 
     def placement(self, name: PartitionDirName | None, topic_id: bytes | None) -> Placement | None:
         """Return what is said of a partition directory with that name and that topic id in its partition.metadata.
@@ -95,8 +122,25 @@ def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
     state = state_beside(directory, report)
     if state is None:
         return None
+    return _cluster_of(state, directory)
+
+
+def cluster_up_to(log: PartitionLog, directory: LogDirectory, end_offset: int) -> Cluster | None:
+    """Return the cluster that the metadata log in a log directory describes once it is cut at an offset; None where
+    what is left cannot be trusted either. Raises OSError.
+    """
+    problems: list[Problem] = []
+    try:
+        state = state_up_to(log, end_offset, problems.append)
+    except KdumpError:
+        return None
+    return None if any(not each.is_newer for each in problems) else _cluster_of(state, directory)
+
+
+def _cluster_of(state: MetadataState, directory: LogDirectory) -> Cluster:
     end = state.epoch, state.end_offset
-    return Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records, end=end)
+    voters = frozenset(voter["voterId"] for voter in state.voters)
+    return Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records, end=end, voters=voters)
 
 
 def _broker_id(directory: LogDirectory) -> int | None:

@@ -16,7 +16,7 @@ import pytest
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from kdump.library.verifying import verify
-from tests.agreement.running import kdump
+from tests.agreement.running import Said, kdump
 from tests.recovery.building import METADATA, batch, broken, file, produced
 from tests.rows import rows_in
 from tests.topics.building import ORDERS_ID, Log, cluster_directory, metadata_pairs
@@ -36,7 +36,7 @@ OUTCOME = {
 }  # fmt: skip
 FAILURE = {"exception", "message", "file", "position", "brokerStarts"}
 LOST = {"bytes", "zeros", "batches", "records", "firstOffset", "lastOffset"}
-DIRECTORY = {"type", "path", "ok", "clean", "failures", "warnings"}
+DIRECTORY = {"type", "path", "ok", "isController", "clean", "failures", "warnings"}
 BROKER = {"type", "kafka", "starts", "offline", "failures", "orderDecides"}
 
 
@@ -525,7 +525,7 @@ def test_metadata_that_cannot_be_used_is_a_warning(run: Run, tmp_path: Path) -> 
     log = data / names.CLUSTER_METADATA_DIR / file(0, "log")
     log.write_bytes(broken(log.read_bytes()))
     assert run(data, "--clean") == 1  # the controller checks its log and cuts it
-    assert "topic settings and partitions set aside are not known" in run.line("warning")
+    assert "partitions set aside are not known" in run.line("warning")
     assert "-stray" not in run.out
 
 
@@ -612,6 +612,14 @@ def test_a_release_starts_with_the_levels_of_metadata_that_it_knows(
     assert ("will NOT start" in run.out) != starts
     if not starts:
         assert f"metadata.version is {level} (" in run.out
+    for said in (kdump(tmp_path, "doctor", "data", "--kafka", release), _asked_by_the_environment(tmp_path, release)):
+        assert ("broker will NOT start" in said.out) != starts
+
+
+def _asked_by_the_environment(folder: Path, release: str) -> Said:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KDUMP_KAFKA", release)
+        return kdump(folder, "doctor", "data")
 
 
 @pytest.mark.parametrize(

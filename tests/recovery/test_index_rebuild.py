@@ -70,6 +70,16 @@ def test_timestamps_that_do_not_grow_get_no_entry() -> None:
     assert list(zip(indexes.times.timestamps, indexes.times.offsets, strict=True)) == [(0, 2)]
 
 
+def test_a_timestamp_gets_one_entry_however_the_blocks_end() -> None:
+    indexes = rebuild(interval=0)
+    indexes.add(rows([(10, 0, 5), (10, 1, 5)]), 2)
+    indexes.add(rows([(10, 2, 5), (10, 3, 5), (10, 4, 9)], 20), 3)
+    assert list(zip(indexes.times.timestamps, indexes.times.offsets, strict=True)) == [(5, 0), (9, 4)]
+    none = rebuild(interval=0)
+    none.add(rows([(10, 0, -1), (10, 1, -1), (10, 2, 3)]), 3)
+    assert list(none.times.timestamps) == [3]
+
+
 def test_the_last_entry_names_the_first_batch_with_the_largest_timestamp() -> None:
     indexes = rebuild()
     indexes.add(rows([(10, 4, 7), (10, 9, 7), (10, 12, 3)]), 3)
@@ -105,6 +115,34 @@ def test_offsets_that_do_not_increase_count_only_where_an_entry_is_due() -> None
     assert row == 2
     assert isinstance(error, InvalidOffsetError)
     assert "no larger than the last offset appended (5)" in str(error)
+
+
+def test_the_last_offset_of_a_block_is_not_larger_than_itself() -> None:
+    indexes = rebuild(interval=0)
+    assert indexes.add(rows([(10, 8, 1), (10, 9, 1)]), 2) == (2, None)
+    row, error = indexes.add(rows([(10, 9, 1), (10, 10, 1)], 20), 2)
+    assert (row, type(error)) == (0, InvalidOffsetError)
+
+
+def test_batches_as_large_as_the_interval_get_every_other_entry() -> None:
+    indexes = rebuild(interval=10)
+    indexes.add(rows([(10, n, n) for n in range(9)]), 9)
+    assert list(indexes.offsets.positions) == [20, 40, 60, 80]
+    larger = rebuild(interval=10)
+    larger.add(rows([(11, n, n) for n in range(9)]), 9)
+    assert list(larger.offsets.positions) == [11 * n for n in range(1, 9)]
+
+
+def test_beginning_again_forgets_everything() -> None:
+    indexes = rebuild(base_offset=3, interval=0)
+    first = indexes.state()
+    assert (first.max_timestamp, first.offset_of_max) == (-1, 3)
+    indexes.add(rows([(10, 8, 1), (10, 9, 2), (10, 10, 3)]), 3)
+    indexes.begin()
+    assert indexes.state() == first
+    assert (indexes.offsets.content(), indexes.times.content()) == (b"", b"")
+    assert indexes.add(rows([(10, 3, 0), (10, 4, 0)]), 2) == (2, None)
+    assert list(indexes.times.offsets) == [3]
 
 
 def test_an_offset_that_goes_back_shows_in_a_later_block_too() -> None:
@@ -168,12 +206,16 @@ def expected(batches: list[tuple[int, int, int]], interval: int) -> tuple[list[t
     st.integers(0, 500),
     st.integers(1, 40),
     st.booleans(),
+    st.booleans(),
 )
 def test_any_log_gets_the_entries_of_the_rule(
-    given_batches: list[tuple[int, int, int]], interval: int, rows_a_block: int, row_by_row: bool
+    given_batches: list[tuple[int, int, int]], interval: int, rows_a_block: int, row_by_row: bool, in_order: bool
 ) -> None:
     offset, batches = -1, []
-    for size, count, timestamp in given_batches:
+    times_of_batches = [timestamp for _, _, timestamp in given_batches]
+    if in_order:  # as producers' clocks have it, which has a way of its own
+        times_of_batches.sort()
+    for (size, count, _), timestamp in zip(given_batches, times_of_batches, strict=True):
         offset += count
         batches.append((size, offset, timestamp))
     indexes = rebuild(interval=interval)

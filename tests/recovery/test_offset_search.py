@@ -13,7 +13,7 @@ from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_batch, encode_wrapper
 from kdump.recovery.offset_search import find
 from kdump.releases import KafkaRelease
-from kdump.settings.views import OffsetSearch
+from kdump.settings.loading import OffsetSearch
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from tests.recovery.building import file, make_log
@@ -53,6 +53,46 @@ def test_offsets_in_order(way: OffsetSearch, tmp_path: Path) -> None:
     ends = [len(parts[0]), len(parts[0] + parts[1])]
     found = [search(tmp_path / str(offset), b"".join(parts), offset, way) for offset in (0, 1, 2, 4, 5, 9, 10)]
     assert found == [0, 0, ends[0], ends[0], ends[1], ends[1], None]
+
+
+@pytest.mark.parametrize("way", OffsetSearch)
+@pytest.mark.parametrize("rows", [1, 2, 3, 2048])
+def test_every_offset_of_a_log_with_holes(
+    way: OffsetSearch, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many batches a block holds: the batch that has the offset, else the first one behind it, else none."""
+    monkeypatch.setattr("kdump.storage.log_reader.BATCH_ROWS", rows)
+    held = [(0, 2), (2, 5), (9, 3), (12, 1), (20, 4), (24, 2)]
+    starts, data = [], b""
+    for first, count in held:
+        starts.append(len(data))
+        data += encode_batch(records(first, count))
+    for offset in range(27):
+        expected = next((at for at, (first, count) in zip(starts, held, strict=True) if offset < first + count), None)
+        assert search(tmp_path / str(offset), data, offset, way) == expected, offset
+
+
+def test_of_batches_that_overlap_the_one_that_begins_there_is_found(tmp_path: Path) -> None:
+    """The batches stand as 0-4, 3-5."""
+    first = encode_batch(records(0, 5))
+    data = first + encode_batch(records(3, 3))
+    assert [search(tmp_path / str(offset), data, offset, FIRST) for offset in (2, 3, 4, 5)] == [
+        0, len(first), len(first), len(first),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", OffsetSearch)
+def test_an_empty_log_has_no_offset(way: OffsetSearch, tmp_path: Path) -> None:
+    assert search(tmp_path, b"", 0, way) is None
+
+
+@pytest.mark.parametrize("way", OffsetSearch)
+def test_a_wrapper_is_found_by_any_of_its_offsets(way: OffsetSearch, tmp_path: Path) -> None:
+    data = wrapper(0) + wrapper(2) + encode_batch(records(4, 2))
+    found = [search(tmp_path / str(offset), data, offset, way) for offset in range(7)]
+    second = len(wrapper(0))
+    third = second + len(wrapper(2))
+    assert found == [0, 0, second, second, third, third, None]
 
 
 def test_first_offsets_decide_from_4_1_on(tmp_path: Path) -> None:

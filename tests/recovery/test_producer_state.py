@@ -78,6 +78,48 @@ def test_without_a_snapshot_the_state_begins_at_the_log_start(tmp_path: Path) ->
     assert kept(found) == []
 
 
+def test_what_was_known_before_is_forgotten_without_a_snapshot_too(tmp_path: Path) -> None:
+    found = states(tmp_path)
+    found.producer(9)
+    found.begin(9, 12)
+    found.map_end_offset = 30
+    found.truncate_and_reload(7, 20, NOW, DAY)
+    assert found.producers == {}
+    assert found.open_txns == {}
+    assert (found.map_end_offset, found.snapshot_offset) == (7, 7)
+
+
+def test_the_log_start_moves_a_state_that_is_there_already(tmp_path: Path) -> None:
+    found = states(tmp_path)
+    found.producer(9)
+    found.map_end_offset = 10
+    found.truncate_and_reload(12, 10, NOW, DAY)
+    assert (found.map_end_offset, found.snapshot_offset, list(found.producers)) == (12, 12, [9])
+    found.truncate_and_reload(7, 12, NOW, DAY)
+    assert (found.map_end_offset, found.snapshot_offset, list(found.producers)) == (12, 7, [9])
+
+
+def test_a_snapshot_has_the_order_of_java_s_map(tmp_path: Path) -> None:
+    found = states(tmp_path, s10=snapshot(entry(3), entry(18), entry(1)))
+    found.truncate_and_reload(0, 20, NOW, DAY)
+    found.map_end_offset = 20
+    found.take_snapshot()
+    written = decode_producer_snapshot(found.snapshots.read(20))
+    assert [each.producer_id for each in written] == [1, 18, 3]
+
+
+def test_a_snapshot_is_written_once(tmp_path: Path) -> None:
+    found = states(tmp_path)
+    found.map_end_offset = 20
+    found.take_snapshot()
+    found.producer(9)
+    found.take_snapshot()
+    assert decode_producer_snapshot(found.snapshots.read(20)) == []
+    found.map_end_offset = 21
+    found.take_snapshot()
+    assert kept(found) == [20, 21]
+
+
 def test_nothing_is_loaded_when_the_state_is_there_already(tmp_path: Path) -> None:
     found = states(tmp_path, s10=snapshot(entry(1)))
     found.map_end_offset = 10

@@ -54,6 +54,13 @@ def test_a_negative_position_counts_as_0(tmp_path: Path) -> None:
     assert segment(tmp_path, b"".join(BATCHES), [(3, -5)]).next_offset() == 10
 
 
+def test_an_empty_time_index_has_no_room_in_front(tmp_path: Path) -> None:
+    found = segment(tmp_path, b"".join(BATCHES), [])
+    found.make_empty_time_index()
+    assert found.directory.size(file(0, "timeindex")) == 0
+    assert found.time_entries == 0
+
+
 def test_an_empty_segment_ends_where_it_begins(tmp_path: Path) -> None:
     assert segment(tmp_path, b"", [], base=7).next_offset() == 7
 

@@ -1,0 +1,86 @@
+"""The cluster's metadata as a broker's start leaves them: their log is recovered first, and may be cut."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kdump.errors import Problem, Report
+from kdump.formats import names
+from kdump.recovery.loader import load_log
+from kdump.recovery.startup import Startup
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held
+from kdump.topics.clusters import ClusterMetadata, Clusters
+
+if TYPE_CHECKING:
+    from kdump.topics.placement import Cluster
+
+
+class StartedClusters(Clusters):
+    """The clusters that the log directories among some paths know of once their broker has started."""
+
+    def __init__(self, paths: Iterable[str], properties: Mapping[str, str], now: int) -> None:
+        """`properties` are those of the server, which tell a static quorum, `now` is its clock (ms)."""
+        super().__init__(paths)
+        self._voters = _voters(properties)
+        self._now = now
+
+    def _cluster_in(self, directory: LogDirectory, report: Report) -> Cluster | None:
+        troubles: list[Problem] = []
+        cluster = super()._cluster_in(directory, troubles.append)
+        for trouble in troubles:
+            report(trouble)
+        if names.CLUSTER_METADATA_DIR not in directory.directories or (cluster and cluster.is_filled):
+            return cluster
+        if any(trouble.is_unreadable for trouble in troubles):
+            return cluster
+        with suppress(OSError):  # said where the log is loaded
+            return self._cut(directory) or cluster
+        return cluster
+
+    def _cut(self, directory: LogDirectory) -> Cluster | None:
+        """Return what the metadata tell that the start leaves; None where it fails, or what is left is of no use."""
+        from kdump.topics.placement import cluster_up_to
+
+        with held(os.path.join(directory.path, names.CLUSTER_METADATA_DIR)) as log:
+            outcome = None if log is None else load_log(log, Startup(self._now, clean=False))
+            if log is None or outcome is None or not outcome.ok:
+                return None
+            cluster = cluster_up_to(log, directory, outcome.log_end_offset)
+        if cluster is not None:
+            cluster.cut_at(outcome.log_end_offset, self._voters)
+        return cluster
+
+
+def _voters(properties: Mapping[str, str]) -> frozenset[int]:
+    """Return the node ids in controller.quorum.voters, as `1@host:port,2@host:port`."""
+    found = properties.get("controller.quorum.voters", "")
+    ids = (voter.partition("@")[0].strip() for voter in found.split(",") if voter.strip())
+    return frozenset(int(id_) for id_ in ids if id_.isascii() and id_.isdigit())
+
+
+def warnings_of(cluster: ClusterMetadata) -> list[str]:
+    """Return what there is to say where the metadata in a log directory cannot be used, or not whole."""
+    if not cluster.troubles:
+        empty = f"{names.CLUSTER_METADATA_DIR} tells of no broker, as a log that was emptied does"
+        return [] if cluster.cut is None else [empty + _what_follows(cluster)]
+    first = cluster.troubles[0]
+    more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
+    text = f"{names.CLUSTER_METADATA_DIR}/{os.path.basename(first.path)}: {first.text}{more}"
+    if cluster.cut is not None:
+        return [f"the cluster's metadata are cut at offset {cluster.cut}: {text}{_what_follows(cluster)}"]
+    is_wrong = not (first.is_unreadable or first.is_newer)  # MetadataLoader, and SharedServer's fault handlers
+    then = "; a controller ends when it reads that, and a broker never serves" if is_wrong else ""
+    return [f"topic settings and partitions set aside are not known: {text}{then}"]
+
+
+def _what_follows(cluster: ClusterMetadata) -> str:
+    if cluster.placing is None:
+        return (
+            "; the node fetches what it lacks from the other controllers. Without any (--config tells) partitions set"
+            " aside are not known"
+        )
+    return "; no other controller has what it lacks: partitions of topics that are not in it are set aside"
