@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from kdump.change.interrupted import unfinished_in
+from kdump.change.unfinished import unfinished_in
 from kdump.findings.finding import Finding, found
 
 

@@ -30,7 +30,7 @@ NO_DIRECTORY = "a directory, where a broker expects a file"
 _DIRECTORY_STATES = {
     names.DELETE: ("KD-DIR-DELETE", "the partition waits for its deletion; its log is not checked"),
     names.FUTURE: ("KD-DIR-FUTURE", "the partition is being moved here from another log directory"),
-    names.STRAY: ("KD-DIR-STRAY", "the broker kept the partition aside, for it was not assigned to it"),
+    names.STRAY: ("KD-DIR-STRAY", "the broker set the partition aside: it was not assigned to this broker"),
 }
 _FILE_STATES = {
     names.DELETED: ("KD-FILE-DELETED", "the file waits for its deletion"),

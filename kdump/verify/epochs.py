@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kdump.errors import CheckpointError
 from kdump.findings.finding import Finding, found
+from kdump.findings.kind import SERVES_WRONG_DATA
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.storage.partition import PartitionLog
@@ -68,6 +69,7 @@ class EpochCheck:
                     self.path,
                     f"epoch {entry.epoch} from offset {entry.start_offset} on comes after epoch {before.epoch} from"
                     f" offset {before.start_offset} on",
+                    effect=SERVES_WRONG_DATA,  # the broker forgets the one before (LeaderEpochFileCache.assign)
                 )
         for entry in self._entries:
             if entry.epoch < 0 or entry.start_offset < 0:
@@ -168,8 +170,8 @@ class EpochCheck:
             yield self._disagreement_found
         elif self._first is not None:
             start = self._entries[0].start_offset
-            text = f"it begins at offset {start}: the log start offset had been {start}. The batches from offset"
-            text += f" {self._first} on had been deleted, and are there again"
+            text = f"it begins at offset {start}: the log start offset was {start} before. The batches from offset"
+            text += f" {self._first} on were deleted then, and are there again"
             yield found("KD-EPOCH-LOG-START", self.path, text, offset=start)
         if end_offset is None:
             return

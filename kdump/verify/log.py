@@ -10,6 +10,7 @@ from itertools import starmap
 from operator import attrgetter, sub
 
 from kdump import kernels
+from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import REFUSES
 from kdump.formats.batch import (
@@ -123,7 +124,9 @@ class LogCheck:
         length = byte_words(bad.size)
         where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
         effect = REFUSES if self.is_opened_as_it_is and self._stops_a_broker(position, bad.resumed) else None
-        yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
+        finding = found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
+        # what follows is at stake, too: `repair` cuts only the end of the log without a decision
+        yield finding if self._is_active else finding._replace(ways=ways.DAMAGED_BATCH)
 
     def _stops_a_broker(self, position: int, resumed: int) -> bool:
         """Return whether a broker that opens the segment without recovery fails over the bytes from `position` to
@@ -190,9 +193,9 @@ class LogCheck:
     def _markers(self, sheet: Sheet) -> Iterator[Finding]:
         for row, marker in sheet.markers.items():
             if marker.fault:
-                yield self._at("KD-BATCH-CONTROL", sheet, row, f"the control record is broken: {marker.fault}")
+                yield self._at("KD-BATCH-CONTROL", sheet, row, f"the control record is damaged: {marker.fault}")
             elif marker.odd:
-                yield self._at("KD-BATCH-CONTROL-VERSION", sheet, row, f"the control record is odd: {marker.odd}")
+                yield self._at("KD-BATCH-CONTROL-VERSION", sheet, row, f"the control record is unusual: {marker.odd}")
 
     def _count(self, sheet: Sheet, row: int) -> Iterator[Finding]:
         count = sheet.count[row]

@@ -8,21 +8,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import read_small, status_of
-from kdump.errors import CorruptIndexError, LoadError
+from kdump.errors import CorruptIndexError, CorruptRecordError, LoadError
 from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import BLOCKS_COMPACTION, ERROR, GOES_OFFLINE, REFUSES, SERVES_WRONG_DATA, BrokerEffect
+from kdump.findings.kind import (
+    BLOCKS_COMPACTION,
+    ERROR,
+    GOES_OFFLINE,
+    HIDES,
+    INFO,
+    REFUSES,
+    SERVES_WRONG_DATA,
+    TRUNCATES,
+    BrokerEffect,
+)
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import Failure
 from kdump.recovery.segments import LoadedSegment
 from kdump.recovery.startup import Startup
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
-from kdump.storage.segment import Segment
+from kdump.storage.segment import Segment, segment_end_offset
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.cluster import check_placement
 from kdump.verify.directory import Owner, Place, directory_state, no_files, partition_files
@@ -45,6 +55,9 @@ SNAPSHOT_LIMIT = 1 << 28
 
 _SERVES = (SERVES_WRONG_DATA, BLOCKS_COMPACTION)
 """The effects of what a broker serves, unless its start fails over it."""
+
+_LOADED = (*_SERVES, TRUNCATES)
+"""Those, and that of damage that a broker which stopped in order does not look for."""
 
 
 class Before:
@@ -110,7 +123,14 @@ class PartitionCheck:
         self._has_lost = self._has_unread = self._has_log_fault = False
 
     def _log_start(self) -> int:
-        return self._checkpoints.of(self.log.name).log_start or 0
+        """Return the checkpoint's log start offset; 0 where the log ends before it, as nobody can go by it then."""
+        start = self._checkpoints.of(self.log.name).log_start or 0
+        if not start or not self.log.segments:
+            return start
+        try:
+            return start if start <= segment_end_offset(self.log.segments[-1]) else 0
+        except (OSError, CorruptRecordError):  # which the walk tells
+            return start
 
     @property
     def before_next(self) -> Before:
@@ -163,6 +183,10 @@ class PartitionCheck:
         except OSError as error:
             yield unreadable(path, error)
             return
+        if not (data or self._snapshots or self._was_closed):
+            text = "it is empty: a broker that is killed while it makes its newest snapshot leaves it so"
+            yield found("KD-SNAP-CORRUPT", path, text, severity=INFO)
+            return
         known = self._producers if compares and not self._has_lost else None
         yield from check_snapshot(path, data, known)
 
@@ -196,7 +220,7 @@ class PartitionCheck:
             is_index = finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}")
             if is_index and self._logs.is_opened_as_it_is:
                 finding = finding._replace(effect=self._opening_effect or finding.effect)
-            elif finding.severity == ERROR and finding.broker in _SERVES:
+            elif finding.severity == ERROR and finding.broker in (_LOADED if self._was_closed else _SERVES):
                 finding = finding._replace(effect=self._loading_effect(finding) or finding.effect)
             is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
             if is_derived and (self._has_log_fault or self._logs.overflows):
@@ -210,12 +234,15 @@ class PartitionCheck:
     def _opening_effect(self) -> BrokerEffect | None:
         """What a broker does where a wrong .index misleads it when it opens the last segment of a closed log.
 
-        It reads on from the last entry to find the log's end (LogSegment.readNextOffset), and dies of what it finds.
+        It reads on from the last entry to find the log's end (LogSegment.readNextOffset): it dies of what it finds, or
+        finds nothing, takes the segment for empty, and gives offsets that are taken to the next records.
         """
         segment = self._segments[-1]
         try:
             size = status_of(segment.path(names.OFFSET_INDEX)).size
-            LoadedSegment(VirtualDirectory(self.log), segment.base_offset, size).next_offset()
+            end = LoadedSegment(VirtualDirectory(self.log), segment.base_offset, size).next_offset()
+            if end == segment.base_offset < segment_end_offset(segment):
+                return HIDES
         except LoadError as error:
             return GOES_OFFLINE if error.takes_directory_offline else REFUSES
         except OSError:
@@ -226,7 +253,7 @@ class PartitionCheck:
         """Return what a broker does that fails over the segment of a finding, though it would serve such a batch.
 
         Where batches stand twice, transactions end that did not begin, or end again; a v0 or v1 wrapper that cannot be
-        decompressed hides its first offset from the search for an offset.
+        decompressed hides its first offset from the search for an offset; without a producer snapshot all is read.
         """
         if not finding.path.endswith(f".{names.LOG}"):
             return None
@@ -328,12 +355,24 @@ class PartitionCheck:
             yield from self._snapshot(offset, compares=offset == self._logs.end_offset)
         if not self._has_lost:
             yield from self._producers.finish(self._coordinator)
-        end_offset = self._logs.end_offset if self._segments and not self._has_unread else None
+        end_offset = self._end_offset()
         yield from self._epochs.finish(end_offset)
         name = self.log.name
+        start_offset = self.log.segments[0].base_offset if self.log.segments else self._log_start()
+        if not self.log.segments:
+            end_offset = start_offset  # the broker begins the log there, whatever it had
         if name is not None and not name.state and end_offset is not None:
-            start_offset = (self.log.segments or self._segments)[0].base_offset
             yield from check_partition(self._checkpoints, name, start_offset, end_offset, was_closed=self._was_closed)
+
+
+    def _end_offset(self) -> int | None:
+        """Return the log end offset that a broker finds by the last segment's index; None where it cannot be known."""
+        if not self._segments or self._has_unread:
+            return None
+        try:
+            return segment_end_offset(self._segments[-1])
+        except (OSError, CorruptRecordError):  # the log has changed since it was read
+            return self._logs.end_offset
 
 
 def unreadable(path: str, error: OSError) -> Finding:

@@ -11,6 +11,7 @@ from kdump.errors import CodecError, KdumpError
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
 from kdump.formats.codecs import LZ4, ZSTD
+from kdump.formats.iso_times import shown
 from kdump.formats.message_set import LENGTH, key_size_at
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.verify.column import increases, is_sorted
@@ -23,11 +24,14 @@ MESSAGE_OVERHEAD = (26, 34)
 class DeepCheck:
     """Decodes the records of one log; what is found comes in the order of the log."""
 
-    def __init__(self, path: str, topic: str, limit: int) -> None:
-        """`topic` tells whether the values are of a form that Kafka knows; `limit` bounds a payload's bytes."""
+    def __init__(self, path: str, topic: str, limit: int, records: RecordBlock) -> None:
+        """`topic` tells whether the values are of a form that Kafka knows; `limit` bounds a payload's bytes.
+
+        `records` is what is decoded into, whatever was in it before.
+        """
         self._path = path
         self._limit = limit
-        self._records = RecordBlock()
+        self._records = records
         self._values: ValueCheck | None = value_check(topic)
         self._found: list[Finding] = []
         self.base_offsets: dict[int, int] = {}
@@ -182,14 +186,8 @@ class DeepCheck:
         says = block.max_timestamp[row]
         if largest == says or block.attributes[row] & LOG_APPEND_TIME or block.magic[row] == 0:
             return
-        if largest > says:
-            self._report(
-                "KD-BATCH-MAX-TIMESTAMP", block, row, f"its max timestamp is {says}, that of its records {largest}"
-            )
-        else:
-            self._report(
-                "KD-BATCH-MAX-TIMESTAMP-HIGH", block, row, f"its max timestamp is {says}, that of its records {largest}"
-            )
+        code = "KD-BATCH-MAX-TIMESTAMP" if largest > says else "KD-BATCH-MAX-TIMESTAMP-HIGH"
+        self._report(code, block, row, f"its max timestamp is {shown(says)}, that of its records {shown(largest)}")
 
     def _messages(self, block: BatchBlock, row: int, start: int, stop: int) -> None:
         """Find what only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths

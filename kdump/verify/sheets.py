@@ -11,13 +11,14 @@ import threading
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from kdump.blocks import BatchBlock
+from kdump.blocks import BatchBlock, RecordBlock
 from kdump.disk.pace import Pace
 from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding
+from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.scan import Run, scan
@@ -26,6 +27,8 @@ from kdump.verify.markers import Marker, markers_of
 from kdump.verify.records import DeepCheck
 
 PIECE_BYTES = 16 << 20
+MIN_AHEAD = 64 << 10
+"""Bytes of a log from which on another thread gains more than it costs."""
 SMALLER = 4
 """How many pieces at the end are half as large."""
 SHEET_ROWS = 1024
@@ -114,9 +117,12 @@ class Piece(NamedTuple):
 
 
 class _Spare(threading.local):
-    """A block that the thread uses again for its next piece: threads that ask for new memory wait for each other."""
+    """Blocks that the thread uses again for its next piece: threads that ask for new memory wait for each other, and
+    the records of a small log take less time than the memory for a block of them.
+    """
 
     block: BatchBlock | None = None
+    records: RecordBlock | None = None
 
 
 _spare = _Spare()
@@ -133,6 +139,19 @@ def spare_block() -> Iterator[BatchBlock]:
             _spare.block = block
 
 
+@contextmanager
+def _spare_records(wanted: bool) -> Iterator[RecordBlock | None]:
+    """Hold the thread's spare block of records, or a new one while that is in use; None where none is `wanted`."""
+    if not wanted:
+        yield None
+        return
+    records, _spare.records = _spare.records or RecordBlock(), None
+    try:
+        yield records
+    finally:
+        _spare.records = records
+
+
 def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
     """Yield the parts of a piece. Batches that start before byte `resume_after` are left out. Raises OSError."""
     segment, start, stop, reading, _ = piece
@@ -140,8 +159,9 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
         segment.open_log() as log,
         PageDropper(log.path, reading.drops_pages) as pages,
         spare_block() as spare,
+        _spare_records(reading.deep) as records,
     ):
-        deep = DeepCheck(segment.log_path, reading.topic, reading.limit) if reading.deep else None
+        deep = DeepCheck(segment.log_path, reading.topic, reading.limit, records) if records else None
         held: Sheet | None = None
         for part in scan(
             log, segment.base_offset, start, stop, whole=reading.deep, gathers=not reading.deep, spare=spare
@@ -206,7 +226,7 @@ def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
 
     The last ones are smaller, so that all threads have something to do until shortly before the end.
     """
-    whole = [Piece(segment, 0, None, reading, size <= 2 * PIECE_BYTES)]
+    whole = [Piece(segment, 0, None, reading, MIN_AHEAD <= size <= 2 * PIECE_BYTES)]
     if size < 2 * PIECE_BYTES:
         return whole
     try:

@@ -17,6 +17,7 @@ from kdump.findings.finding import Finding, found
 from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
+from kdump.formats.iso_times import shown
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.storage.timestamps import has_zero_tail
@@ -93,7 +94,7 @@ class TimeIndexCheck:
         times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
         offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
         for number, timestamp, offset in self._entries.fill(self._next, times, offsets):
-            text = f"entry {number} (timestamp {timestamp}, offset {offset}) is out of order"
+            text = f"entry {number} (timestamp {shown(timestamp)}, offset {offset}) is out of order"
             yield found("KD-TIDX-ORDER", self.path, text, number * TIME_ENTRY_SIZE, offset)
         self._next += max(count, 1)
 
@@ -155,7 +156,7 @@ class TimeIndexCheck:
             if row < 0:  # of a cleaned batch the last record may be gone
                 row = bisect_left(sheet.last_offset, offset)
             if row == length or sheet.base_offset[row] > offset:
-                text = f"entry {number} (timestamp {timestamp}) names offset {offset}, where there is no batch"
+                text = f"entry {number} (timestamp {shown(timestamp)}) names offset {offset}, where there is no batch"
                 yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
                 continue
             if row >= done:
@@ -165,11 +166,11 @@ class TimeIndexCheck:
                 continue
             text = ""
             if sheet.max_timestamp[row] != timestamp:
-                text = f"its batch has {sheet.max_timestamp[row]}"
+                text = f"its batch has {shown(sheet.max_timestamp[row])}"
             elif running > timestamp:
-                text = f"a batch before it {running}"
+                text = f"a batch before it has {shown(running)}"
             if text:
-                text = f"entry {number} (offset {offset}) has timestamp {timestamp}, {text}"
+                text = f"entry {number} (offset {offset}) has timestamp {shown(timestamp)}, {text}"
                 yield found("KD-TIDX-TIMESTAMP", self.path, text, number * TIME_ENTRY_SIZE, offset)
 
     def finish(self, *, has_batches: bool, is_damaged: bool, is_misled: bool) -> Iterator[Finding]:
@@ -188,8 +189,8 @@ class TimeIndexCheck:
                 return
             if is_damaged or self._is_open:
                 return  # the batch that has it may be among the damaged ones, or have come after the last entry
-        says = f"the last entry has timestamp {self._last_time}" if self._index.entries else "the file is empty"
-        yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")
+        says = f"the last entry has timestamp {shown(self._last_time)}" if self._index.entries else "the file is empty"
+        yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {shown(wanted)}")
 
     def _beyond(self, index: TimeIndex) -> Iterator[Finding]:
         """Yield the entries for offsets beyond the log."""
@@ -198,7 +199,7 @@ class TimeIndexCheck:
                 self._is_beyond = True
                 if self._hole:
                     continue
-                text = f"entry {number} (timestamp {timestamp}) names offset {offset}, the log ends before"
+                text = f"entry {number} (timestamp {shown(timestamp)}) names offset {offset}, the log ends before"
                 text += f" {self._end_offset}"
                 yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
             self._entries.drop(len(self._entries))

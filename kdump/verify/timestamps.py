@@ -5,20 +5,20 @@ Retention by time goes by a segment's largest timestamp, and stops at the first 
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.findings.filter import FindingFilter
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
+from kdump.formats.iso_times import shown
 from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
 from kdump.formats.words import offset_range
-from kdump.settings.views import RetentionSettings
+from kdump.named_tuples import NamedTuple
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_uniform
@@ -36,7 +36,6 @@ TIME_CODES = (
 """What is found when a segment is over."""
 
 _DAY = 86_400_000
-_YEAR_10000 = 253_402_300_800_000
 
 
 @cache
@@ -52,13 +51,6 @@ def distance(ms: int) -> str:
     if ms < 2 * _DAY:
         return f"{ms / 3_600_000:.1f} hours"
     return f"{ms // _DAY} days" if ms < 1000 * _DAY else f"{ms // (365 * _DAY)} years"
-
-
-def shown(timestamp: int) -> str:
-    """Return a timestamp (ms) as number and, where it has one, as time of day (UTC)."""
-    if not 0 <= timestamp < _YEAR_10000:
-        return str(timestamp)
-    return f"{timestamp} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(timestamp // 1000))})"
 
 
 class Holder(NamedTuple):

@@ -29,6 +29,7 @@ WORST = ("--unclean", "--recovery-point", "0")
 """A start in which every batch of every segment is checked."""
 LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE"}
 LOG_ZEROS = {"KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"}
+HIDES = "opens the log as if it were empty"
 REFUSES = {"does not start", "takes the log directory offline"}
 TRUNCATES = "truncates here and drops all later segments at unclean start"
 OFFSET_REQUESTS = 12

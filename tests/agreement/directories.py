@@ -70,14 +70,14 @@ class Maker:
     """Makes directories by their names, each in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.root = folder / "made"
         self._sound = folder / SOUND
         self._last = ""
         build(EVERYTHING, self._sound)
 
     def make(self, name: str) -> list[Directory]:
         """Make the directories of this name, one for each broker that it concerns; those made before are gone."""
-        root = self._folder / "made"
+        root = self.root
         fault = name.removesuffix(KILLED)
         if fault != self._last:
             shutil.rmtree(root, ignore_errors=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from tests.agreement.answers import (
     CLOCK,
+    HIDES,
     LOG_DAMAGE,
     LOG_ZEROS,
     REFUSES,
@@ -37,6 +38,7 @@ CUTS = {"truncate", "drop", "empty", "split"}
 REMOVES = {"delete", "rename"}
 CHECKPOINT_CODES = ("KD-CKPT-HIGH-WATERMARK", "KD-CKPT-RECOVERY", "KD-CKPT-LOG-START", "KD-CKPT-BEHIND")
 LEFTOVER_CODES = {"KD-FILE-DELETED", "KD-FILE-CLEANED", "KD-FILE-SWAP", "KD-FILE-TMP", "KD-IDX-ORPHAN"}
+NOT_MENDED = {"quorum-state"}
 STRAY_CODES = {"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER"}
 
 
@@ -44,14 +46,14 @@ def no_command_dies(answers: Answers) -> Iterator[str]:
     """Every command ends with a code that docs name, prints JSON lines and no traceback, and takes its own options."""
     asked = [
         answers.verify, answers.startup, answers.worst_startup, answers.ls, answers.retain, answers.dump,
-        answers.stats, answers.txns, *map(answers.plan, answers.repairs),
+        answers.stats, answers.txns, answers.doctor, *map(answers.plan, answers.repairs),
         answers.ask("compact", *CLOCK), answers.ask("groups", *CLOCK),
     ]  # fmt: skip
     for said in asked:
         if said.code not in (0, 1, 3, 4):
             yield f"{said} exits with {said.code}: {said.err}"
-        if "Traceback" in said.err:
-            yield f"{said} prints a traceback: {said.err}"
+        if "Traceback" in said.err or "an error in kdump itself" in said.err:
+            yield f"{said} fails: {said.err}"
         if not all(isinstance(row, dict) for row in said.rows):
             yield f"{said} prints a line that is no object"
 
@@ -185,6 +187,17 @@ def lookup_answers_lie_in_the_log(answers: Answers) -> Iterator[str]:
                 yield f"{path}: lookup of {request} gives {result['offset']}, the log has {start} to {end}"
 
 
+def the_last_offset_of_a_sound_log_is_found(answers: Answers) -> Iterator[str]:
+    """Where verify has no error, lookup finds the offset before the log end offset of ls."""
+    for path, pairs in answers.offsets.items():
+        start, end = answers.listed[path]["logStartOffset"], answers.listed[path]["logEndOffset"]
+        if start == end or any(row["severity"] == "error" for row in answers.findings_of(path)):
+            continue
+        for request, answer in pairs:
+            if request.get("offset") == end - 1 and not answer.get("found"):
+                yield f"{path}: ls has offsets {start} to {end - 1}; lookup does not find the last: {answer}"
+
+
 def checkpoints_are_the_same(answers: Answers) -> Iterator[str]:
     """ls, startup and retain read the same recovery point and high watermark."""
     for path, row in answers.listed.items():
@@ -263,10 +276,10 @@ def startup_foretells_what_verify_says_a_broker_refuses(answers: Answers) -> Ite
 
 
 def what_a_start_loses_is_an_error_of_verify(answers: Answers) -> Iterator[str]:
-    """Where startup loses data, verify has an error in that partition and says that a broker truncates."""
+    """Where startup loses data, verify has an error in that partition and says that a broker truncates, or hides it."""
     for path, row in answers.outcomes.items():
         if row["losesData"] and not any(
-            finding["severity"] == "error" and finding["broker"] in {TRUNCATES, *REFUSES}
+            finding["severity"] == "error" and finding["broker"] in {TRUNCATES, HIDES, *REFUSES}
             for finding in answers.findings_of(path)
         ):
             yield f"startup: {path} loses {row['lost']['bytes']} bytes; verify: {sorted(answers.codes_of(path))}"
@@ -361,6 +374,8 @@ def damage_is_at_the_same_place(answers: Answers) -> Iterator[str]:
             if listed != found:
                 yield f"{path}: {field} of ls in {listed}, {sorted(codes)} of verify in {found}"
         counted = by_path(answers.stats, "partition").get(path)
+        if "KD-LOG-ZEROS" in answers.codes_of(path):
+            continue  # which are damage to stats in a segment that was rolled, as a broker writes to it no more
         if counted and bool(counted["damagedPlaces"]) != bool(LOG_DAMAGE & answers.codes_of(path)):
             yield f"{path}: stats counts {counted['damagedPlaces']} damaged places; verify: {answers.codes_of(path)}"
 
@@ -404,15 +419,19 @@ def leftovers_are_the_same(answers: Answers) -> Iterator[str]:
 
 
 def segments_are_the_same(answers: Answers) -> Iterator[str]:
-    """ls and retain have the same segments, of the same used size."""
+    """ls and retain have the same segments; of the last one retain counts what is used, of the others the whole file.
+
+    So does a broker: only of the last one it looks for the end of the batches.
+    """
     for path in answers.retained:
         listed, retained = answers.segments(answers.ls, path), answers.segments(answers.retain, path)
+        last = max(listed, default="")
         if listed.keys() != retained.keys():
             yield f"{path}: only one of ls and retain has {listed.keys() ^ retained.keys()}"
         for name in listed.keys() & retained.keys():
-            used, size = listed[name]["usedSize"], retained[name]["size"]
-            if used != size:
-                yield f"{path}/{name}: usedSize of ls is {used}, size of retain {size}"
+            field, size = "usedSize" if name == last else "size", retained[name]["size"]
+            if listed[name][field] != size:
+                yield f"{path}/{name}: {field} of ls is {listed[name][field]}, size of retain {size}"
 
 
 def retain_warns_where_a_start_comes_first(answers: Answers) -> Iterator[str]:
@@ -436,9 +455,14 @@ def retention_stays_inside_the_log(answers: Answers) -> Iterator[str]:
 
 
 def open_transactions_are_the_same(answers: Answers) -> Iterator[str]:
-    """txns and verify find open and hanging transactions in the same partitions."""
+    """txns and verify find open and hanging transactions in the same partitions.
+
+    But for damaged logs: a marker may have been in the bytes that are lost, and verify says only what is sure.
+    """
     for path, row in answers.transactions.items():
         codes = answers.codes_of(path)
+        if codes & (LOG_DAMAGE | {"KD-LOG-ZEROS", "KD-LOG-EMPTY"}):
+            continue
         for what, count, expected in (
             ("open", row["open"], {"KD-TXN-OPEN", "KD-TXN-HANGING"}),
             ("hanging", row["hanging"], {"KD-TXN-HANGING"}),
@@ -528,12 +552,19 @@ def what_is_applied_was_planned(answers: Answers) -> Iterator[str]:
 
 
 def advice_helps(answers: Answers) -> Iterator[str]:
-    """An error whose advice names a command is gone after that command."""
+    """An error whose advice names a command is gone after that command.
+
+    But in a partition that this command does not repair, and says why: other files of it have to be mended first, or
+    somebody has to decide what is to become of other damage.
+    """
     for finding in answers.findings:
         if finding["severity"] != "error":
             continue
         for repair in advised(finding):
             if repair not in answers.repairs:
+                continue
+            plan = by_path(answers.plan(repair), "partition").get(parent(finding["path"]))
+            if plan and (not plan["ok"] or plan["problems"] or plan["needsDecision"]):
                 continue
             mended = answers.mended(repair)
             left = answers.findings if mended is None else mended.findings
@@ -542,11 +573,17 @@ def advice_helps(answers: Answers) -> Iterator[str]:
 
 
 def a_repair_brings_no_new_error(answers: Answers) -> Iterator[str]:
-    """After a repair verify has no error that was not there before."""
+    """After a repair verify has no error that was not there before.
+
+    But for `trim`: a .timeindex that was wrong before may be wrong in another way without its last entries.
+    """
     before = {(row["code"], row["path"]) for row in answers.findings}
+    wrong_times = {row["path"] for row in answers.findings if row["code"].startswith("KD-TIDX-")}
     for repair in answers.repairs:
         mended = answers.mended(repair)
         for row in mended.findings if mended else ():
+            if repair == "trim" and row["code"].startswith("KD-TIDX-") and row["path"] in wrong_times:
+                continue
             if row["severity"] == "error" and (row["code"], row["path"]) not in before:
                 yield f"after {repair} verify has {row['code']} at {row['path']}: {row['message']}"
 
@@ -576,6 +613,8 @@ def a_broker_loads_what_was_repaired(answers: Answers) -> Iterator[str]:
             outcome = mended.outcomes.get(path)
             if not row["ok"] or outcome is None:
                 continue
+            if not outcome["ok"] and outcome["failure"]["file"] in NOT_MENDED:
+                continue  # docs/repair.md: what a quorum knows is not to be made up
             if not outcome["ok"] or outcome["losesData"]:
                 yield f"after {repair} startup: {path}: loads: {outcome['ok']}, loses {outcome['lost']}"
                 continue
@@ -595,6 +634,7 @@ RULES: tuple[Rule, ...] = (
     no_log_starts_behind_its_end,
     a_start_that_cuts_nothing_keeps_the_offsets,
     lookup_answers_lie_in_the_log,
+    the_last_offset_of_a_sound_log_is_found,
     checkpoints_are_the_same,
     verify_compares_checkpoints_with_the_same_end,
     a_start_that_fails_is_an_error_of_verify,

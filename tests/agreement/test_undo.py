@@ -36,7 +36,7 @@ def maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_undo_takes_a_repair_back(name: str, maker: Maker) -> None:
-    said = [each for directory in maker.make(name) for repair in _repairs(name) for each in _undone(directory, repair)]
+    said = [each for directory in maker.make(name) for repair in _repairs(name) for each in undone(directory, repair)]
     assert not said, "\n".join(said)
 
 
@@ -45,7 +45,7 @@ def _repairs(name: str) -> list[str]:
     return [each for each in REPAIRS if each.startswith("repair")] if name.endswith(KILLED) else list(REPAIRS)
 
 
-def _undone(directory: Directory, repair: str) -> Iterator[str]:
+def undone(directory: Directory, repair: str) -> Iterator[str]:
     """What is not as it was after a repair and its undo."""
     copy = copy_of(directory)
     before = dict(facts(copy))

@@ -12,6 +12,7 @@ from kdump.verify.run import Share, Verification
 from tests.topics.building import Log, cluster_directory
 from tests.verify.building import NOW, found
 
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 KNOWN, UNKNOWN = "AAECAwQFBgcICQoLDA0ODw", "EBESExQVFhcYGRobHB0eHw"
 ASIDE = "; a broker renames the directory at start (-stray) and serves nothing of it"
 CODES = ("KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER", "KD-META-CLUSTER")
@@ -124,3 +125,16 @@ def test_runs_that_share_the_work(data: Path) -> None:
     parts = [Verification(options, share=share).run([str(data)]) for share in (Share(0, 1), Share(1, 4), Share(4))]
     assert [finding for part in parts for finding in part] == whole
     assert {finding.code for finding in whole} >= {"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER"}
+
+
+def test_damage_in_a_snapshot_is_not_that_of_a_log(tmp_path: Path) -> None:
+    """No broker cuts a snapshot, and repair leaves it alone: the way out is another one."""
+    data = tmp_path / "data"
+    shutil.copytree(FIXTURES / "corpus" / "f-cluster-metadata", data)
+    path = data / "__cluster_metadata-0" / "00000000000000000212-0000000005.checkpoint"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    about = [finding for finding in found(data, now=NOW) if finding.path == str(path)]
+    assert {finding.code for finding in about} == {"KD-META-CLUSTER", "KD-KRAFT-SNAPSHOT"}
+    assert not [remedy for finding in about for remedy in finding.remedies if remedy.command == "repair"]

@@ -23,7 +23,8 @@ def test_the_code_is_found(case: Case, tmp_path: Path, monkeypatch: pytest.Monke
     assert case.names in {Path(finding.path).name for finding in of_code}
     for finding in of_code:
         kind = CATALOGUE[case.code]
-        assert (finding.severity, finding.repair) == (kind.severity, kind.repair)
+        assert finding.severity == kind.severity
+        assert finding.ways is not None or finding.repair == kind.repair
         assert finding.broker in (finding.effect, kind.broker)
         assert finding.meaning == kind.meaning
         assert finding.message
@@ -43,4 +44,5 @@ def test_a_sound_log_has_none_of_them(tmp_path: Path, closed: bool) -> None:
 
 
 def test_every_phrase_for_what_a_broker_does_is_in_use() -> None:
-    assert {kind.effect for kind in CATALOGUE.values()} == set(BrokerEffect)
+    hangs_on_the_log = {BrokerEffect.HIDES}  # tests/verify/test_indexes.py
+    assert {kind.effect for kind in CATALOGUE.values()} | hangs_on_the_log == set(BrokerEffect)

@@ -75,12 +75,14 @@ def test_one_wrong_entry_is_one_finding(log: Log) -> None:
 
 
 def test_an_entry_that_a_broker_dies_of_when_it_opens_a_closed_log(log: Log) -> None:
-    """It reads on from the last entry, CRCs not looked at: bytes that are no batch end the process."""
+    """It reads on from the last entry, CRCs not looked at: what is no batch ends the process, nothing ends the log."""
     content = (log.partition / f"{40:020}.index").read_bytes()
     # inside the batch: its last offset delta is taken for a size
     wrong = encode_offset_entries([OffsetIndexEntry(41, 15)], 40)
+    beyond = encode_offset_entries([OffsetIndexEntry(41, SIZE)], 40)
     for name, data, broker in (
         (f"{40:020}.index", wrong, "does not start"),
+        (f"{40:020}.index", beyond, "opens the log as if it were empty"),
         (f"{40:020}.index", content, None),
         (INDEX, wrong, "serves wrong data silently"),  # a rolled segment is not looked at
     ):

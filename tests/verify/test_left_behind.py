@@ -101,7 +101,7 @@ def test_a_log_start_that_was_forgotten_is_a_note(tmp_path: Path) -> None:
     assert codes(log.findings()) == set()
     (note,) = [each for each in log.findings() if each.code == "KD-EPOCH-LOG-START"]
     assert note.offset == 12
-    assert "log start offset had been 12" in note.message
+    assert "log start offset was 12 before" in note.message
     later = [batch(n, leader_epoch=3) for n in range(0, 8, 2)]
     log = build(tmp_path / "contradiction", {0: later}, epochs="2 4\n")
     assert codes(log.findings()) == {"KD-EPOCH-CHECKPOINT"}
@@ -122,3 +122,17 @@ def test_transaction_version_2_is_sound(tmp_path: Path) -> None:
     log = build(tmp_path / "data", {0: batches})
     assert codes(log.findings()) == {"KD-TXN-MISSING"}  # of the transaction that was aborted once
     assert [each.offset for each in log.findings() if each.code == "KD-TXN-MISSING"] == [6]
+
+
+def test_a_snapshot_that_a_killed_broker_had_begun_is_a_note(tmp_path: Path) -> None:
+    """Seen with 4.3.1, killed while it rolled a segment; the next start removes it and makes it again."""
+    segments = {0: BATCHES, 20: [batch(20)]}
+    for closed, expected in ((False, set()), (True, {"KD-SNAP-CORRUPT"})):
+        log = build(tmp_path / str(closed), segments, closed=closed)
+        (log.partition / file(20, "snapshot")).write_bytes(b"")
+        assert codes(log.findings()) == expected
+        assert "KD-SNAP-CORRUPT" in {each.code for each in log.findings()}
+    log = build(tmp_path / "older", {**segments, 22: [batch(22)]}, closed=False)
+    for offset in (20, 22):
+        (log.partition / file(offset, "snapshot")).write_bytes(b"")
+    assert {Path(each.path).name for each in log.findings() if each.severity == "error"} == {file(20, "snapshot")}

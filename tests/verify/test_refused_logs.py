@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from struct import pack_into
 
@@ -18,8 +17,9 @@ from kdump.library.verifying import verify
 from kdump.operations.startup import Loaded
 from kdump.recovery.loader import load_log
 from kdump.releases import KafkaRelease, newest_metadata_version
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Settings
-from kdump.settings.views import LoadingSettings
+from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from tests.repair.damaged import STARTUP, build, edit, name
 from tests.topics.building import Log as MetadataLog
@@ -27,7 +27,7 @@ from tests.topics.building import metadata_pairs
 from tests.verify.building import batch, marker, produced
 from tests.verify.building import build as build_log
 
-CLOSED = replace(STARTUP, clean=True)
+CLOSED = STARTUP._replace(clean=True)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_batches_of_a_transaction_that_stand_twice(tmp_path: Path, was_closed: b
         (log.directory / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 5\n")
     else:
         (log.directory / names.CLEAN_SHUTDOWN).unlink(missing_ok=True)
-    says = replace(STARTUP, clean=was_closed, recovery_point=5 if was_closed else 0)
+    says = STARTUP._replace(clean=was_closed, recovery_point=5 if was_closed else 0)
     is_loaded = load_log(PartitionLog(str(log.partition)), says).ok
     assert was_closed or is_loaded == (again == slice(2, 3))
     assert is_refused(log.partition) != is_loaded
@@ -98,10 +98,49 @@ def test_a_wrapper_whose_first_offset_cannot_be_read(tmp_path: Path, release: Ka
     broker = {"brokerId": 1, "brokerEpoch": 1, "rack": None, "features": [feature]}
     metadata_log = MetadataLog(log.directory / names.CLUSTER_METADATA_DIR)
     metadata_log.add(*metadata_pairs(("RegisterBroker", broker))).write()
-    of_release = replace(STARTUP, clean=False, config=LoadingSettings.of(Settings({}).of("orders"), release))
+    of_release = STARTUP._replace(clean=False, config=LoadingSettings.of(Settings({}).of("orders"), release))
     is_loaded = load_log(PartitionLog(str(log.partition)), of_release).ok
     assert is_loaded == (release < KafkaRelease.V4_1)
     (finding,) = [each for each in verify(str(log.directory), deep=True) if each.code == "KD-BATCH-CODEC"]
     assert (finding.broker == BrokerEffect.REFUSES) != is_loaded
     told = {each.path: each for each in startup(str(log.directory)) if isinstance(each, Loaded)}
     assert told[str(log.partition)].outcome.ok == is_loaded
+
+
+@pytest.mark.parametrize(("entries", "is_served"), [("1 20\n0 0\n", True), ("0 -5\n2 40\n", False)])
+def test_leader_epochs_out_of_order_are_forgotten_and_negative_ones_refused(
+    partition: Path, entries: str, is_served: bool
+) -> None:
+    (partition / names.LEADER_EPOCH_CHECKPOINT).write_text(f"0\n2\n{entries}")
+    assert load_log(PartitionLog(str(partition)), CLOSED).ok == is_served
+    assert "KD-EPOCH-FORMAT" in {finding.code for finding in verify(str(partition))}
+    assert is_refused(partition) != is_served
+
+
+def test_leader_epochs_count_where_the_log_start_offset_is_above_the_end_of_the_log(partition: Path) -> None:
+    """Nobody can go by such a log start offset: `repair` takes it away, and the epochs with it in one run."""
+    (partition / names.LEADER_EPOCH_CHECKPOINT).write_text("")
+    for start, is_told in ((0, True), (59, False), (60, True)):
+        (partition.parent / names.LOG_START_CHECKPOINT).write_text(f"0\n1\norders 0 {start}\n")
+        assert ("KD-EPOCH-CHECKPOINT" in {finding.code for finding in verify(str(partition))}) == is_told, start
+
+
+def test_what_ends_a_log_in_the_middle_needs_a_decision(partition: Path) -> None:
+    """`repair` cuts an incomplete batch only where nothing follows."""
+    for base, commands in ((20, {"--strategy", "--from", "--fix-bit"}), (40, set())):
+        whole = (partition / name(base, "log")).read_bytes()
+        (partition / name(base, "log")).write_bytes(whole[:-5])
+        (finding,) = [each for each in verify(str(partition)) if each.code == "KD-LOG-TORN"]
+        assert {each.arguments[0] for each in finding.remedies if each.arguments} == commands
+        (partition / name(base, "log")).write_bytes(whole)
+
+
+def test_checkpoints_are_held_against_the_end_that_a_broker_finds(partition: Path) -> None:
+    """It looks at no CRC there: the last batch counts, damaged as it is."""
+    end = log_end_offset(PartitionLog(str(partition)))
+    (partition.parent / names.REPLICATION_CHECKPOINT).write_text(f"0\n1\norders 0 {end}\n")
+    edit(name(40, "log"), lambda held: held[:-3] + b"\1\1\1")(partition)
+    assert log_end_offset(PartitionLog(str(partition))) == end
+    codes = {finding.code for finding in verify(str(partition))}
+    assert "KD-LOG-CRC" in codes
+    assert "KD-CKPT-HIGH-WATERMARK" not in codes

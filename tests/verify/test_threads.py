@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.blocks import RecordBlock
 from kdump.formats.codecs import GZIP
 from kdump.storage import log_reader
 from kdump.storage.segment import Segment
@@ -23,6 +24,7 @@ BATCHES = 200
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
     """A segment that is cut into more than ten pieces."""
     monkeypatch.setattr(sheets, "PIECE_BYTES", 1500)
+    monkeypatch.setattr(sheets, "MIN_AHEAD", 0)
     batches = [batch(2 * n, attributes=GZIP if n % 3 == 0 else 0) for n in range(BATCHES)]
     return build(tmp_path / "data", {0: batches, 2 * BATCHES: [batch(2 * BATCHES)]})
 
@@ -92,6 +94,7 @@ def test_entries_that_do_not_lead_to_batches_cut_nothing(log: Log) -> None:
 
 def test_state_goes_from_piece_to_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheets, "PIECE_BYTES", 1500)
+    monkeypatch.setattr(sheets, "MIN_AHEAD", 0)
     batches = [produced(2 * n, 7, 2 * n if n < 150 else 2 * n + 4) for n in range(BATCHES)]
     log = build(tmp_path / "data", {0: batches})
     assert same(log) == ["KD-PRODUCER-SEQUENCE"]
@@ -121,3 +124,14 @@ def test_walks_that_take_turns_in_one_thread(log: Log, tmp_path: Path, monkeypat
     turns = list(zip_longest(*map(sheets.walk, pieces)))
     assert [[sheet for sheet in side if sheet] for side in zip(*turns, strict=True)] == expected
     assert min(map(len, expected)) > 10
+
+
+def test_small_logs_are_decoded_into_the_same_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory for a block takes longer than the records of a small log."""
+    made: list[RecordBlock] = []
+    monkeypatch.setattr(sheets, "RecordBlock", lambda: made.append(RecordBlock()) or made[-1])
+    monkeypatch.setattr(sheets._spare, "records", None)
+    for number in range(5):
+        log = build(tmp_path / str(number), {0: [batch(0, 3)]})
+        found(log.directory, deep=True, jobs=1)
+    assert len(made) == 1

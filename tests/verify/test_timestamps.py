@@ -11,8 +11,9 @@ from kdump.findings.finding import Finding
 from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewBatch, encode_batch
+from kdump.formats.iso_times import shown
 from kdump.formats.time_units import unit_of
-from kdump.verify.timestamps import distance, shown
+from kdump.verify.timestamps import distance
 from tests.verify.building import NOW, TIME, Log, batch, build, entry, produced, records, touch
 
 DAY = 86_400_000
@@ -84,8 +85,8 @@ def test_the_record_that_holds_a_segment(tmp_path: Path) -> None:
     finding = held(tmp_path, batch(0), encode_batch(late, NewBatch()))
     assert (finding.position, finding.offset) == (len(batch(0)), 4)
     assert finding.message == (
-        "the largest timestamp 1700000000900 (2023-11-14T22:13:20Z) is that of the record at offset 4 in the batch with"
-        " offsets 2\N{EN DASH}6: retention.ms=604800000 keeps the segment until 1700604800900 (2023-11-21T22:13:20Z)"
+        "the largest timestamp 2023-11-14T22:13:20.900Z is that of the record at offset 4 in the batch with"
+        " offsets 2\N{EN DASH}6: retention.ms=604800000 keeps the segment until 2023-11-21T22:13:20.900Z"
     )
 
 
@@ -108,8 +109,8 @@ def test_without_timestamps_the_file_s_time_counts(tmp_path: Path) -> None:
     touch(log.path(0, "log"), TIME)
     (finding,) = of_code(log, "HELD", retention_ms=DAY)
     assert finding.message == (
-        "no timestamp, so the file's time counts, 1700000000000 (2023-11-14T22:13:20Z): retention.ms=86400000 keeps"
-        " the segment until 1700086400000 (2023-11-15T22:13:20Z)"
+        "no timestamp, so the file's time counts, 2023-11-14T22:13:20.000Z: retention.ms=86400000 keeps"
+        " the segment until 2023-11-15T22:13:20.000Z"
     )
 
 
@@ -129,7 +130,7 @@ def test_lengths_and_times_for_people() -> None:
     assert [distance(ms) for ms in (5000, 7_200_000, 5 * DAY, 800 * DAY, 4000 * DAY)] == [
         "5 s", "2.0 hours", "5 days", "800 days", "10 years",
     ]  # fmt: skip
-    assert shown(0) == "0 (1970-01-01T00:00:00Z)"
+    assert shown(0) == "1970-01-01T00:00:00.000Z"
     assert shown(-5) == "-5"
-    assert shown(253_402_300_799_999) == "253402300799999 (9999-12-31T23:59:59Z)"
+    assert shown(253_402_300_799_999) == "9999-12-31T23:59:59.999Z"
     assert shown(253_402_300_800_000) == "253402300800000"
