@@ -14,7 +14,7 @@ from kdump.clean.transactions import Transactions, aborted_in
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.control import KEY as CONTROL_KEY
-from kdump.settings.views import CleaningSettings
+from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.decoded import DecodedRows
 from kdump.storage.facts import SegmentFacts
 
@@ -28,13 +28,14 @@ Progress = Callable[[str, int], None]
 class OffsetMap:
     """The keys of the dirty section up to `latest_offset` (absolute); `is_full` if it goes on behind that.
 
-    `read_from` tells from which byte on each segment was read for them, by base offset.
+    `taken` has the positions of the batches in each segment that were taken whole, by base offset: where there was no
+    more room for a key, neither that batch nor what is behind it.
     """
 
     keys: KeyOffsets
     latest_offset: int = -1
     is_full: bool = False
-    read_from: dict[int, int] = field(default_factory=dict)
+    taken: dict[int, range] = field(default_factory=dict)
 
     @property
     def end_offset(self) -> int:
@@ -87,17 +88,20 @@ class _Building:
     def _read(self, facts: SegmentFacts) -> None:
         with facts.segment.open_log() as log:
             position = facts.segment.position_of(log, self._start)
-            self.map.read_from[facts.base_offset] = position
+            start = position
             self._buffer.start(position)
             for batches in read_batches(log, facts.base_offset, position):
-                self._take(batches)
+                taken = self._take(batches)
                 end = batches.block.position[batches.stop - 1] + batches.block.size[batches.stop - 1]
+                stop = batches.block.position[taken] if taken < batches.stop else end
+                self.map.taken[facts.base_offset] = range(start, stop)
                 self._progress(log.path, end - position)
                 position = end
                 if self.map.is_full:
                     return
 
-    def _take(self, batches: DecodedRows) -> None:
+    def _take(self, batches: DecodedRows) -> int:
+        """Note the keys of batches; the first row that was not taken whole."""
         block, first, stop, records, payloads = batches
         wanted = self._wanted(batches)
         full_at = self.map.keys.take(block, records, first, payloads, wanted, self._start)
@@ -107,14 +111,15 @@ class _Building:
         if last > first and block.last_offset[last - 1] >= self._start:
             self.map.latest_offset = block.last_offset[last - 1]
         if full_at == records.length:
-            return
+            return last
         self.map.is_full = True
         for at in range(full_at - 1, -1, -1):
             if records.row[at] != last:
-                return
+                break
             if records.key_length[at] >= 0 and records.offset[at] >= self._start:
                 self.map.latest_offset = records.offset[at]
-                return
+                break
+        return last
 
     def _wanted(self, batches: DecodedRows) -> bytes | bytearray:
         """Tell of which rows the keys count: not of markers, nor of what was aborted."""

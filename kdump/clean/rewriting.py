@@ -19,7 +19,7 @@ from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.kernels.batch_fates import GONE, OTHER
 from kdump.kernels.fates import DISCARDED, EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
-from kdump.settings.views import CleaningSettings
+from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.decoded import DecodedRows
 from kdump.storage.facts import SegmentFacts
 from kdump.storage.log_reader import LogFile
@@ -85,13 +85,20 @@ class Rewriting:
         self._target = target
         self._buffer.start(0)
         found = self._map
-        taken_from = found.read_from.get(facts.base_offset, facts.size)
+        taken = found.taken.get(facts.base_offset, range(0))
         with facts.segment.open_log() as log:
             for batches in read_batches(log, facts.base_offset):
                 block, first, stop, records, payloads = batches
-                taken_row = bisect_left(block.position, taken_from, first, stop)
                 fates = found.keys.sift(
-                    block, records, first, payloads, found.latest_offset, self._now, keeps_legacy_tombstones, taken_row
+                    block,
+                    records,
+                    first,
+                    payloads,
+                    found.latest_offset,
+                    self._now,
+                    keeps_legacy_tombstones,
+                    bisect_left(block.position, taken.start, first, stop),
+                    bisect_left(block.position, taken.stop, first, stop),
                 )
                 self._copy(log, batches, fates)
                 size = block.position[stop - 1] + block.size[stop - 1] - block.position[first]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.releases import KafkaRelease
+from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.sources import Settings
-from kdump.settings.views import CleaningSettings
 from tests.change.kept import change_files
 from tests.clean.building import (
     CONFIG,
@@ -154,7 +153,7 @@ def test_a_batch_of_tombstones_that_are_due_is_gone(tmp_path: Path) -> None:
 def test_tombstones_of_old_formats_go_with_the_segments_time(tmp_path: Path) -> None:
     old = [encode_message(NewRecord(0, 1000, A, None), 1), encode_message(NewRecord(1, 1000, B, b"1"), 1)]
     segments = {0: old, 2: [encode_message(NewRecord(2, 1000, C, b"1"), 1)], 3: [batch(3, (C, b"2"))], 100: [HEAD]}
-    config = replace(CONFIG, converts_legacy=False, delete_retention_ms=500)
+    config = CONFIG._replace(converts_legacy=False, delete_retention_ms=500)
     times = {0: 4500, 2: 5000, 3: 5000}
     partition = build(tmp_path / "same", segments, checkpoint=3, modified=times, config=config)
     clean_once(partition, config)
@@ -201,7 +200,7 @@ def test_from_4_4_on_only_if_it_reaches_the_high_watermark(
     tmp_path: Path, release: KafkaRelease, high_watermark: int, stays: bool
 ) -> None:
     known = CleaningSettings.of(Settings({}).of("users"), release)
-    config = replace(CONFIG, keeps_batch_at_high_watermark=known.keeps_batch_at_high_watermark)
+    config = CONFIG._replace(keeps_batch_at_high_watermark=known.keeps_batch_at_high_watermark)
     segments = {0: [batch(0, (A, b"1")), batch(5, (None, b"1"), (None, b"2"))], 7: [HEAD]}
     partition = build(tmp_path, segments, high_watermark=high_watermark)
     clean_once(partition, config)
@@ -254,7 +253,7 @@ def test_the_last_batch_of_an_active_producer_stays_without_records(tmp_path: Pa
 
 
 def test_of_old_formats_an_empty_batch_cannot_stay(tmp_path: Path) -> None:
-    config = replace(CONFIG, converts_legacy=False, delete_retention_ms=0)
+    config = CONFIG._replace(converts_legacy=False, delete_retention_ms=0)
     old = [encode_message(NewRecord(0, 1000, A, b"1"), 1), encode_message(NewRecord(1, 1000, B, None), 1)]
     segments = {0: old, 2: [batch(2, (C, b"1"))]}
     partition = build(tmp_path, segments, checkpoint=1, modified={0: 0}, config=config)
@@ -276,7 +275,7 @@ def test_records_without_a_key_go_but_an_empty_key_is_one(tmp_path: Path) -> Non
 
 
 def test_records_beyond_the_end_of_the_map_stay(tmp_path: Path) -> None:
-    config = replace(CONFIG, map_bytes=24 * 2, load_factor=1.0)
+    config = CONFIG._replace(map_bytes=24 * 2, load_factor=1.0)
     first = batch(0, (A, b"1"), (A, b"2"), (B, b"1"), (C, b"1"), (None, b"1"), (A, b"3"))
     second = batch(6, (A, b"4"), (None, b"2"))
     partition = build(tmp_path, {0: [first, second], 100: [HEAD]})
@@ -288,7 +287,7 @@ def test_records_beyond_the_end_of_the_map_stay(tmp_path: Path) -> None:
 
 
 def test_a_full_map_ends_even_at_a_key_that_it_has(tmp_path: Path) -> None:
-    config = replace(CONFIG, map_bytes=24 * 2, load_factor=1.0)
+    config = CONFIG._replace(map_bytes=24 * 2, load_factor=1.0)
     partition = build(tmp_path, {0: [batch(0, (A, b"1"), (B, b"1"), (A, b"2"))], 100: [HEAD]})
     cleaning = clean_once(partition, config)
     assert (cleaning.is_full, cleaning.end_offset) == (True, 2)
@@ -296,7 +295,7 @@ def test_a_full_map_ends_even_at_a_key_that_it_has(tmp_path: Path) -> None:
 
 
 def test_passes_go_on_until_all_is_clean(tmp_path: Path) -> None:
-    config = replace(CONFIG, map_bytes=24 * 3, load_factor=1.0)
+    config = CONFIG._replace(map_bytes=24 * 3, load_factor=1.0)
     batches = [batch(at, (b"%d" % (at % 7), b"%d" % at)) for at in range(40)]
     partition = build(tmp_path, {0: batches[:20], 20: batches[20:], 100: [HEAD]})
     passes = 0
@@ -311,7 +310,7 @@ def test_exact_keys_give_the_same_and_need_more_memory(tmp_path: Path) -> None:
     batches = [batch(at, (b"%d" % (at % 7), b"%d" % at)) for at in range(40)]
     partition = build(tmp_path, {0: batches, 100: [HEAD]})
     assert dry_run(partition, exact=True).counts == dry_run(partition).counts
-    small = replace(CONFIG, map_bytes=400)
+    small = CONFIG._replace(map_bytes=400)
     assert (dry_run(partition, small, exact=True).keys, dry_run(partition, small).keys) == (2, 7)
 
 
@@ -322,7 +321,7 @@ def test_exact_keys_give_the_same_and_need_more_memory(tmp_path: Path) -> None:
 def test_a_wrapper_keeps_its_format(tmp_path: Path, magic: int) -> None:
     records = [NewRecord(at, 1000 + at if magic else -1, b"%d" % (at % 2), b"v%d" % at) for at in range(4)]
     partition = build(tmp_path, {0: [encode_wrapper(records, magic, 1)], 100: [HEAD]})
-    clean_once(partition, replace(CONFIG, converts_legacy=False))
+    clean_once(partition, CONFIG._replace(converts_legacy=False))
     assert batches_in(partition)[0].magic == magic
     assert contents(partition)[:2] == [(2, b"0", b"v2"), (3, b"1", b"v3")]
     assert (partition / name(0, "log")).read_bytes() == encode_wrapper(records[2:], magic, 1)
@@ -348,7 +347,7 @@ def test_a_wrapper_of_messages_of_another_format_is_written_anew(tmp_path: Path)
     inner = b"".join(encode_message(NewRecord(at, -1, b"%d" % at, b"v"), 0) for at in range(2))
     wrapper = encode_message(NewRecord(1, 1000, None, compress(1, inner, magic=1)), 1, 1)
     partition = build(tmp_path, {0: [wrapper], 100: [HEAD]})
-    clean_once(partition, replace(CONFIG, converts_legacy=False))
+    clean_once(partition, CONFIG._replace(converts_legacy=False))
     expected = [NewRecord(at, -1, b"%d" % at, b"v") for at in range(2)]
     assert (partition / name(0, "log")).read_bytes() == encode_wrapper(expected, 1, 1)
 

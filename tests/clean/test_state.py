@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ import pytest
 from kdump.clean.eligibility import not_compacted
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit
 from kdump.errors import CleaningError, ConfigError
+from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import PropertyFile, Settings, TopicSettings
-from kdump.settings.views import CleaningSettings, LoadingSettings
 from tests.clean.building import CONFIG, NOW, batch, build, clean_once, in_txn, marker, name, state_of
 
 PAIR = (b"a", b"1")
@@ -34,11 +34,11 @@ def test_the_dirty_ratio_counts_whole_segments(tmp_path: Path) -> None:
     assert (state.clean_size, state.cleanable_size, state.dirty_ratio) == (size, size, 0.5)
     within = state_of(build(tmp_path / "within", SEGMENTS, checkpoint=5))
     assert (within.clean_size, within.cleanable_size) == (size, 2 * size)  # the first segment counts as both
-    assert [state.is_due(replace(CONFIG, min_cleanable_ratio=ratio)) for ratio in (0.49, 0.5)] == [True, False]
+    assert [state.is_due(CONFIG._replace(min_cleanable_ratio=ratio)) for ratio in (0.49, 0.5)] == [True, False]
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "start", "words"), [(30, 0, "above the log end offset"), (5, 10, "before the log st")]
+    ("checkpoint", "start", "words"), [(30, 0, "above the log end offset"), (5, 10, "below the log st")]
 )
 def test_a_checkpoint_outside_the_log_does_not_count(tmp_path: Path, checkpoint: int, start: int, words: str) -> None:
     partition = build(tmp_path, SEGMENTS, checkpoint=checkpoint)
@@ -71,21 +71,21 @@ def test_nothing_of_an_open_transaction(tmp_path: Path) -> None:
 
 def test_nothing_younger_than_the_lag(tmp_path: Path) -> None:
     partition = build(tmp_path, SEGMENTS)
-    state = state_of(partition, replace(CONFIG, min_compaction_lag_ms=100), 120)
+    state = state_of(partition, CONFIG._replace(min_compaction_lag_ms=100), 120)
     assert state.limits == (Limit(ACTIVE, 20),)  # a timestamp of 20 is just not behind 120 - 100
-    state = state_of(partition, replace(CONFIG, min_compaction_lag_ms=100), 119)
+    state = state_of(partition, CONFIG._replace(min_compaction_lag_ms=100), 119)
     assert (state.first_uncleanable_offset, state.limits[0]) == (10, Limit(LAG, 10, until=120))
 
 
 def test_without_a_time_index_the_files_time_counts(tmp_path: Path) -> None:
     partition = build(tmp_path, SEGMENTS, modified={0: 500})
     (partition / name(0, "timeindex")).write_bytes(b"")
-    state = state_of(partition, replace(CONFIG, min_compaction_lag_ms=100), 550)
+    state = state_of(partition, CONFIG._replace(min_compaction_lag_ms=100), 550)
     assert state.limits[0] == Limit(LAG, 0, until=600)
 
 
 def test_the_longest_lag_makes_it_due_whatever_the_ratio(tmp_path: Path) -> None:
-    config = replace(CONFIG, min_cleanable_ratio=1.0, max_compaction_lag_ms=1000)
+    config = CONFIG._replace(min_cleanable_ratio=1.0, max_compaction_lag_ms=1000)
     partition = build(tmp_path, SEGMENTS)
     assert not state_of(partition, config, 1010).is_due(config)
     state = state_of(partition, config, 1011)
@@ -204,7 +204,7 @@ def test_a_bad_setting_is_named_as_it_is_given(given: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("properties", "topic", "was_cleaned", "is_named", "why"),
     [
-        ({}, "t", False, False, "nothing says"),
+        ({}, "t", False, False, "not known to be compacted"),
         ({}, "t", False, True, ""),
         ({}, "t", True, False, ""),
         ({}, "__consumer_offsets", False, False, ""),
