@@ -63,7 +63,7 @@ def check_changeable(plan: Plan) -> None:
         for name in filter(None, (operation.name, operation.source)):
             path = os.path.join(folder, name)
             if os.path.islink(path):
-                raise RefusedError(f"{path}: a symbolic link, and what it leads to is not changed: repair it there")
+                raise RefusedError(f"{path}: a symbolic link: kdump does not change what it leads to. Repair it there")
 
 
 def check_writable(path: str) -> None:

@@ -92,6 +92,11 @@ class Change:
         return self.files.id
 
     @property
+    def is_interrupted(self) -> bool:
+        """Whether it was begun, and is neither done nor taken back."""
+        return self.state == ChangeState.INTERRUPTED
+
+    @property
     def is_undone(self) -> bool:
         """Whether it was taken back."""
         return self.state == ChangeState.UNDONE
@@ -342,8 +347,8 @@ def _where_noted(files: ChangeFiles, role: str) -> dict[ChangeFiles, bool]:
         return {there: _is_whole(there)}
     if state == ChangeState.INTERRUPTED and not os.path.isdir(directory):
         raise KdumpError(
-            f"{directory}: not there; it has what change {files.id} of {files.partition} needs to be finished. Put it"
-            f" back, or, to keep the partition as it is now, remove {note}"
+            f"{directory}: does not exist, and change {files.id} of {files.partition} needs it to be finished."
+            f" Restore it; or, to keep the partition as it is now, remove {note}"
         )
     return {files: False}
 
@@ -390,7 +395,7 @@ def changes_of(partition_directory: str, backup_dir: str | None = None) -> list[
 
 def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
     """Return the interrupted changes of a partition, the oldest first. Raises OSError, KdumpError."""
-    return [each for each in changes_of(partition_directory, backup_dir) if each.state == ChangeState.INTERRUPTED]
+    return [each for each in changes_of(partition_directory, backup_dir) if each.is_interrupted]
 
 
 def ended(change: Change, state: ChangeState) -> Change:

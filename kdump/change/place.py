@@ -21,11 +21,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from kdump.disk.locks import is_log_directory
+from kdump.disk.reading import real_path
+from kdump.named_tuples import NamedTuple
 
 PREFIX = ".kdump-"
 IN_PARTITION = ".kdump"
@@ -116,6 +117,18 @@ def places_of_partition(path: str, backup_dir: str | None = None) -> list[str]:
     if backup_dir is not None:
         places.append(place_of(path, backup_dir))
     return places
+
+
+def may_have_changes(log_directory: str, partition_directories: Iterable[str]) -> bool:
+    """Return whether there is any file of a change where those of partitions in a log directory lie. Raises OSError."""
+    if _names(log_directory):
+        return True
+    real = os.path.realpath(log_directory)
+    for path in (real_path(each, real) for each in partition_directories):
+        places = places_of_partition(path) if os.path.dirname(path) == real else places_of(path)
+        if any(place != real and os.path.isdir(place) and _names(place) for place in places):
+            return True
+    return False
 
 
 def note_of(files: ChangeFiles, partition_directory: str) -> str | None:

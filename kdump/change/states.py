@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from contextlib import suppress
 
 from kdump.change.checkpoint_lines import offset_in
 from kdump.change.place import is_change_file
@@ -12,6 +12,7 @@ from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.names import OFFSET_CHECKPOINTS, parse_partition_dir
+from kdump.named_tuples import NamedTuple
 
 ANY_TIME = -1
 _PIECE = 1 << 20
@@ -62,9 +63,8 @@ def files_of(path: str) -> dict[str, FileState]:
 
 
 def offsets_of(path: str) -> dict[str, int]:
-    """Return what the checkpoints of the log directory say of a partition; those that say nothing are left out.
-
-    Raises OSError.
+    """Return what the checkpoints of the log directory say of a partition; those that say nothing, or that cannot be
+    read, are left out.
     """
     log_directory, name = os.path.split(path)
     try:
@@ -73,10 +73,10 @@ def offsets_of(path: str) -> dict[str, int]:
         return {}
     if partition.state != names.LIVE:
         return {}
-    found = {
-        each: offset_in(os.path.join(log_directory, each), partition.topic, partition.partition)
-        for each in OFFSET_CHECKPOINTS
-    }
+    found: dict[str, int] = {}
+    for each in OFFSET_CHECKPOINTS:
+        with suppress(OSError):
+            found[each] = offset_in(os.path.join(log_directory, each), partition.topic, partition.partition)
     return {each: offset for each, offset in found.items() if offset >= 0}
 
 

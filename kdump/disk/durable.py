@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import BinaryIO
 
 COPY_SIZE = 1 << 20
 _FICLONE = 0x40049409
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Have errors of what is written in here name the file: the system does not name that of a descriptor."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
 
 
 def sync_directory(path: str) -> None:
@@ -34,7 +44,7 @@ def write_file(
     `modified` is the modification time (ns) that it gets, if not that of now. `allow_other_owner`: who may not give a
     file away keeps it.
     """
-    with open(path, "xb") as out:
+    with named(path), open(path, "xb") as out:
         for piece in pieces:
             if piece.count(0) == len(piece):
                 out.seek(len(piece), os.SEEK_CUR)  # a hole, as in a preallocated file
@@ -73,6 +83,8 @@ def keep(path: str, copy: str) -> None:
     try:
         os.link(path, copy, follow_symlinks=False)
     except OSError:
+        import shutil  # which loads all compressors that Python has
+
         part = f"{copy}.part"
         shutil.copy2(path, part, follow_symlinks=False)
         sync_file(part)
@@ -163,9 +175,10 @@ def replace_file(path: str, data: bytes, *, durable: bool, like: os.stat_result 
     temporary = f"{path}.tmp"
     descriptor = create_file(temporary, like)
     try:
-        write_all(descriptor, data, 0)
-        if durable:
-            os.fsync(descriptor)
+        with named(path):
+            write_all(descriptor, data, 0)
+            if durable:
+                os.fsync(descriptor)
     finally:
         os.close(descriptor)
     os.replace(temporary, path)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.change.checkpoint_lines import within_log
 from kdump.change.plan import KINDS, ORPHANS, Cut, Plan, narrowed
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import OPEN, LostMarkers
@@ -63,7 +64,7 @@ class Task(NamedTuple):
     in the way. It is empty where a `decision` is needed first. `extent` is the log's start and end offset (absolute)
     afterwards, None where it is not known. `dropped` counts the valid batches that the plan drops. `outcome` and
     `rescue` are what the plan was made from, `fixed` the bits that it flips back, `notes` what else to
-    know of it.
+    know of it. `was_closed` tells that the broker's next start checks no segment.
     """
 
     path: str
@@ -77,6 +78,7 @@ class Task(NamedTuple):
     decision: Decision | None = None
     fixed: tuple[Damaged, ...] = ()
     notes: tuple[str, ...] = ()
+    was_closed: bool = False
 
     @property
     def failure(self) -> Failure | None:
@@ -91,14 +93,19 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
     from kdump.repair.strategies import PLANNERS
 
     check_has_kafka_files(log)
-    task = PLANNERS[request.strategy](log, startup, request)
+    task = PLANNERS[request.strategy](log, startup, request)._replace(was_closed=startup.clean)
     if request.kinds is not None:
         task = _narrowed(task, log, request.kinds)
     wants_checkpoints = request.kinds is None or CHECKPOINTS in request.kinds
     if task.plan is None or task.extent is None or log.name is None or not wants_checkpoints:
         return task
-    operations = (*within_log(log.path, task.extent[1]), *task.plan.operations)
-    return task._replace(plan=task.plan._replace(operations=operations))
+    try:
+        lines = within_log(log.path, task.extent[1])
+    except OSError:
+        if changed_log(task.plan):
+            raise
+        return task  # what cannot be read is said once; no log ends elsewhere than before
+    return task._replace(plan=task.plan._replace(operations=(*lines, *task.plan.operations)))
 
 
 def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:

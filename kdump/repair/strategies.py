@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from kdump.change.plan import Plan, make_plan
 from kdump.change.splice import spliced
@@ -65,13 +64,13 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     Raises OSError.
     """
     found = survey(log, startup, deep=False, limit=request.limit)
-    checks = replace(startup, clean=False, recovery_point=0) if found.damage else startup
+    checks = startup._replace(clean=False, recovery_point=0) if found.damage else startup
     outcome = load_log(log, checks)
     if outcome.files is not None and _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
     plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
     if outcome.hides:  # by an index, which recovery rebuilds
-        checks = replace(startup, clean=False, recovery_point=0)
+        checks = startup._replace(clean=False, recovery_point=0)
         outcome, plan = plan_recovery(log, checks)
     if plan is None:
         return Task(log.path, None, outcome=outcome)
@@ -189,6 +188,10 @@ def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
 
 
+def _is_live_log(name: str) -> bool:
+    return _is_log(name) and not parse_file_name(name).state
+
+
 def _is_log(name: str) -> bool:
     return parse_file_name(name).kind == names.LOG
 
@@ -215,7 +218,7 @@ def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey
     bases = {segment.base_offset for segment in log.segments}
     says = {name: parse_file_name(name) for name in found.unsound}
     left = {name for name, each in says.items() if each.kind in names.INDEX_KINDS and each.offset in bases}
-    if not left or any(_is_log(name) for operation in plan.operations for name in (operation.name, operation.source)):
+    if not left or any(_is_live_log(name) for each in plan.operations for name in (each.name, each.source)):
         return plan
     task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None, found=found)
     if task.plan is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
 from kdump.change.plan import Plan, make_plan
 from kdump.disk.reading import ReadOnlyFile
@@ -28,6 +27,7 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
+from kdump.named_tuples import NamedTuple
 from kdump.repair.flipped_bit import find_flipped_bit
 from kdump.storage.damage import AT_THE_END, Damage, DamageKind
 from kdump.storage.partition import PartitionLog
@@ -167,14 +167,22 @@ def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
 def _time_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
     """Return the bytes of the entries whose timestamps increase and whose offsets do not decrease, nor leave the .log.
 
-    Zeros are an entry (timestamp 0, the base offset) only where the first batch has that timestamp.
+    Zeros are an entry (timestamp 0, the base offset) only where the first batch has that timestamp. Where timestamps
+    go back, those before that are later than all batches are the wrong ones, and keep retention from the segment for
+    ever; at the end of an index they stay, for old brokers left such entries.
     """
-    last_timestamp, last_offset, count = -1, base_offset - 1, 0
+    latest = LONG_MAX if held.latest is None else held.latest.timestamp
+    last_timestamp, last_offset, count, early = -1, base_offset - 1, 0, 0
     for timestamp, offset in decode_time_entries(data, base_offset):
-        is_unused = timestamp == 0 and offset == base_offset and held.first_timestamp != 0
-        if is_unused or timestamp <= last_timestamp or not last_offset <= offset <= held.last_offset:
+        is_zeros = timestamp == 0 and offset == base_offset
+        if timestamp <= last_timestamp and not is_zeros:
+            count = early
+            break
+        is_unused = is_zeros and (held.first_timestamp != 0 or count)
+        if is_unused or not last_offset <= offset <= held.last_offset:
             break
         last_timestamp, last_offset, count = timestamp, offset, count + 1
+        early += timestamp <= latest
     return count * TIME_ENTRY_SIZE
 
 

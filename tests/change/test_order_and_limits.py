@@ -429,7 +429,7 @@ def test_a_saved_plan_whose_new_content_would_be_another(partition: Path, tmp_pa
     save(str(tmp_path / "plan.json"), "repair", [plan_row(plan(partition, {A: NEW}))])
     saved = load(str(tmp_path / "plan.json"))
     check_same(saved, plan(partition, {A: NEW}))
-    with pytest.raises(RefusedError, match="the plan is not that of"):
+    with pytest.raises(RefusedError, match="the plan differs from"):
         check_same(saved, plan(partition, {A: NewContent(b"old", 3)}))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan, apply_staged, end_offset, finish
-from kdump.change.interrupted import finish_interrupted, unfinished_in
+from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.kept import kept_pieces
 from kdump.change.old_backups import BACKUP_FOLDER, old_backups
@@ -23,6 +23,7 @@ from kdump.change.place import ChangeFiles, change_files, label_of, new_change
 from kdump.change.plan import ORPHANS, REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan, narrowed
 from kdump.change.saved_plan import check_same, load, plan_row, save
 from kdump.change.undo import Verdict, close, judge, roll_back, undo
+from kdump.change.unfinished import unfinished_in
 from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names

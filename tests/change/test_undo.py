@@ -12,11 +12,12 @@ import pytest
 import kdump
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan
-from kdump.change.interrupted import check_finishable, finish_interrupted, unfinished_in
+from kdump.change.interrupted import check_finishable, finish_interrupted
 from kdump.change.journal import Change, ChangeState
 from kdump.change.place import new_change
 from kdump.change.plan import Plan
 from kdump.change.undo import Verdict, close, judge, prune, roll_back, undo
+from kdump.change.unfinished import unfinished_in
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 from collections import namedtuple
 from pathlib import Path
 
@@ -141,6 +142,16 @@ def test_what_an_interrupted_copy_left_goes(source: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_copy_of_what_nobody_may_write_can_be_changed(source: Path) -> None:
+    """As of a directory that somebody protected: an unprivileged user rescues what is in it."""
+    for path in (source / PARTITION).iterdir():
+        path.chmod(0o440 if path.is_file() else 0o550)
+    (source / PARTITION).chmod(0o550)
+    copy = copied(source) / PARTITION
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o750
+    assert {stat.S_IMODE(path.stat().st_mode) for path in copy.iterdir()} == {0o640}
+
+
 def test_owners_are_kept(source: Path) -> None:
     for path in (source / PARTITION, source / PARTITION / name(0, "index"), source / names.META_PROPERTIES):
         os.chown(path, 1234, 2345)

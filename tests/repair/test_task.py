@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
 from kdump.repair.indexes import examine_indexes
 from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
 from tests.repair.salvaging import content
 
@@ -37,7 +36,7 @@ def touched(task: Task) -> list[str]:
 def test_a_name_without_an_offset_goes_for_no_broker_starts_with_it(
     partition: Path, misnamed: str, clean: bool
 ) -> None:
-    startup = replace(STARTUP, clean=clean)
+    startup = STARTUP._replace(clean=clean)
     (partition / misnamed).write_bytes(b"hello")
     task = examined(partition, strategy=SALVAGE, startup=startup)
     assert task.plan is not None
@@ -46,6 +45,17 @@ def test_a_name_without_an_offset_goes_for_no_broker_starts_with_it(
     assert gone.why == "the name does not begin with an offset"
     apply_plan(task.plan, new_change(str(partition)), command="repair")
     assert touched(examined(partition, strategy=SALVAGE, startup=startup)) == []
+
+
+def test_truncate_mends_indexes_beside_leftover_files_in_one_run(partition: Path) -> None:
+    startup = STARTUP._replace(clean=True, recovery_point=60)
+    (partition / name(20, "log.cleaned")).write_bytes(b"unfinished")
+    (partition / name(20, "timeindex")).write_bytes(bytes(11) + b"\1")
+    task = examined(partition, startup=startup)
+    assert touched(task) == [name(20, "log.cleaned"), name(20, "timeindex")]
+    assert task.plan is not None
+    apply_plan(task.plan, new_change(str(partition)), command="repair")
+    assert touched(examined(partition, startup=startup)) == []
 
 
 class TestOnly:
@@ -206,7 +216,7 @@ class TestIndexes:
             assert (partition / name(base, suffix)).read_bytes() == before[name(base, suffix)]
 
     def test_a_sound_index_with_other_entries(self, partition: Path) -> None:
-        sparse = replace(STARTUP, config=LoadingSettings())
+        sparse = STARTUP._replace(config=LoadingSettings())
         log = kdump.open_log(str(partition))
         every = frozenset(INDEX_KINDS)
         plan = examine_indexes(log, sparse, every, None).plan
@@ -223,7 +233,7 @@ def test_a_sound_index_of_a_segment_that_stays_keeps_its_entries(tmp_path: Path)
     DAMAGES["middle segment, payload"](partition)
     dense = (partition / name(0, "index")).read_bytes()
     assert dense
-    sparse = replace(STARTUP, config=LoadingSettings())
+    sparse = STARTUP._replace(config=LoadingSettings())
     task = examine(kdump.open_log(str(partition)), sparse, Request(SALVAGE))
     assert task.plan is not None
     assert name(20, "index") in {operation.name for operation in task.plan.operations}

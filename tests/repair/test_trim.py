@@ -15,7 +15,7 @@ from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.batch import LENGTH_AT
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.formats.index_entries import decode_time_entries
+from kdump.formats.index_entries import TimeIndexEntry, decode_time_entries, encode_time_entries
 from kdump.repair.proposal import Task, examine_trim
 from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content, errors
@@ -215,6 +215,28 @@ class TestZerosOfAKilledBroker:
         (partition / name(0, "txnindex")).write_bytes(bytes(34))
         trimmed(partition)
         assert (partition / name(0, "txnindex")).read_bytes() == b""
+
+
+class TestEntriesFromTheFuture:
+    """Retention goes by the last entry: with one that is later than all batches it never deletes the segment."""
+
+    @staticmethod
+    def trimmed_to(folder: Path, *entries: tuple[int, int], zeros: int = 0) -> list[tuple[int, int]]:
+        partition = segment(folder, 1000, 2000, 3000, 4000)
+        path = partition / name(0, "timeindex")
+        path.write_bytes(encode_time_entries([TimeIndexEntry(*entry) for entry in entries], 0) + bytes(zeros))
+        trimmed(partition)
+        return [tuple(entry) for entry in decode_time_entries(path.read_bytes(), 0)]
+
+    @pytest.mark.parametrize("zeros", [0, 120])
+    def test_where_right_ones_follow_it(self, tmp_path: Path, zeros: int) -> None:
+        entries = (1000, 0), (1 << 60, 1), (3000, 2), (4000, 3)
+        assert self.trimmed_to(tmp_path, *entries, zeros=zeros) == [(1000, 0), (4000, 3)]
+
+    @pytest.mark.parametrize("zeros", [0, 120])
+    def test_at_the_end(self, tmp_path: Path, zeros: int) -> None:
+        """Old brokers left such entries, of timestamps that they threw away when they converted records."""
+        assert self.trimmed_to(tmp_path, (1000, 0), (9000, 2), zeros=zeros) == [(1000, 0), (9000, 2)]
 
 
 def test_a_directory_without_kafka_files_is_refused(tmp_path: Path) -> None:

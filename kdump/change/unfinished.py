@@ -1,0 +1,50 @@
+"""Tell of changes that were interrupted: most directories have none, and then nothing that makes changes is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kdump.change.old_backups import old_backups
+from kdump.change.place import may_have_changes
+from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.change.journal import Changes
+
+
+class Unfinished(NamedTuple):
+    """A change of the partition directory `path` that was interrupted, or cannot be read; `text` is for people."""
+
+    path: str
+    text: str
+
+
+def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unfinished]:
+    """Yield the interrupted changes of partition directories of one log directory. Raises OSError."""
+    partitions = list(partitions)
+    changes = _changes_in(log_directory) if may_have_changes(log_directory, partitions) else None
+    for path in partitions:
+        if changes is not None:
+            yield from _interrupted(changes, path)
+        with suppress(PermissionError):  # who reads the partition says that it cannot be read
+            for backup in old_backups(path):
+                if backup.is_interrupted:
+                    yield Unfinished(path, f"a change by kdump 0.1 was interrupted: {backup.path}")
+
+
+def _changes_in(log_directory: str) -> Changes:
+    from kdump.change.journal import Changes
+
+    return Changes(log_directory)
+
+
+def _interrupted(changes: Changes, path: str) -> Iterator[Unfinished]:
+    try:
+        for change in changes.of(path):
+            if change.is_interrupted:
+                yield Unfinished(path, f"change {change.id} ({change.command or 'kdump'}) was interrupted")
+    except KdumpError as error:
+        yield Unfinished(path, str(error))
