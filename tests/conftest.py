@@ -27,6 +27,10 @@ hypothesis.settings.load_profile("kdump")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Lines are as wide as in a pipe, wherever the tests run.
+os.environ.pop("COLUMNS", None)
+
+
 def _fsync(descriptor: int | FileIO) -> None:
     """Raise what fsync does for a file that is not open, and wait for no disk."""
     os.fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno())

@@ -177,7 +177,7 @@ def test_retain(tmp_path: Path) -> None:
     assert content(built.directory) != before
     kdump.undo(built.directory, deleted.change, apply=True)
     assert content(built.directory) == before
-    with pytest.raises(RefusedError, match="nothing says what this topic's retention is"):
+    with pytest.raises(RefusedError, match="kdump does not know this topic's retention"):
         list(kdump.retain(built.directory, now=NOW, apply=True))
     (found, failed, _) = kdump.retain(built.directory, now=NOW, apply=True, errors="yield")
     assert isinstance(failed, Failed)

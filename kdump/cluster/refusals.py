@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kdump.change.interrupted import unfinished_in
 from kdump.change.journal import Changes, ChangeState
+from kdump.change.unfinished import unfinished_in
 from kdump.cluster.choice import Chosen
 from kdump.cluster.disks import Disk
 from kdump.cluster.metadata_copies import MetadataCopy, newest

@@ -7,12 +7,18 @@ from functools import lru_cache
 _EPOCH_ORDINAL = 719_162  # days from 0001-01-01 to 1970-01-01
 _CYCLE_DAYS = 146_097  # 400 years, after which the calendar repeats
 _DAY = 86_400
+_YEAR_10000 = 253_402_300_800_000
 
 
 def iso_time(ms: int) -> str:
     """Return a timestamp (ms): 2026-11-20T02:10:00.240Z."""
     seconds, millis = divmod(ms, 1000)
     return f"{iso_second(seconds)}.{millis:03d}Z"
+
+
+def shown(timestamp: int) -> str:
+    """Return a timestamp (ms) for a sentence: a time, or the number where it cannot be one."""
+    return iso_time(timestamp) if 0 <= timestamp < _YEAR_10000 else str(timestamp)
 
 
 @lru_cache(4096)

@@ -8,6 +8,8 @@ import re
 # controls (C0 but tab and line feed, DEL, C1), line and paragraph separators, marks of direction
 _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
+_CONTROLS = {code: f"\\u{code:04x}" for code in (0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
+
 
 def safe(text: str) -> str:
     r"""Return `text` with everything that Unicode does not call printable escaped, as in \n, \x1b or \u202e.
@@ -33,6 +35,11 @@ def escape_json(text: str) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNSAFE.sub(_json_escape, text)
+
+
+def escape_controls(text: str) -> str:
+    r"""Return JSON text with controls and separators as \u escapes, also those that JSON does not ask for."""
+    return text.translate(_CONTROLS)
 
 
 def _json_escape(found: re.Match[str]) -> str:

@@ -10,13 +10,15 @@ import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from kdump.formats.close_names import closest
 from kdump.formats.codecs import NAMES as CODECS
 from kdump.formats.encode import NewRecord
 from kdump.formats.java_text import INT_MAX, LONG_MAX
 from kdump.interchange.dumped import NO_OFFSET, DumpedBatch
 from kdump.interchange.lines import Lines, Reading
+from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
 from kdump.storage.records import LOG_APPEND, Batch, TxnState
 
@@ -293,10 +295,8 @@ def check_names(names: Iterable[str], known: Collection[str], kind: str, lines: 
     """Raise InterchangeError for a name that is not known, with the one that may have been meant."""
     for name in names:
         if name not in known:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, sorted(known), 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+            close = closest(name, sorted(known))
+            hint = f"did you mean {close!r}?" if close else f"there are {', '.join(sorted(known))}"
             raise lines.error(f"a {kind} has no field {name!r:.60}: {hint}")
 
 

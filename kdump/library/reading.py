@@ -59,14 +59,15 @@ def startup(
     given. What else ends the broker's process comes last. Raises OSError, NameFormatError, ConfigError, and ValueError
     for an unknown release.
     """
+    from kdump.operations.started_clusters import StartedClusters
     from kdump.operations.startup import BrokerStart, Loaded
-    from kdump.topics.clusters import Clusters
 
     places = places_of(paths)
     said = startup_options(clean, recovery_point, log_start_offset, now, config, release)
 
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
-        start = BrokerStart(said, Clusters([os.fspath(path) for path in paths]), report)
+        clusters = StartedClusters([os.fspath(path) for path in paths], said.properties, said.now)
+        start = BrokerStart(said, clusters, report)
         told: list[Failure | None] = []
         for place in places:
             for each in start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path):
@@ -134,7 +135,7 @@ def lookup(
     from kdump.releases import KafkaRelease
     from kdump.storage.live import held
     from kdump.topics.clusters import Clusters
-    from kdump.transactions.isolation import Isolation
+    from kdump.transactions.isolation_level import Isolation
 
     if (offset is None) == (timestamp is None):
         raise ValueError("give one of offset and timestamp")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from kdump.change.interrupted import check_finishable
 from kdump.change.journal import unfinished
@@ -16,13 +15,14 @@ from kdump.clean.eligibility import not_compacted
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
 from kdump.errors import KdumpError, RefusedError
+from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.releases import KafkaRelease
+from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.sources import PropertyFile, TopicSettings
-from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import Checkpoints, checkpoint_versions
 from kdump.storage.live import held
 from kdump.storage.open import check_has_kafka_files
@@ -49,7 +49,7 @@ class CompactRequest:
         """Return the settings that those of a topic come to, in a directory of a release. Raises ConfigError."""
         config = CleaningSettings.of(settings, self.release or written_by, converts_legacy=self.converts_legacy)
         ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
-        return replace(config, min_cleanable_ratio=ratio)
+        return config._replace(min_cleanable_ratio=ratio)
 
 
 class Compacted(NamedTuple):
@@ -240,8 +240,8 @@ class _Run:
             if guarded and cleaning.counts.keyless and not config.is_compacted:
                 raise RefusedError(
                     f"{state.log.path}: cleaning would drop records without a key, {cleaning.counts.keyless} in all and"
-                    f" the first at offset {cleaning.counts.first_keyless}: is the topic compacted at all? If so, say"
-                    " it with cleanup.policy=compact in --config"
+                    f" the first at offset {cleaning.counts.first_keyless}: is the topic compacted? If so, give"
+                    " --config with cleanup.policy=compact"
                 )
             return cleaning
 

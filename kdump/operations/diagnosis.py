@@ -90,6 +90,7 @@ _STAKES = {
     BrokerEffect.GOES_OFFLINE: Stake.DISK,
     BrokerEffect.SETS_ASIDE: Stake.SERVICE,
     BrokerEffect.TRUNCATES: Stake.RECORDS,
+    BrokerEffect.HIDES: Stake.RECORDS,
     BrokerEffect.SERVES_WRONG_DATA: Stake.ANSWERS,
     BrokerEffect.STALLS: Stake.CONSUMERS,
     BrokerEffect.BLOCKS_RETENTION: Stake.CONSUMERS,
@@ -197,7 +198,7 @@ def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Dia
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
-    remedies = findings[0].remedies if findings else ()
+    remedies = findings[0].remedies if findings else failure.remedies
     actions = tuple(action_of(_WITHOUT_START.get(each, each), path) for each in remedies)
     if not actions:
         actions = (Action("shows the file and the place", ("kdump", "startup", path)),)
@@ -239,7 +240,7 @@ def _hidden_words(outcome: LoadOutcome) -> str:
     loss, end = outcome.loss, outcome.log_end_offset
     batches = number_words(loss.batches, "valid batch", "valid batches")
     offsets = offset_range(loss.first_offset, loss.last_offset)
-    return f"takes the log to end at offset {end} and gives the offsets of {batches} ({offsets}) to new records."
+    return f"treats offset {end} as the log end, and gives the offsets of {batches} ({offsets}) to new records."
 
 
 def _of_log(

@@ -20,8 +20,9 @@ from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import Finding
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
+from kdump.operations.started_clusters import StartedClusters
 from kdump.operations.startup import BrokerStart, Loaded, StartupOptions
-from kdump.recovery.broker_start import DirectoryState
+from kdump.recovery.broker_start import CONTROLLERS_FILES, DirectoryState
 from kdump.recovery.outcome import Failure
 from kdump.repair.decision import Decision
 from kdump.repair.proposal import Request, examine
@@ -29,7 +30,6 @@ from kdump.repair.replicas import Replicas, replicas_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, held
 from kdump.storage.partition import PartitionLog
-from kdump.topics.clusters import Clusters
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 
@@ -107,7 +107,7 @@ class Doctor:
     def __init__(self, paths: Iterable[str], checkup: Checkup, circumstances: StartupOptions, report: Report) -> None:
         self._paths = list(paths)
         self._checkup = checkup
-        self._clusters = Clusters(self._paths)
+        self._clusters = StartedClusters(self._paths, circumstances.properties, circumstances.now)
         self._report = report
         self._start = BrokerStart(
             circumstances, self._clusters, self._problem, are_several=not circumstances.properties
@@ -117,6 +117,10 @@ class Doctor:
         self._last_written = 0
         self._heals: dict[str, str] = {}
         self.health = Health()
+
+    def is_absent(self, path: str) -> bool:
+        """Take a path at which nothing of Kafka's is; return whether that is one of the answers (BrokerStart)."""
+        return self._start.is_absent(path)
 
     def run(self) -> Health:
         """Look at everything. Raises KdumpError and OSError for a path that is not there or is nothing of Kafka's."""
@@ -151,7 +155,7 @@ class Doctor:
             self.health.partitions += 1
             self.health.size += size
             self._last_written = max(self._last_written, written)
-            self.health.rechecked += not event.startup.clean
+            self.health.rechecked += not (event.startup.clean or (here is not None and here.state.is_controller))
             if here is not None:
                 here.partitions += 1
                 here.size += size
@@ -169,13 +173,21 @@ class Doctor:
             progress=checkup.progress,
         )
         verification = Verification(options)
-        findings = list(verification.run(self._paths))
+        findings = [finding for finding in verification.run(self._paths) if self._concerns_the_start(finding)]
         health.segments, health.checked = verification.segments, verification.bytes
         health.is_complete = verification.mark is None
         for finding in findings:
             if finding.code == UNREAD:
                 self._problem(Problem(finding.path, finding.position, finding.message, is_unreadable=True))
         return findings
+
+    def _concerns_the_start(self, finding: Finding) -> bool:
+        """Return whether what is found is in the way of the node: a controller does not load partitions left behind."""
+        for each in self.health.directories:
+            first = os.path.relpath(finding.path, each.path).partition(os.sep)[0]
+            if each.state.is_controller and first != os.pardir:
+                return first in CONTROLLERS_FILES
+        return True
 
     def _compared_copies(self, began: float) -> Iterator[Diagnosis]:
         """Yield what the copies of several brokers show, in the time there is; `_heals` comes of it too."""

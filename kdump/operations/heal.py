@@ -113,7 +113,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
         if source is not None:
             directory.write(names.PARTITION_METADATA, _content(source, names.PARTITION_METADATA))
     point = first if startup.clean else min(first, startup.recovery_point)
-    outcome = load_log(log, replace(startup, clean=False, recovery_point=point), directory)
+    outcome = load_log(log, startup._replace(clean=False, recovery_point=point), directory)
     if outcome.ok and (outcome.loss.batches or outcome.log_end_offset != healing.end):
         raise RefusedError(
             f"{log.path}: with what the other copies have, the log still ends at offset {outcome.log_end_offset}, not"

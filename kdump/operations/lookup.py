@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from kdump.errors import CheckpointError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
+from kdump.named_tuples import NamedTuple
 from kdump.query.lookup import LogLookup, OffsetPosition, TimestampOffset
 from kdump.query.open_segment import Trace, no_trace
 from kdump.releases import KafkaRelease
@@ -18,12 +17,10 @@ from kdump.storage.checkpoints import Offsets, read_offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
-from kdump.transactions.isolation import Isolation
-from kdump.transactions.states import TransactionStates
+from kdump.transactions.isolation_level import Isolation
 
 
-@dataclass(frozen=True, slots=True)
-class LookupOptions:
+class LookupOptions(NamedTuple):
     """What is known better than the directories say: None is what they say.
 
     `log_start_offset` is absolute, `release` the one whose searches these are: else the one that wrote the directory.
@@ -73,6 +70,8 @@ class Lookups:
         """Open a partition; `trace` hears of every step. Raises OSError."""
         stable, start = None, self._options.log_start_offset
         if self._options.isolation is Isolation.READ_COMMITTED:
+            from kdump.transactions.states import TransactionStates  # which few lookups need
+
             stable = TransactionStates(log).last_stable_offset()
         if start is None:
             start = self._checkpoint(names.LOG_START_CHECKPOINT, log) or 0

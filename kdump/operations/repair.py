@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
 
 from kdump.change.apply import apply_plan
 from kdump.change.copy_out import complete, copy_log_directory
@@ -17,6 +16,7 @@ from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError, Problem, Report
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
@@ -24,7 +24,7 @@ from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of
-from kdump.settings.views import LoadingSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.parallel import processors
 from kdump.storage.partition import PartitionLog
@@ -95,7 +95,7 @@ def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:
             yield from _repair_copy(target, wanted, rails, rails.output)
             return
     is_for_copy = rails.output is not None
-    with guarded(target.log_directory, target.partitions, replace(rails, output=None)) as guard:
+    with guarded(target.log_directory, target.partitions, rails._replace(output=None)) as guard:
         yield from _repair(target, wanted, guard, is_for_copy=is_for_copy)
 
 
@@ -104,7 +104,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool =
     directory = LogDirectory(target.log_directory)
     state = directory_state(directory)
     if is_for_copy:
-        state = replace(state, clean=False)
+        state = state._replace(clean=False)
     for problem in state.problems:
         wanted.report(problem._replace(path=target.spoken(problem.path)))
     cluster = wanted.clusters.of(directory)
@@ -182,7 +182,7 @@ def _one(
 
 def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> Iterator[Repaired]:
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
-    planning = Guard(target.log_directory, replace(rails, applies=False, output=None))
+    planning = Guard(target.log_directory, rails._replace(applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
     errors: dict[str, Exception] = {}
     readable = {path: bases for path, bases in target.partitions.items() if _is_readable(path, errors)}
@@ -211,7 +211,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
         if path not in errors:
             copied.add(os.path.join(copied.log_directory, os.path.basename(path)), path, bases)
     name = os.path.basename(copied.log_directory)
-    on_copy = replace(rails, output=None, keep_old=False, backup_dir=None, ignore_lock=name)
+    on_copy = rails._replace(output=None, keep_old=False, backup_dir=None, ignore_lock=name)
     with guarded(copied.log_directory, copied.partitions, on_copy) as guard:
         yield from _repair(copied, wanted._replace(plans=None), guard)
     complete(part, output)

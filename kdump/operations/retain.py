@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from kdump.change.plan import Plan
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, Rails, guarded
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.targets import PartitionGroup
@@ -19,8 +19,8 @@ from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.retention.totals import Totals
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import PropertyFile
-from kdump.settings.views import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, was_deleted
@@ -129,7 +129,7 @@ class _Place:
         self.unread = [error for error in self._checkpoints.errors.values() if isinstance(error, OSError)]
         for error in self._checkpoints.errors.values():
             if applies:
-                raise RefusedError(f"{error}: mend the file, or remove it, which a broker takes for an empty one")
+                raise RefusedError(f"{error}: repair the file, or remove it: the broker treats that as an empty one")
         self._clean = LogDirectory(group.log_directory).clean_shutdown
         known = topic_settings(group, request.files, request.given)
         self._settings = known.settings
@@ -145,7 +145,7 @@ class _Place:
         topic = log.name.topic if log.name else ""
         settings = RetentionSettings.of(self._settings.of(topic, was_cleaned=said.cleaner is not None))
         if request.log_start_offset is not None and not settings.is_known:
-            settings = replace(settings, deletes=False, sources=(ONLY_START,))
+            settings = settings._replace(deletes=False, sources=(ONLY_START,))
         shutdown = Shutdown(self._clean, said.recovery_point or 0)
         circumstances = Circumstances(shutdown, said, request.now, request.log_start_offset, request.high_watermark)
         return examine(log, circumstances, settings, tombstones=request.tombstones)

@@ -25,11 +25,11 @@ def check_allowed(found: PartitionRetention) -> None:
             f"{path}: the topic is tiered, and what of it has been copied to remote storage is not known here"
         )
     if found.problems:
-        raise RefusedError(f"{found.problems[0]}: repair it first")
+        raise RefusedError(f"{found.problems[0]}. Repair it first")
     if not found.settings.is_known and any(reason != LOG_START for reason in found.reasons):
         raise RefusedError(
-            f"{path}: nothing says what this topic's retention is, and Kafka's defaults may not be it: give --config,"
-            " or --retention-ms, --retention-bytes or --cleanup-policy"
+            f"{path}: kdump does not know this topic's retention, and Kafka's defaults may be wrong for it: give"
+            " --config, or --retention-ms, --retention-bytes or --cleanup-policy"
         )
 
 

@@ -24,7 +24,7 @@ from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 
 _WHY = {
-    LOG_START: "all of it lies before the log start offset",
+    LOG_START: "it is below the log start offset",
     SIZE: "the log is larger than {size} without it",
     TIME: "its newest record is older than {time}",
 }
@@ -90,7 +90,7 @@ def _new_segment(found: PartitionRetention) -> Mapping[str, Recipe]:
     if outcome.failure or outcome.loss.has_data or recipe is None:
         why = outcome.failure.text if outcome.failure else "a broker that starts would cut it"
         raise KdumpError(
-            f"{found.log.path}: what producers did before offset {end} is not known: {why}: repair it first"
+            f"{found.log.path}: what producers did before offset {end} is not known: {why}. Repair it first"
         )
     return files | {snapshot: recipe}
 

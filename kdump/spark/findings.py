@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from kdump.columns.arrays import utf8
+from kdump.columns.names import utf8
 from kdump.findings.finding import Finding
 from kdump.spark.options import OptionError, ReadOptions
 from kdump.spark.places import directory_at, expand, find_partitions

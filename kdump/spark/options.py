@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kdump.errors import KdumpError
+from kdump.formats.close_names import closest
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.time_units import MS
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.spark.typed import Typed
@@ -269,11 +270,9 @@ def local_path(path: str) -> str:
 
 
 def _unknown(what: str, name: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches
-
     by_case = {each.lower(): each for each in known}
-    close = get_close_matches(name.lower(), by_case, 1)
-    hint = f"did you mean {by_case[close[0]]}?" if close else f"expected one of {', '.join(known)}"
+    close = closest(name.lower(), by_case)
+    hint = f"did you mean {by_case[close]}?" if close else f"expected one of {', '.join(known)}"
     return f"there is no {what} {name!r}: {hint}"
 
 

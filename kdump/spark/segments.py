@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from kdump.columns.arrays import MICROSECONDS, timestamps, utf8
+from kdump.columns.arrays import MICROSECONDS, timestamps
+from kdump.columns.names import utf8
 from kdump.query.selection import Selection
 from kdump.spark.bounds import interval_of
 from kdump.spark.options import ReadOptions

@@ -26,7 +26,7 @@ from kdump.spark.reader import Task, offset_tasks, tasks_of
 from kdump.spark.splits import Range, ranges_of
 from kdump.spark.tables import DataLossError
 from kdump.spark.worker import settle
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
 
 if TYPE_CHECKING:

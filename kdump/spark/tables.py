@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from kdump.columns import BATCH_FIELDS, RECORD_FIELDS, BatchTables, Labels, RecordTables, read_batches, read_records
-from kdump.columns.arrays import utf8
 from kdump.columns.decoding import json_columns
 from kdump.columns.fields import KEY, VALUE
+from kdump.columns.names import utf8
 from kdump.errors import KdumpError
 from kdump.query.selection import Selection
 from kdump.spark.decoding import payload_decoder
@@ -21,7 +21,8 @@ from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
-from kdump.transactions.isolation import Isolation, isolated
+from kdump.transactions.isolation import isolated
+from kdump.transactions.isolation_level import Isolation
 
 ENOUGH_BYTES = 4 << 20
 ENOUGH_ROWS = 1 << 16

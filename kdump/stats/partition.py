@@ -17,7 +17,8 @@ from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
-from kdump.transactions.isolation import Isolation, isolated
+from kdump.transactions.isolation import isolated
+from kdump.transactions.isolation_level import Isolation
 
 SAMPLE_BATCHES = 8
 MAX_DAMAGE = 1000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.formats import names
 from kdump.formats.metadata_files import MetaProperties
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
+from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 
 
@@ -38,11 +38,13 @@ def not_formatted(directory: LogDirectory) -> str | None:
     (KafkaRaftServer, MetaPropertiesEnsemble.) Partitions alone are a copy of somebody's. `directory` has no
     meta.properties. Raises OSError.
     """
-    if _OF_A_BROKER.isdisjoint(directory.files):
-        return None
+    return None if _OF_A_BROKER.isdisjoint(directory.files) else no_meta_properties(directory.path)
+
+
+def no_meta_properties(path: str) -> str:
+    """Return what a broker says of a log directory without a meta.properties, or that is not there."""
     return (
-        f"No `{names.META_PROPERTIES}` found in {directory.path} (have you run `kafka-storage.sh` to format the"
-        " directory?)"
+        f"No `{names.META_PROPERTIES}` found in {path} (have you run `kafka-storage.sh` to format the directory?)"
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Self
 
 from kdump.disk.reading import FileStatus, read_small, status_of
 from kdump.errors import CheckpointError, Problem
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, parse_offset_checkpoint
 from kdump.formats.names import PartitionDirName
+from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 
 TopicPartition = tuple[str, int]
@@ -82,8 +82,7 @@ def checkpoint_versions(folder: str) -> tuple[FileStatus | str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
+class Checkpoints(NamedTuple):
     """What the checkpoints of the log directory `folder` say: lines by file name.
 
     `errors` say by file name what cannot be parsed (CheckpointError) or read (OSError); such a file has no lines. What
@@ -91,8 +90,8 @@ class Checkpoints:
     """
 
     folder: str
-    lines: Mapping[str, Offsets] = field(default_factory=dict)
-    errors: Mapping[str, CheckpointError | OSError] = field(default_factory=dict)
+    lines: Mapping[str, Offsets] = {}
+    errors: Mapping[str, CheckpointError | OSError] = {}
 
     @classmethod
     def read(cls, folder: str, files: Iterable[str] = names.OFFSET_CHECKPOINTS) -> Self:

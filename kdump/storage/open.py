@@ -75,7 +75,7 @@ def check_is_not_around(directory: LogDirectory) -> None:
     if inner:
         path = directory.path
         raise HoldsLogDirectoriesError(
-            f"{path}: not a log directory; it holds {len(inner)}, name {'it' if len(inner) == 1 else 'them'} instead:"
+            f"{path}: not a log directory; it holds {len(inner)}. Give {'it' if len(inner) == 1 else 'them'} instead:"
             f" {' '.join(os.path.join(path, name) for name in inner)}"
         )
 

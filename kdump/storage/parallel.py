@@ -67,10 +67,25 @@ def _by_threads(
     jobs: int,
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
     tasks = iter(tasks)
-    head = list(islice(tasks, 2))
+    head: list[Task] = []
+    for task in tasks:
+        if takes(task):
+            head = [task, *islice(tasks, 1)]
+            break
+        yield task, None
     if len(head) < 2:
-        yield from ((task, tried(task) if takes(task) else None) for task in head)
-        return
+        yield from ((task, tried(task)) for task in head)
+    else:
+        yield from _laid_out(chain(head, tasks), tried, takes, jobs)
+
+
+def _laid_out(
+    tasks: Iterable[Task],
+    tried: Callable[[Task], Result | BaseException | None],
+    takes: Callable[[Task], bool],
+    jobs: int,
+) -> Iterator[tuple[Task, Result | BaseException | None]]:
+    """Yield the tasks with their results; threads are begun for them."""
     from concurrent.futures import ThreadPoolExecutor
     from threading import current_thread
 
@@ -96,7 +111,7 @@ def _by_threads(
     free = AHEAD * jobs  # how many more may be laid out
     with ThreadPoolExecutor(jobs - 1, "kdump", lambda: threads.append(current_thread())) as pool:
         try:
-            for task in chain(head, tasks):
+            for task in tasks:
                 is_taken = takes(task)
                 begun.append(begin(task) if is_taken else _Begun(task, None))
                 free -= is_taken

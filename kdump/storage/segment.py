@@ -195,13 +195,13 @@ class Segment:
 def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
     """Return the offset behind the last whole batch of a segment, found as a broker does (LogSegment.readNextOffset).
 
-    `log` is its log where it is open. Raises OSError.
+    Where no batch reaches its base offset that is its end, too. `log` is its log where it is open. Raises OSError.
     """
     with segment.open_log() if log is None else nullcontext(log) as file:
         end = segment.base_offset
         for block in file.blocks(segment.position_of(file, MAX_OFFSET), whole=False):
             end = block.last_offset[block.length - 1] + 1 if block.length else end
-        return end
+        return max(segment.base_offset, end)
 
 
 def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:

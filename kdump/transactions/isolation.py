@@ -8,8 +8,6 @@ the consumer (`TransactionStates`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from enum import StrEnum
 
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
@@ -21,14 +19,8 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, TxnState, records_of
 from kdump.storage.replica import replicas
 from kdump.storage.scan import MAX_OFFSET, scan
+from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
-
-
-class Isolation(StrEnum):
-    """Kafka's isolation levels."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
 
 
 class CommittedRows:
@@ -91,4 +83,4 @@ def isolated(
         return selection
     start = next(iter(replicas([log], lambda problem: None))).log_start_offset
     first = max(start, selection.start_offset or 0)
-    return replace(selection, start_offset=first or None, visible=CommittedRows(states or TransactionStates(log)))
+    return selection._replace(start_offset=first or None, visible=CommittedRows(states or TransactionStates(log)))

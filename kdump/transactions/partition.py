@@ -16,6 +16,7 @@ from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
+from kdump.storage.facts import log_end_offset
 from kdump.storage.replica import Replica
 from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
@@ -127,7 +128,7 @@ def transactions_since_snapshot(replica: Replica, end_offset: int, report: Repor
 
 class _Walk:
     def __init__(self, replica: Replica, report: Report, keep_ended: bool) -> None:
-        self._found = PartitionTxns(replica, replica.log_start_offset)
+        self._found = PartitionTxns(replica)
         self._keep_ended = keep_ended
         self._table = ProducerTable()
         self._open: dict[int, OpenTxn] = {}
@@ -138,6 +139,10 @@ class _Walk:
     def run(self) -> PartitionTxns:
         found = self._found
         replica = found.replica
+        try:
+            found.end_offset = log_end_offset(replica.log, replica.log_start_offset)
+        except OSError as error:
+            self._report(Problem.unreadable(replica.log.path, error))
         self._seed()
         for segment in replica.log.segments:
             self._is_damaged = False
@@ -163,7 +168,7 @@ class _Walk:
                     if first < part.stop:
                         self._take(segment, part._replace(first=first), range(first, part.stop))
         found.open = sorted(self._open.values(), key=lambda txn: txn.first_offset)
-        found.end_offset = max(found.end_offset, end_offset)
+        found.end_offset = end_offset
         found.producers = sorted(self._table.entries())
         return found
 
@@ -229,7 +234,6 @@ class _Walk:
         """Take a run of batches, of which the `rows` may change what is known of producers."""
         block = run.block
         self._found.batches += run.stop - run.first
-        self._found.end_offset = max(self._found.end_offset, block.last_offset[run.stop - 1] + 1)
         for row in rows:
             if block.magic[row] < 2 or block.producer_id[row] < 0:
                 continue

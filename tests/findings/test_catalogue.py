@@ -84,7 +84,7 @@ def test_the_words_of_a_remedy() -> None:
 
 def test_a_filter_that_nothing_fits_is_refused() -> None:
     FindingFilter(select=("KD-LOG-*",), ignore=("KD-TIME-*",), severities=(("KD-*", "info"),)).check()
-    with pytest.raises(ValueError, match="did you mean KD-LOG-CRC"):
+    with pytest.raises(ValueError, match="Did you mean 'KD-LOG-CRC'"):
         FindingFilter(select=("KD-LOG-CRX",)).check()
     with pytest.raises(ValueError, match="is not a severity"):
         FindingFilter(severities=(("KD-LOG-CRC", "grave"),)).check()

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from kdump.columns.fields import Labels
 from kdump.columns.records import RecordTables, read_records
-from kdump.export.text import csv_lines, json_lines
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.printable import escape_json
 from kdump.interchange.csv import CsvRows, read_csv
@@ -27,6 +26,7 @@ from kdump.query.sweep import Selected, Sweep
 from kdump.storage.open import open_segment
 from kdump.storage.records import TxnState, batch_at
 from kdump.storage.segment import Segment
+from tests.export.lines import csv_lines, json_lines
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "leader_epoch")
 contents = st.none() | st.binary(max_size=12) | st.text(max_size=12).map(str.encode)

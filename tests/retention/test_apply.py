@@ -21,7 +21,7 @@ from kdump.retention.apply import carry_out, check_allowed
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
-from kdump.settings.views import RetentionSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from tests.change.kept import change_files, is_kept, only_change
@@ -154,7 +154,7 @@ def test_no_new_segment_where_the_producers_cannot_be_told(log_dir: Path) -> Non
     log = partition / f"{8:020d}.log"
     log.write_bytes(log.read_bytes() + b"\0\0garbage that a start cuts off")
     found = look(partition, shutdown=Shutdown(clean=False, recovery_point=10), retention_ms=0)
-    with pytest.raises(KdumpError, match="repair it first"):
+    with pytest.raises(KdumpError, match="Repair it first"):
         partition_plan(found)
 
 
@@ -198,7 +198,7 @@ def examined(partition: Path, given: RetentionSettings) -> PartitionRetention:
 
 def test_refused_where_it_might_be_wrong(log_dir: Path) -> None:
     partition = log_dir / "orders-0"
-    with pytest.raises(RefusedError, match="nothing says what this topic's retention is"):
+    with pytest.raises(RefusedError, match="kdump does not know this topic's retention"):
         check_allowed(examined(partition, RetentionSettings()))
     with pytest.raises(RefusedError, match="tiered"):
         check_allowed(look(partition, remote_storage_enable="true"))
@@ -210,7 +210,7 @@ def test_refused_where_it_might_be_wrong(log_dir: Path) -> None:
     assert not look(aside, checkpoints=PartitionCheckpoints(log_start=0)).checkpoint_changes()
     check_allowed(look(partition, remote_storage_enable="true", retention_ms=-1))
     (partition / f"{0:020d}.log.cleaned").write_bytes(b"")
-    with pytest.raises(RefusedError, match="repair it first"):
+    with pytest.raises(RefusedError, match="Repair it first"):
         check_allowed(look(partition))
 
 

@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from kdump.errors import ConfigError
+from kdump.settings import cleaning, loading, retention, writing
+from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.names import notes_on
+from kdump.settings.replication import ReplicationSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings
 from kdump.settings.table import BY_NAME, CLEANUP_POLICY, RETENTION_MS, SEGMENT_JITTER_MS, SEGMENT_MS, SETTINGS, Setting
-from kdump.settings.views import (
-    CleaningSettings,
-    LoadingSettings,
-    ReplicationSettings,
-    RetentionSettings,
-    View,
-    WritingSettings,
-)
+from kdump.settings.views import View
+from kdump.settings.writing import WritingSettings
 
 VIEWS: tuple[type[View], ...] = (LoadingSettings, WritingSettings, CleaningSettings, RetentionSettings)
 
@@ -106,14 +105,14 @@ def test_every_view_has_kafkas_defaults_and_one_value_for_one_text() -> None:
     """Fields of views that have the same name are the same setting."""
     assert [view.of(TopicSettings()) for view in VIEWS[::2]] == [LoadingSettings(), CleaningSettings()]
     fields: dict[str, Setting[Any]] = {}
-    for view in (LoadingSettings, WritingSettings, CleaningSettings, RetentionSettings):
-        for name, setting in view.FIELDS.items():
+    for part, view in zip((loading, writing, cleaning, retention), VIEWS, strict=True):
+        for name, setting in part.FIELDS.items():
             assert fields.setdefault(name, setting) is setting
             assert getattr(view.of(TopicSettings()), name) == setting.default
 
 
 def test_every_setting_counts_for_some_part() -> None:
-    counting = {setting for view in (*VIEWS, ReplicationSettings) for setting in view.COUNTING}
+    counting = {setting for view in (*VIEWS, ReplicationSettings) for setting in view.counting()}
     left = {setting.name for setting in SETTINGS if setting not in counting}
     assert left == {
         "offsets.topic.segment.bytes",
@@ -163,11 +162,11 @@ def test_names_that_do_not_count_are_noted() -> None:
                 "retention.ms": "5",
                 "listeners": "x",
             },
-            RetentionSettings.COUNTING,
+            RetentionSettings.counting(),
         )
     )
     assert notes == [
-        "log.retention.hour is not a setting that kdump knows: not used; did you mean log.retention.hours?",
+        "log.retention.hour is not a setting that kdump knows: not used. Did you mean 'log.retention.hours'?",
         "my.own.plugin is not a setting that kdump knows: not used",
         "message.timestamp.difference.max.ms is not used: Kafka 4.0 replaced it by message.timestamp.before.max.ms and"
         " message.timestamp.after.max.ms",

@@ -13,8 +13,9 @@ from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
 from kdump.formats.index_entries import OffsetIndexEntry, TimeIndexEntry, encode_offset_entries, encode_time_entries
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch
+from kdump.storage.facts import segment_info
 from kdump.storage.records import Batch, Record
-from kdump.storage.segment import Segment
+from kdump.storage.segment import Segment, segment_end_offset
 from kdump.storage.timestamps import TimestampRule, largest_timestamp
 from tests.storage.building import batch, batches, flipped, segment_file, with_valid_crc
 
@@ -249,3 +250,11 @@ def test_a_missing_log_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         list(segment.batches())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_ends_at_the_earliest_where_its_last_segment_begins(tmp_path: Path) -> None:
+    """No batch reaches the offset at which a broker begins to look (LogSegment.readNextOffset)."""
+    segment = build(tmp_path, timed(4, base_offset=30), 100, indexed=False)
+    assert segment_end_offset(segment) == segment_info(segment).end_offset == 100
+    later = build(tmp_path / "later", timed(4, base_offset=130), 100, indexed=False)
+    assert segment_end_offset(later) == segment_info(later).end_offset == 138

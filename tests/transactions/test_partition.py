@@ -48,6 +48,15 @@ def test_an_open_transaction(log: Log) -> None:
     assert (found.end_offset, found.last_stable_offset, found.holder, found.batches) == (5, 1, txn, 4)
 
 
+def test_the_log_ends_where_its_last_segment_does(log: Log) -> None:
+    """As a broker, and all other commands, find it, whatever the segments before have."""
+    log.add(PAIR).roll().add(PAIR, PAIR).write()
+    far = Log(log.folder.with_name("far-0"))
+    far.offset = 50
+    (log.folder / f"{0:020}.log").write_bytes(far.add(PAIR).data)
+    assert transactions_of(replica(log), lambda _: None).end_offset == 3
+
+
 def test_markers_end_transactions(log: Log) -> None:
     log.add(PAIR, producer=(7, 0)).add(PAIR, producer=(8, 0)).commit(8, 0).abort(7, 0, first=0).commit(9, 1)
     found = walked(log)
