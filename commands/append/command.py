@@ -54,8 +54,8 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     "--format", "format_", type=click.Choice(tuple(READERS)), default="jsonl", show_default=True,
     help="What the input is: JSON lines or CSV as kdump dump prints them, or a value a line.",
 )
-@click.option("--key-separator", metavar="TEXT", help="Of lines: what stands between key and value.")
-@click.option("--null-marker", metavar="TEXT", help="Of lines: a key or value that is this is null.")
+@click.option("--key-separator", metavar="TEXT", help="With lines: the text between key and value.")
+@click.option("--null-marker", metavar="TEXT", help="With lines: a key or value that equals this is null.")
 @click.option(
     "--timestamp", metavar="TIME", callback=read_by(time_ms),
     help="The time (ISO 8601 or ms) of records that come without one. By default the broker's clock.",
@@ -75,7 +75,8 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     "--batch-bytes", type=click.IntRange(1, INT_MAX), metavar="N",
     help="batch.size: a new batch ends before it gets larger, uncompressed. By default 16384.",
 )
-@click.option("--batch-records", type=click.IntRange(1, INT_MAX), metavar="N", help="The most records of a new batch.")
+@click.option("--batch-records", type=click.IntRange(1, INT_MAX), metavar="N",
+    help="A new batch has at most N records.")
 @click.option("--producer-id", type=click.IntRange(min=0), metavar="N", help="Write as this idempotent producer.")
 @click.option(
     "--producer-epoch", type=click.IntRange(0, 32767), metavar="N",
@@ -87,7 +88,7 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 )
 @click.option(
     "--transactional", type=click.Choice((COMMIT, ABORT, OPEN)),
-    help="Write within a transaction of the producer, and end it so, or leave it open.",
+    help="Write in a transaction of the producer: commit it, abort it, or leave it open.",
 )
 @click.option(
     "--transaction-version", type=click.IntRange(0, 2), metavar="N",
@@ -96,7 +97,7 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 )
 @click.option(
     "--coordinator-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
-    help="That of the marker. By default as in the producer's last one.",
+    help="The coordinator epoch of the marker. By default that of the producer's last marker.",
 )
 @click.option(
     "--leader-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
@@ -105,7 +106,7 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 @click.option("--create", is_flag=True, help="Make the partition directory if it does not exist, or has no log.")
 @click.option(
     "--any-producer-id", is_flag=True,
-    help="Take producer ids that the cluster has still to give out. Its producers with these ids will fail.",
+    help="Accept producer ids that the cluster has not given out yet. The producers that get them later will fail.",
 )
 @click.option("--start-offset", type=click.IntRange(min=0), default=0, metavar="N", help="Where a new log starts.")
 @click.option("--topic-id", metavar="UUID", help="The topic's id, for a new log's partition.metadata.")

@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from kdump.errors import ConfigError, NameFormatError, RefusedError
+from kdump.formats.close_names import closest
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.append import NewLog, Opening, rules_beside
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.operations.open_log import NotAppendableError
 from kdump.releases import KafkaRelease
-from kdump.settings.names import suggestion
-from kdump.settings.views import TOPIC_PROPERTIES, WritingSettings
+from kdump.settings.writing import TOPIC_PROPERTIES, WritingSettings
 from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
@@ -91,9 +91,9 @@ def chosen_config(
 def _unknown(setting: str, name: str, has_value: bool) -> str:
     if not has_value:
         return f"{safe(setting)!r}: expected NAME=VALUE"
-    close = suggestion(name, TOPIC_PROPERTIES)
+    close = closest(name, TOPIC_PROPERTIES, 0.8)
     hint = f"did you mean {close!r}?" if close else f"those that matter here are {', '.join(sorted(TOPIC_PROPERTIES))}"
-    return f"{safe(name)!r} is no setting that matters here: {hint}"
+    return f"{safe(name)!r} is not a setting that matters here: {hint}"
 
 
 def chosen_opening(

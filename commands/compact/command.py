@@ -6,7 +6,7 @@ import click
 
 from kdump.operations.compact import CompactRequest
 from kdump.releases import KafkaRelease
-from kdump.settings.views import CleaningSettings
+from kdump.settings.cleaning import CleaningSettings
 
 from ..shell.config_option import config_option, property_file
 from ..shell.options import kafka_option, now_option
@@ -30,7 +30,7 @@ from .run import Options, compact
     default=1,
     show_default=True,
     metavar="N",
-    help="With --apply or --output, let up to so many passes follow each other where one has no room for all keys.",
+    help="With --apply or --output: run up to N passes if one has no room for all keys.",
 )
 @config_option
 @click.option(

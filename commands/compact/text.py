@@ -137,7 +137,7 @@ def _limits(state: PartitionState, now: int) -> Iterator[str]:
         yield f"{'bounded by' if not number else '       and'} {_limit_words(limit, now)}"
     first = state.limits[0].offset
     if state.first_uncleanable_offset < first and first > state.first_dirty_offset:
-        yield f"       for segments are cleaned whole or not at all: offset {first} is inside one"
+        yield f"       The cleaner takes complete segments only: offset {first} is inside one"
 
 
 def _limit_words(limit: Limit, now: int) -> str:

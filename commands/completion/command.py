@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from ..shell.output import Output
+from ..shell.output import Output, verbatim
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_KDUMP_COMPLETE"
@@ -26,6 +26,6 @@ def command(ctx: click.Context, shell: str) -> int:
     completion = get_completion_class(shell)
     assert completion is not None
     script = completion(ctx.find_root().command, {}, "kdump", _VARIABLE)
-    with Output() as out:
+    with Output(verbatim) as out:
         out.write(script.source_template % script.source_vars())
     return 0

@@ -10,10 +10,11 @@ import click
 from kdump.findings.kind import Severity
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Checkup, Doctor, Health
+from kdump.releases import KafkaRelease
 from kdump.storage.live import broker_on, is_live
 
 from ..shell import exit_codes
-from ..shell.options import NOW_HELP, color_option, max_duration_option, severities_from, threads_option
+from ..shell.options import NOW_HELP, color_option, kafka_option, max_duration_option, severities_from, threads_option
 from ..shell.output import complain, os_error_text, wants_color
 from ..shell.paths import directories
 from ..shell.progress import ProgressBar
@@ -38,6 +39,7 @@ class Options:
     jobs: int
     now: int | None
     config_file: str | None
+    kafka: KafkaRelease | None
 
 
 @click.command("doctor")
@@ -58,6 +60,7 @@ class Options:
     callback=read_by(moment),
     help=f"{NOW_HELP} [default: when the logs were written to last]",
 )
+@kafka_option
 @format_option
 @color_option
 def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
@@ -83,15 +86,19 @@ def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
 def doctor(paths: tuple[str, ...], options: Options) -> int:
     """Look, print, and return the exit code. Raises click.UsageError, KdumpError."""
     troubles = Troubles()
-    chosen = _chosen(paths, troubles)
-    startup = chosen_startup(now=options.now, config_file=options.config_file)
+    chosen, absent = _chosen(paths)
+    startup = chosen_startup(now=options.now, config_file=options.config_file, kafka=options.kafka)
     is_live_now = any(broker_on(path) is not None or is_live(path) for path in chosen)
     with output_for(options.format_) as out:
-        health = Health()
-        if chosen:
-            with ProgressBar(chosen) as bar:
-                checkup = Checkup(options.now, options.max_duration or None, options.jobs, bar.add)
-                health = Doctor(chosen, checkup, startup, troubles).run()
+        with ProgressBar(chosen) as bar:
+            checkup = Checkup(options.now, options.max_duration or None, options.jobs, bar.add)
+            checked = Doctor(chosen, checkup, startup, troubles)
+            for path, error in absent:
+                if not checked.is_absent(path):
+                    complain(os_error_text(error, path))
+                    troubles.worsen(exit_codes.INCOMPLETE)
+            health = checked.run()
+        has_answer = bool(chosen or health.stops)
         code = _code(health, troubles)
         shown = severities_from(Screen.current.min_severity or "note")
         health.diagnoses = [each for each in health.diagnoses if _severity(each) in shown]
@@ -101,7 +108,7 @@ def doctor(paths: tuple[str, ...], options: Options) -> int:
         else:
             style = {"color": wants_color(options.color), "is_live": is_live_now}
             screen = Page(health, chosen, prose_width(), **style, is_complete=troubles.code == exit_codes.OK)
-            if chosen:
+            if has_answer:
                 out.write("".join(f"{line}\n" for line in (screen.brief() if options.brief else screen.all())))
     return code
 
@@ -118,15 +125,15 @@ def _severity(diagnosis: Diagnosis) -> Severity:
     return min(found, key=tuple(Severity).index, default=Severity.ERROR)
 
 
-def _chosen(paths: tuple[str, ...], troubles: Troubles) -> list[str]:
-    """Return the directories that there are; of the others it is said why not. Raises click.UsageError for a file."""
+def _chosen(paths: tuple[str, ...]) -> tuple[list[str], list[tuple[str, OSError]]]:
+    """Return the directories that there are, and of the others why not. Raises click.UsageError for a file."""
     chosen: list[str] = []
+    absent: list[tuple[str, OSError]] = []
     for path in paths:
         try:
             for place in directories([path]):
                 if place.path not in chosen:
                     chosen.append(place.path)
         except OSError as error:
-            complain(os_error_text(error, path))
-            troubles.worsen(exit_codes.INCOMPLETE)
-    return chosen
+            absent.append((path, error))
+    return chosen, absent

@@ -22,6 +22,7 @@ def rows(health: Health) -> Iterator[str]:
             "path": each.path,
             "nodeId": each.state.broker.node_id if each.state.broker else None,
             "clusterId": each.state.broker.cluster_id if each.state.broker else None,
+            "isController": each.state.is_controller,
             "isClean": each.state.clean,
             "isOffline": each.path in health.offline,
             "hasBroker": each.has_broker,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 from kdump.formats.names import is_partition_dir
@@ -27,6 +28,8 @@ MAX_ENTRIES = 10
 """Entries with a number; those that a screen has no room for are a line each."""
 _COLUMN = 12
 _MAX_NAMES = 2
+_SHORT = re.compile(r"^(?:If|Start this broker only while) (.+?) runs(?:, start this broker:|\.).*")
+"""Of what a person does, what fits a table."""
 _AFTER_START = frozenset({"KD-TXN-HANGING"})
 
 
@@ -37,7 +40,7 @@ class Page:
         self,
         health: Health,
         paths: Sequence[str],
-        width: int,
+        width: int | None,
         *,
         color: bool,
         is_live: bool,
@@ -91,14 +94,14 @@ class Page:
                 str(number),
                 self._names(diagnosis),
                 diagnosis.title,
-                _stake_words(diagnosis),
+                _stake_words(diagnosis).removesuffix(" are at stake").replace("committed offsets", "committed"),
                 _replica_words(diagnosis.replicas) if diagnosis.needs_replicas else "",
                 _command_words(diagnosis.actions[:1]),
             )
             for number, diagnosis in enumerate(self._shown, 1)
         ]
         header = ("", "WHERE", "FOUND", "AT STAKE", "REPLICAS", "DO")
-        yield from (line.rstrip("\n") for line in aligned(header, table))
+        yield from (line.rstrip("\n") for line in aligned(header, table, drop=("REPLICAS", "FOUND", "AT STAKE")))
         yield from self._rest()
         yield ""
         yield from self._verdict()
@@ -106,8 +109,11 @@ class Page:
     def _directory(self, each: DirectoryHealth, column: int) -> Iterator[str]:
         broker = each.state.broker
         whose = f"node {broker.node_id}, " if broker and broker.node_id is not None else ""
-        running = "A broker is running on it." if each.has_broker else "No broker is running on it."
+        who = "controller" if each.state.is_controller else "broker"
+        running = f"{'A' if each.has_broker else 'No'} {who} is running on it."
         shutdown = "Clean shutdown." if each.state.clean else "Unclean shutdown (.kafka_cleanshutdown is missing)."
+        if each.state.is_controller:
+            shutdown = "Of a controller that is no broker."
         text = f"{whose}{number_words(each.partitions, 'partition')}, {size_text(each.size)}. {running}"
         first = f"{safe_path(each.path):<{column}}   "
         yield from folded(text, self._width, first=first, indent=" " * (column + 3))
@@ -124,9 +130,9 @@ class Page:
             offline = ", ".join(safe_path(path) for path in health.offline)
             known = {each.path for each in health.directories}
             if known and known <= set(health.offline):
-                yield self._bad(f"The broker will NOT start if {offline} is all it has. {need}")
+                yield self._bad(f"{self._who} will NOT start if {offline} is all it has. {need}")
             else:
-                yield self._bad(f"The broker starts without {offline}. {need}")
+                yield self._bad(f"{self._who} starts without {offline}. {need}")
         else:
             yield self._bold(f"{self._who} will start. {need}")
 
@@ -139,7 +145,9 @@ class Page:
     @property
     def _who(self) -> str:
         """Whose start it is."""
-        return "The brokers" if len(self._health.brokers) > 1 else "The broker"
+        roles = {each.state.is_controller for each in self._health.directories} or {False}
+        who = "node" if len(roles) > 1 else "controller" if roles == {True} else "broker"
+        return f"The {who}s" if len(self._health.brokers) > 1 else f"The {who}"
 
     @property
     def _unit(self) -> str:
@@ -238,7 +246,7 @@ class Page:
             return
         first = f"  {label:<{_COLUMN - 2}}{condition}"
         words = [_quoted(word) for word in action.command]
-        if condition and len(first) + len(" ".join(words)) > self._width:
+        if condition and self._width is not None and len(first) + len(" ".join(words)) > self._width:
             yield first.rstrip()
             first = " " * _COLUMN
         yield from folded_command(words, self._width, first=first)
@@ -367,7 +375,7 @@ def _command_words(actions: Sequence[Action]) -> str:
     for action in actions:
         if action.command and action.command[0] == "kdump":
             return " ".join(map(_quoted, action.command))
-        return safe(action.text.partition(". ")[0].rstrip("."))
+        return safe(_SHORT.sub(r"start while \1 runs", action.text).partition(". ")[0].rstrip("."))
     return ""
 
 

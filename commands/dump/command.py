@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kdump.query.selection import Selection
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
 from ..shell.completing import one_of
@@ -56,7 +56,8 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N",
-    help="Only the last N records of each partition (batches with --batches-only); with --follow, and what comes then.")
+    help="Only the last N records of each partition (batches with --batches-only);"
+    " with --follow also what is appended then.")
 @click.option("--as", "read_as", type=click.Choice(("log",)),
     help="Read files of any name as logs, .gz and .zst ones unpacked; - is standard input.")
 @click.option("--base-offset", type=click.IntRange(min=0), metavar="N",
@@ -73,7 +74,7 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--raw", is_flag=True,
     help="Show keys and values as bytes, not decoded.")
 @schemas_option
-@click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
+@click.option("--full", is_flag=True, help="In text, show binary keys and values completely.")
 @color_option
 @click.option("--include-damaged", is_flag=True,
     help="Also show what can be read of batches that fail their CRC or are incomplete, marked as damaged.")

@@ -18,7 +18,7 @@ from kdump.query.selection import Selection
 from kdump.storage.around import directory_around
 from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 from ..shell.paths import KafkaFile, Place
 from .lone import LoneLog

@@ -26,7 +26,8 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState, batch_at
 from kdump.storage.scan import has_batch
 from kdump.storage.segment import Segment
-from kdump.transactions.isolation import Isolation, isolated
+from kdump.transactions.isolation import isolated
+from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes

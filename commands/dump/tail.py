@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
@@ -21,14 +20,14 @@ def tail_selection(log: PartitionLog, selection: Selection, count: int, *, batch
     first = selection.start_offset or (log.segments[0].base_offset if log.segments else 0)
     stop = min(log_end_offset(log), selection.stop_offset or 1 << 63)
     if not count:
-        return replace(selection, start_offset=max(stop, first))
+        return selection._replace(start_offset=max(stop, first))
     span = count
     while True:
         start = max(first, stop - span)
-        wanted = replace(selection, start_offset=start)
+        wanted = selection._replace(start_offset=start)
         found = _last_offsets(log, wanted, count, batches_only=batches_only, limit=limit)
         if len(found) == count or start <= first:
-            return replace(selection, start_offset=found[0] if found else start)
+            return selection._replace(start_offset=found[0] if found else start)
         span *= _WIDER
 
 

@@ -52,7 +52,7 @@ class TextLines:
         self._begin(origin, ", ".join(filter(None, (size_text(size), origin.note))))
         number = 2 * len(str(origin.number or 0))
         if self._is_table:
-            self._widths = [max(7, number + 1), 7, 7]
+            self._widths = [max(7, number + 1), 7, 5]
             self._has_heading = False
         else:
             self._widths = [number + 10, 11, 11]
@@ -105,7 +105,7 @@ class TextLines:
         offsets, records, byte = (
             f"{cell:{sign}{width}}" for cell, sign, width in zip(cells, "<>>", self._widths, strict=True)
         )
-        return f"{offsets}  {records}  {byte}  {size:>6}  {codec:<6}  {epoch:>5}"
+        return f"{offsets}  {records}  {byte}  {size:>5}  {codec:<6}  {epoch:>5}"
 
     def _write_batch(self, batch: Batch, parts: list[str], transaction: TxnState) -> None:
         """Print the rest of a batch's line, which few batches have."""

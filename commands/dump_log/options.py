@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
+from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, NO_OLD_DECODERS, SHARE_STATE_DECODER, KafkaRelease
 
 from ..shell.release import ENVIRONMENT, asked_release

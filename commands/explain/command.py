@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TextIO
@@ -16,6 +15,7 @@ from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.kafka_messages import MAX_LINE, messages_in, partition_in, said_of
 from kdump.findings.kind import FindingKind
+from kdump.formats.close_names import closest
 from kdump.formats.printable import safe, safe_path
 
 from ..shell import exit_codes
@@ -83,8 +83,8 @@ def _kinds(words: Sequence[str]) -> list[FindingKind]:
     for word in words:
         found = [kind for code, kind in CATALOGUE.items() if fnmatchcase(code, word.upper())]
         if not found:
-            close = get_close_matches(word.upper(), CATALOGUE, 1, 0.5)
-            hint = f" Did you mean {close[0]}?" if close else ""
+            close = closest(word.upper(), CATALOGUE, 0.5)
+            hint = f" Did you mean '{close}'?" if close else ""
             raise click.UsageError(f"no finding has the code {safe(word)}.{hint} 'kdump explain' lists all codes.")
         kinds += found
     return kinds

@@ -28,7 +28,7 @@ def severity_word(severity: Severity) -> str:
     return "note" if severity == Severity.INFO else severity.value
 
 
-def explained(kind: FindingKind, width: int, *, color: bool = False) -> Iterator[str]:
+def explained(kind: FindingKind, width: int | None, *, color: bool = False) -> Iterator[str]:
     """Yield the lines about a finding's code."""
     known = EXPLANATIONS[kind.code]
     yield Style(color, bold=True)(f"{kind.code} ({severity_word(kind.severity)}): {known.title}")
@@ -45,7 +45,7 @@ def explained(kind: FindingKind, width: int, *, color: bool = False) -> Iterator
         yield from labelled("Look", "kdump dump FILE --at BYTE --fields", width, column=_COLUMN)
 
 
-def _ways_out(kind: FindingKind, width: int) -> Iterator[str]:
+def _ways_out(kind: FindingKind, width: int | None) -> Iterator[str]:
     if not kind.remedies:
         yield from labelled("Do", "Nothing.", width, column=_COLUMN)
     for number, remedy in enumerate(kind.remedies, 1):
@@ -60,7 +60,9 @@ def listed(kinds: Sequence[FindingKind]) -> Iterator[str]:
         yield f"{kind.code:<{longest}}  {severity_word(kind.severity):<7}  {EXPLANATIONS[kind.code].title}"
 
 
-def recognized(message: KafkaMessage, place: str | None, width: int, *, shows_place: bool = True) -> Iterator[str]:
+def recognized(
+    message: KafkaMessage, place: str | None, width: int | None, *, shows_place: bool = True
+) -> Iterator[str]:
     """Yield the lines about one message of Kafka's."""
     if message.codes:
         yield f"This is {either(message.codes)}."
@@ -87,7 +89,7 @@ def _placed(text: str, place: str | None) -> str:
     return " ".join(words.get(word, word) for word in text.split(" "))
 
 
-def summarized(log: ServerLog, path: str, width: int) -> Iterator[str]:
+def summarized(log: ServerLog, path: str, width: int | None) -> Iterator[str]:
     """Yield what a server.log has, what needs somebody first."""
     entries = log.entries()
     wanted = [entry for entry in entries if entry.message.do]
@@ -122,7 +124,7 @@ def _alike(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
     return found.values()
 
 
-def _entry(alike: Sequence[Entry], width: int) -> Iterator[str]:
+def _entry(alike: Sequence[Entry], width: int | None) -> Iterator[str]:
     """Yield the lines about one message: when it was printed first, about which places, what it means."""
     first, lines = alike[0], sum(entry.count for entry in alike)
     times = f", {number_words(lines, 'line')}" if lines > 1 else ""

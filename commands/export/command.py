@@ -10,7 +10,7 @@ from kdump.export.object_store import is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
 from kdump.formats.printable import safe
 from kdump.query.selection import Selection
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
 from ..shell.choice import chooses
@@ -63,7 +63,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @since_option
 @until_option
 @isolation_option
-@click.option("--control", is_flag=True, help="The markers of Kafka's own, such as those of transactions, too.")
+@click.option("--control", is_flag=True, help="Also write control records, such as the markers of transactions.")
 @click.option("--decode", type=click.Choice(("columns", "json")),
     help="Decode keys and values by their schemas: into columns of their types, or into JSON text (text formats have"
     " JSON). By default columns with --schemas, else not.")
@@ -71,7 +71,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--schema-id", type=click.IntRange(min=0), metavar="ID",
     help="With --decode columns: the schema whose columns values get. By default the newest of the topic's subject.")
 @click.option("--skip-damage", is_flag=True,
-    help="Let an export count as complete that lacks what cannot be read.")
+    help="Treat an export as complete even if it lacks what cannot be read.")
 @no_index_option
 @max_decompressed_size_option
 @click.option("--lost", is_flag=True,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, size_text
+from kdump.named_tuples import NamedTuple
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 
@@ -24,7 +25,7 @@ from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import Place, check_not_kafkas, expand
-from ..shell.progress import ProgressBar
+from ..shell.progress import PathCounter, ProgressBar
 from ..shell.replicas import newest, replicas_at
 from ..shell.schemas import payload_decoder
 from ..shell.session import Troubles
@@ -66,7 +67,7 @@ def run_export(
         return exit_codes.INCOMPLETE
     with ExitStack() as holds:
         # all of them until the end: parts of one are read by several threads, after parts of others
-        logs = [holds.enter_context(held(each.log.path)) for each in newest(found, troubles)]
+        logs = [holds.enter_context(held(each.log.path)) for each in newest(PathCounter().over(found), troubles)]
         there = [log for log in logs if log is not None]
         if decoding is not None:
             options = replace(options, decoding=_topics_decoded(expand(paths), there, decoding))

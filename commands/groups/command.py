@@ -16,6 +16,7 @@ from ..shell.options import now_option, topic_option
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
+from ..shell.unknown import meant
 from .text import Printer, Sums, json_lines, text_lines
 
 
@@ -62,8 +63,10 @@ def command(
     chosen = chooses(patterns)
     lines: Printer = json_lines if format_ == "jsonl" else text_lines
     sums = Sums()
+    known: list[str] = []
     with output_for(format_) as out:
         for group in groups:
+            known.append(group.name)
             if not chosen(group.name) or not _has_partitions(group, topics):
                 continue
             sums.add(group, groups.ranges)
@@ -76,7 +79,7 @@ def command(
         if format_ == "text" and sums.groups:
             out.write("".join(sums.lines(troubles.code)))
     if patterns and not sums.groups:
-        raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}")
+        raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}{meant(patterns[0], known)}")
     return troubles.code
 
 

@@ -20,7 +20,7 @@ from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import served_logs
 from kdump.topics.clusters import Clusters
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.formats.printable import safe
 from kdump.formats.words import size_text
+from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import PartitionInfo
 from kdump.storage.facts import SegmentInfo
 from kdump.storage.partition import PartitionLog
 
+from ..shell.screen import Screen
 from ..shell.times import iso_time
 from .text import Tables
 
@@ -92,7 +93,7 @@ class Graphs(Tables):
         """Print the facts about the partition, and its picture."""
         super().partition(info, segments=False)
         if segments and info.segments:
-            columns = shutil.get_terminal_size((NO_TERMINAL, 0)).columns if sys.stdout.isatty() else NO_TERMINAL
+            columns = Screen.current.width or NO_TERMINAL
             lines = picture(info, cleaner_state(info), columns, plain=not _can_draw())
             self._draw(f"\n{_rendered(lines, self._color)}")
 
@@ -100,7 +101,7 @@ class Graphs(Tables):
 def cleaner_state(info: PartitionInfo) -> PartitionState | None:
     """Return what the log cleaner knows of a partition; None where that cannot be told."""
     from kdump.clean.state import look
-    from kdump.settings.views import CleaningSettings
+    from kdump.settings.cleaning import CleaningSettings
 
     try:
         return look(PartitionLog(info.path), info.checkpoints, CleaningSettings(), time.time_ns() // 1_000_000)

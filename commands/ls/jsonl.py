@@ -78,6 +78,7 @@ def log_directory_row(info: LogDirectoryInfo) -> Row:
         "cleanShutdown": info.clean_shutdown,
         "brokerEpoch": info.broker_epoch,
         "release": info.release,
+        "isController": info.is_controller,
         "partitions": info.partition_count,
         "checkpointEntries": {key: info.checkpoints.get(name) for name, key in _CHECKPOINT_KEYS.items()},
         "checkpointedButMissing": [{"topic": topic, "partition": number} for topic, number in info.missing],

@@ -163,7 +163,8 @@ class _Run:
         placing, trouble = self._placing(directory)
         info = log_directory_info(directory, checkpoints)
         if self._clusters is not None:
-            info = info._replace(release=self._clusters.of(directory).release)
+            cluster = self._clusters.of(directory)
+            info = info._replace(release=cluster.release, is_controller=cluster.is_controller)
         if trouble:
             info = info._replace(problems=(*info.problems, trouble))
         wanted = [name for name in directory.partition_names if self._wants(name)]

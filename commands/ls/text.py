@@ -233,17 +233,18 @@ class Tables:
 
 def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> str:
     """Return whose the directory is, how it was left, how much is in it."""
-    node = f"broker {info.node_id}, " if info.node_id is not None else ""
+    node = [] if info.node_id is None else [f"{'controller' if info.is_controller else 'broker'} {info.node_id}"]
     epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
     if info.has_broker:
         shutdown = "running"
+    left = [*node, shutdown] if info.has_broker or not info.is_controller else node  # a controller leaves no marker
     shown = number_words(len(partitions), "partition")
     if len(partitions) < info.partition_count:
         shown = f"{len(partitions)} of {number_words(info.partition_count, 'partition')}"
     segments = sum(len(partition.segments) for partition in partitions)
     size = sum(partition.size for partition in partitions)
-    return f"{node}{shutdown}; {shown}, {number_words(segments, 'segment')}, {size_text(size)}"
+    return f"{', '.join(left)}; {shown}, {number_words(segments, 'segment')}, {size_text(size)}"
 
 
 def _directory_lines(info: LogDirectoryInfo) -> Iterator[str]:
@@ -260,7 +261,7 @@ def _directory_lines(info: LogDirectoryInfo) -> Iterator[str]:
 
 def _directory_notes(info: LogDirectoryInfo) -> Iterator[str]:
     if info.not_partitions:
-        yield f"{_listed(info.not_partitions)}: not named like a partition, which keeps a broker from starting"
+        yield f"{_listed(info.not_partitions)}: not the name of a partition, so the broker does not start"
     if info.missing:
         missing = _listed([f"{topic}-{number}" for topic, number in info.missing])
         yield f"{missing}: in a checkpoint, but there is no such directory"
@@ -383,7 +384,7 @@ def _index_notes(info: SegmentInfo) -> Iterator[str]:
                 yield f"there is no .{kind}"
         elif index.used_size < index.size:
             used = byte_words(index.used_size)
-            yield f".{kind} is still preallocated ({size_text(index.size)}, {used} used)"
+            yield f".{kind} is still preallocated ({byte_words(index.size)}, {used} used)"
 
 
 def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:

@@ -87,7 +87,8 @@ def show_command(paths: tuple[str, ...], format_: str) -> int:
     is_flag=True,
     help="The old voters that are not among the PATHs are destroyed or wiped: none of them can lead any more.",
 )
-@click.option("--accept-loss", is_flag=True, help="Lose what the newest copy has and the chosen one has not.")
+@click.option("--accept-loss", is_flag=True,
+    help="Accept the loss of what the newest copy has and the chosen one lacks.")
 @apply_option
 @now_option
 @format_option

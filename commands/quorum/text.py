@@ -63,7 +63,7 @@ class Text:
         if len(found) > _SHOWN:
             self._line(f"  and {count_text(len(found) - _SHOWN)} more (--format jsonl has all)")
         if not found:
-            self._line("  nothing that the state of the cluster shows")
+            self._line("  nothing that changes the state of the cluster")
 
     def plan(self, plan: NewVoters) -> None:
         """Print the record that would be written, and what stands in the way."""

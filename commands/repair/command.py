@@ -61,7 +61,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
 )
 @click.option(
     "--from", "sources", multiple=True, type=click.Path(exists=True, file_okay=False), metavar="OTHER",
-    help="Put back what a partition lacks from another broker's copy: its partition directory or log directory. May be"
+    help="Restore what a partition lacks from another broker's copy: its partition directory or log directory. May be"
     " repeated; each range is taken from the first that has it valid.",
 )
 @click.option(
@@ -70,7 +70,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
 )
 @click.option(
     "--missing-markers", "lost_markers", type=click.Choice([each.value for each in LostMarkers]),
-    help="With salvage: what a transaction becomes whose end may be among what is given up. open (the default): it"
+    help="With salvage: what to do with a transaction whose end may be among what is given up. open (the default): it"
     " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex shows that it"
     " was, it is.",
 )
@@ -148,7 +148,7 @@ def command(
         raise click.UsageError("--from takes what is missing from a copy: leave --strategy, --fix-bit and --only out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
-        raise click.UsageError("--missing-markers goes with --strategy salvage: no other puts a marker back")
+        raise click.UsageError("--missing-markers goes with --strategy salvage: no other strategy writes markers")
     request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN))
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))

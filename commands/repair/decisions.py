@@ -43,8 +43,8 @@ def fixed_lines(fixed: Sequence[Damaged]) -> Iterator[str]:
         bit = each.flipped
         assert bit is not None
         yield (
-            f"flips bit {bit.bit} of byte {bit.position} of {each.range.file} back: batch"
-            f" {offset_range(bit.first_offset, bit.last_offset)} is valid then"
+            f"flips bit {bit.bit} of byte {bit.position} of {each.range.file} back: then batch"
+            f" {offset_range(bit.first_offset, bit.last_offset)} is valid"
         )
         yield f"other damage looks the same in about 1 of {count_text(bit.lookalike_odds)} cases"
 
@@ -60,7 +60,7 @@ def _damage(each: Damaged) -> str:
 
 def _around(decision: Decision) -> Iterator[str]:
     if decision.after is None:
-        yield "a broker's recovery does not get through"
+        yield "the broker's recovery of this log fails"
     elif decision.after.batches:
         records = number_words(decision.after.records, "record")
         follow = "valid batch follows" if decision.after.batches == 1 else "valid batches follow"
@@ -109,4 +109,4 @@ def _what(offer: Offer, decision: Decision) -> str:
         options = (["--only-copy"] if others else []) + ([f"--accept-loss {dropped}"] if dropped else [])
         return f"{kept}; needs {' '.join(options)}" if options else kept
     valid = decision.after.records if decision.after else 0
-    return "cuts here, as a recovery would" + (f"; needs --accept-loss {valid}" if valid else "")
+    return "as the broker's recovery does" + (f"; needs --accept-loss {valid}" if valid else "")

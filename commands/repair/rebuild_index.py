@@ -31,7 +31,7 @@ from .options import repair_options, run
 )
 @click.option(
     "--all", "wants_all", is_flag=True,
-    help="Sound indexes, too, wherever Kafka's recovery of the complete log would build another one.",
+    help="Also rebuild sound indexes if Kafka's recovery of the complete log would write another one.",
 )
 @kafka_option
 @repair_options

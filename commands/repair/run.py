@@ -189,7 +189,7 @@ class Run:
     def _problem(self, problem: Problem) -> None:
         """Count a file beside the partitions that cannot be read as empty, and go on with the rest."""
         if not problem.is_missing:
-            text = f"{safe_path(problem.path)}: {safe(problem.text)}; it counts as empty"
+            text = f"{safe_path(problem.path)}: {safe(problem.text)}; it is treated as empty"
             self._complain(text, exit_codes.INCOMPLETE)
 
     def _trouble(self, error: Exception, path: str, target: Target | None = None) -> None:

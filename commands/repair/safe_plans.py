@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.formats import names
 from kdump.formats.names import FileKind, parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, number_words
+from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import DELETE, RECOVER, TRIM, WRITE
 from kdump.repair.proposal import Task
@@ -62,13 +62,19 @@ def safe_lines(plans: Sequence[SafePlan], budget: LineBudget) -> Iterator[str]:
     if len(listed) < len(others):
         yield f"  {more_alike(len(others) - len(listed))}"
     if routine:
-        yield f"  {label:<{width}}   {_together(frozenset().union(*(plan.files for plan in routine)))}"
+        yield f"  {label:<{width}}   {_together(routine)}"
+
+
+def routine_line(plans: Sequence[SafePlan]) -> str:
+    """Return what plans that do no more than the broker's next start did together."""
+    return f"{number_words(len(plans), 'partition')}   {_together(plans)}"
 
 
 def _written_by_broker(task: Task) -> frozenset[str]:
     """Return the files that the broker's next start writes, trims or deletes in any case."""
     steps = task.outcome.steps if task.outcome else ()
-    last = max((parse_file_name(step.file).offset or 0 for step in steps if step.action == RECOVER), default=None)
+    recovered = (parse_file_name(step.file).offset or 0 for step in steps if step.action == RECOVER)
+    last = None if task.was_closed else max(recovered, default=None)
     found = {step.file for step in steps if step.action in (TRIM, DELETE)}
     for operation in task.plan.operations if task.plan else ():
         name = parse_file_name(operation.name)
@@ -121,8 +127,9 @@ def _verb(operation: Operation, kind: str) -> str:
     return "rebuild" if kind in names.INDEX_KINDS else "write"
 
 
-def _together(files: frozenset[tuple[bool, str]]) -> str:
+def _together(plans: Sequence[SafePlan]) -> str:
     """Return what the routine plans do."""
+    files = frozenset().union(*(plan.files for plan in plans))
     written = {kind for is_removed, kind in files if not is_removed}
     parts = ["trim preallocated index files"] if not written.isdisjoint(names.INDEX_KINDS) else []
     parts += ["write producer snapshots"] if FileKind.PRODUCER_SNAPSHOT in written else []

@@ -22,7 +22,7 @@ from ..shell.screen import Screen
 from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
 from .run import Totals
-from .safe_plans import SafePlan, safe_lines, safe_plan
+from .safe_plans import SafePlan, routine_line, safe_lines, safe_plan
 
 if TYPE_CHECKING:
     from kdump.repair.salvage_partition import Rescue
@@ -44,7 +44,10 @@ class TextPrinter:
         self._names: list[str] = []
         self._planned: list[tuple[int, str, SafePlan | None]] = []
         self._changed: list[str] = []
-        self._dropped = 0
+        self._held: tuple[str, SafePlan | None] | None = None
+        self._routine: list[SafePlan] = []
+        self._unlisted = 0
+        self._dropped = self._given_up = 0
         self._budget = LineBudget()
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
@@ -62,9 +65,49 @@ class TextPrinter:
         text = self._block(done, applies=applies)
         if applies:
             self._changed.append(done.path)
-            self._write(text)
+            self._given_up += sum(not each.is_valid for each in task.rescue.given_up) if task.rescue else 0
+            self._applied(text, safe_plan(done, task) if self._summarizes else None)
         else:
             self._planned.append((_rank(done, task), text, safe_plan(done, task)))
+
+    def _applied(self, text: str, plan: SafePlan | None) -> None:
+        """Print what was done to a partition: alone in full, of several as they were planned, unless -v asks for all.
+
+        The first one waits until it is known whether it is the only one.
+        """
+        if Screen.current.verbosity:
+            self._write(text)
+        elif len(self._changed) == 1:
+            self._held = (text, plan)
+        else:
+            self._release(is_alone=False)
+            self._one_of_many(text, plan)
+
+    def _release(self, *, is_alone: bool) -> None:
+        held, self._held = self._held, None
+        if held is not None and is_alone:
+            self._write(held[0])
+        elif held is not None:
+            self._one_of_many(*held)
+
+    def _one_of_many(self, text: str, plan: SafePlan | None) -> None:
+        line = text if plan is None else f"{plan.path}   {plan.work}: done\n"
+        if plan is not None and not plan.work:
+            self._routine.append(plan)
+        elif self._shows(line):
+            self._write(line)
+        else:
+            self._unlisted += 1
+
+    def _rest_of_many(self) -> None:
+        """Print what stands for the partitions that were changed and have no line."""
+        self._release(is_alone=True)
+        if self._unlisted:
+            self._write(f"{number_words(self._unlisted, 'more partition')} changed: kdump undo -v lists all.\n")
+        if self._routine:
+            self._write(f"{routine_line(self._routine)}: done\n")
+        if self._unlisted or self._routine:
+            self._write("\n")
 
     def _notes(self, path: str, task: Task) -> None:
         """Print what is to be known of a partition to which nothing is done."""
@@ -121,6 +164,7 @@ class TextPrinter:
     def end(self, totals: Totals) -> None:
         """Print the answer: what was changed or would be, what needs a decision, and what to do next."""
         undecided, work, applies = len(self._undecided), totals.work, totals.applies
+        self._rest_of_many()
         if undecided:
             self._decisions()
         self._plans()
@@ -128,7 +172,7 @@ class TextPrinter:
             self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way.\n")
         if totals.refused:
             self._write(f"{number_words(totals.refused, 'partition')} left alone.\n")
-        needs = f"{number_words(undecided, 'partition')} need{'s' if undecided == 1 else ''} a decision"
+        needs = f"{undecided if work else number_words(undecided, 'partition')} need{'s' * (undecided == 1)} a decision"
         needs = needs if undecided else ""
         if totals.changed:
             self._done(totals, f", {needs}" if needs else "")
@@ -159,7 +203,8 @@ class TextPrinter:
     def _done(self, totals: Totals, more: str) -> None:
         """Print what was changed, how to check it, and how to take it back."""
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
-        self._write(f"Done. {number_words(totals.changed, 'partition')} changed, {dropped} dropped{more}.\n")
+        given_up = f", {number_words(self._given_up, 'damaged range')} given up" if self._given_up else ""
+        self._write(f"Done. {number_words(totals.changed, 'partition')} changed{given_up}, {dropped} dropped{more}.\n")
         self._write(f"Check: kdump verify {_common(self._changed)}\n")
         for id_ in sorted(set(totals.changes.values())) if totals.output is None else ():
             paths = [path for path, change in totals.changes.items() if change == id_]
@@ -174,7 +219,7 @@ class TextPrinter:
             if task.rescue is None:
                 yield "  kdump repair without --strategy shows the ways out"
             elif parse_file_name(failure.file).kind in names.INDEX_KINDS:  # all that is wrong with one is left out
-                yield "  segment.index.bytes is too small for this log: give a larger one in --config, and the broker"
+                yield "  segment.index.bytes is too small for this log: set a larger one, in --config too"
         elif task.rescue:
             yield from self._salvage(task.rescue)
         elif task.outcome and not task.problems:
@@ -203,7 +248,7 @@ class TextPrinter:
             return
         yield f"kept: {_held(rescue.kept)}"
         if rescue.kafka_keeps is None:
-            yield "Kafka's own recovery would not get through"
+            yield "Kafka's own recovery would fail"
         elif rescue.kafka_keeps != rescue.kept:
             yield f"Kafka's own recovery would keep: {_held(rescue.kafka_keeps)}"
         for marker in rescue.markers:

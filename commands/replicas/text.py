@@ -92,7 +92,7 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
     if found.compacts and len(found.copies) > 1:
         start = max((pair.compared_from for pair in found.pairs), default=0)
         text = f"compared from offset {start} on; below it each broker's cleaner leaves other batches."
-        text = text if start else "no cleaner has been at these copies."
+        text = text if start else "no cleaner has changed these copies."
         yield from _folded(f"  compacted  {text} {_keys(found)}".rstrip(), " " * 13)
     if found.namesakes:
         ids = ", ".join(format_uuid(each) for each in found.namesakes)
@@ -213,7 +213,7 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
     source = found.copies[best.leader.number or 0].path
     for number in sight.to_heal:
         yield from _command("do: ", ("kdump", "repair", found.copies[number].path), ("--from", source))
-        yield "    Loses nothing; with --apply it is done."
+        yield "    Loses nothing. Add --apply to do it."
     loses = loss_words(found, best)
     if sight.is_healed:
         yield f"do: {'Then start' if sight.to_heal else 'Start'} the brokers in any order. Loses {loses}."

@@ -49,7 +49,8 @@ def _lies_in(path: str, folder: str) -> bool:
 @click.command("resurrect")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--into", type=click.Path(), metavar="DIR", help="Build the new cluster here; PATHs stay as they are.")
-@click.option("--in-place", is_flag=True, help="Make the PATHs the new cluster's. What was there is kept for undo.")
+@click.option("--in-place", is_flag=True,
+    help="Change the PATHs into the new cluster's. kdump undo restores the originals.")
 @apply_option
 @click.option(
     "--nodes",
@@ -96,7 +97,7 @@ def _lies_in(path: str, folder: str) -> bool:
 @click.option(
     "--unknown-topics",
     type=click.Choice([each.value for each in UnknownTopics]),
-    help="What becomes of directories whose topic the metadata does not know.",
+    help="What to do with directories whose topic is not in the metadata.",
 )
 @click.option(
     "--offsets-partitions",
@@ -111,14 +112,15 @@ def _lies_in(path: str, folder: str) -> bool:
     "--share-state-partitions", type=click.IntRange(min=1), metavar="N", help="The same of __share_group_state."
 )
 @click.option(
-    "--hold-retention", is_flag=True, help="Switch retention off for topics of which it would delete records at once."
+    "--hold-retention", is_flag=True, help="Switch retention off for topics whose records it would delete at once."
 )
-@click.option("--remote-storage", is_flag=True, help="The objects of tiered topics are there, and brokers reach them.")
+@click.option("--remote-storage", is_flag=True,
+    help="The remote objects of tiered topics exist, and the brokers can read them.")
 @click.option(
     "--accept-loss",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Lose N valid records that stand after damage: the number that the refusal names.",
+    help="Accept the loss of N valid records after damage. The refusal names N.",
 )
 @now_option
 @format_option

@@ -9,9 +9,9 @@ import click
 
 from kdump.errors import ConfigError
 from kdump.formats.printable import safe
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import TopicSettings
 from kdump.settings.table import CLEANUP_POLICY, DELETE_RETENTION_MS, RETENTION_BYTES, RETENTION_MS, Setting
-from kdump.settings.views import RetentionSettings
 
 from ..shell.config_option import config_option, property_file
 from ..shell.options import now_option, topic_option

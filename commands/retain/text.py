@@ -223,7 +223,7 @@ def _next(found: PartitionRetention) -> Iterator[str]:
     if following.log_start_offset is not None:
         ways.append(f"once the log starts at {following.log_start_offset} or later")
     if ways:
-        yield f"The next segment to go is {following.base_offset}: {', or '.join(ways)}."
+        yield f"Next deletion: segment {following.base_offset}, {', or '.join(ways)}."
 
 
 def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:

@@ -43,8 +43,8 @@ def _users(path: str) -> dict[str, str]:
 @click.option("--advertise", metavar="HOST",
     help="The host that clients are given; by default the one that they reached.")
 @click.option("--on-damage", type=click.Choice([each.value for each in OnDamage]), default=OnDamage.STOP.value,
-    show_default=True, help="Batches that fail their CRC: stop ends the partition before them, skip leaves them out,"
-    " serve sends them, at which some clients crash.")
+    show_default=True, help="Batches that fail their CRC: stop ends the partition before them, skip skips them,"
+    " serve sends them, and some clients crash.")
 @click.option("--commits", type=click.Choice([each.value for each in Commits]), default=Commits.KEEP.value,
     show_default=True, help="Offsets that clients commit: keep them in memory until the end, or refuse them.")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
@@ -60,7 +60,7 @@ def _users(path: str) -> dict[str, str]:
 @click.option("--max-request-size", callback=read_by(size), default="2M", show_default=True, metavar="SIZE",
     help="Close the connection at a larger request.")
 @click.option("--ignore-lock", is_flag=True,
-    help="Serve a directory that a running broker uses, as it is now; what grows or goes meanwhile is looked at again.")
+    help="Serve a directory that a running broker uses. kdump follows what the broker appends and deletes.")
 @verbose_option
 @format_option
 def command(

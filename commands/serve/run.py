@@ -117,7 +117,7 @@ def _users(asked: Asked, cluster: ServedCluster) -> Users | None:
     logged = cluster.image.scram if cluster.image is not None and asked.has_metadata_users else {}
     users = Users(asked.passwords or {}, logged)
     if not len(users):
-        raise KdumpError("--metadata-users: the cluster's metadata is not at hand, or has no SCRAM credentials")
+        raise KdumpError("--metadata-users: there is no cluster metadata here, or it has no SCRAM credentials")
     return users
 
 
@@ -131,7 +131,7 @@ async def _run(server: Server, asked: Asked, printer: _Printer) -> None:
         host, port = asked.address
         raise KdumpError(f"cannot listen on {safe(host)}:{port}: {error.strerror or error}") from None
     if asked.address[0] in _ANYBODY and server.users is None:
-        printer.say("everybody who reaches this machine can read everything: --users FILE lets in only some")
+        printer.say("anybody who can reach this machine can read everything; --users FILE lets in only these users")
     printer.listening(server.cluster, addresses)
     await server.wait()
     await server.close()

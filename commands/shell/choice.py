@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from shlex import quote
 from typing import Any
 
 import click
@@ -20,6 +18,7 @@ from kdump.storage.partition import PartitionLog
 
 from .paths import expand, log_directories_of, matches
 from .screen import Screen, all_partitions
+from .unknown import meant
 
 NO_PARTITION = "there is no partition in these PATHs"
 NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
@@ -48,11 +47,9 @@ def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
     named = " or ".join(map(safe, topics))
     has_numbers = Screen.current.has_partition is not all_partitions
     if not named:
-        return "no partition has a number that --partition names" if has_numbers else NO_PARTITION
-    close = get_close_matches(next(iter(topics)), known, 1)
-    hint = f": did you mean {safe(close[0])}?" if close else ""
+        return "no partition here has a number that --partition names" if has_numbers else NO_PARTITION
     numbers = " and a number that --partition names" if has_numbers else ""
-    return f"no partition has a topic that matches {named}{numbers}{hint}"
+    return f"no partition has a topic that matches {named}{numbers}{meant(next(iter(topics)), list(known))}"
 
 
 def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
@@ -68,10 +65,12 @@ def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_requir
 
 def are_missing(paths: Iterable[str]) -> bool:
     """Return whether there are PATHs, and none of them exists, nor may stand for others as a pattern."""
+    given = tuple(paths)
+    if not given or any(path == "-" or os.path.lexists(path) for path in given):
+        return False
     from glob import has_magic
 
-    given = tuple(paths)
-    return bool(given) and not any(path == "-" or os.path.lexists(path) or has_magic(path) for path in given)
+    return not any(map(has_magic, given))
 
 
 def _directories_of(text: str) -> tuple[str, ...]:
@@ -128,6 +127,8 @@ def asked_paths(paths: Iterable[str]) -> str:
     """Return the PATHs for a command line that goes on with them: those that were given, with --topic
     and --partition.
     """
+    from shlex import quote
+
     return " ".join(safe(quote(word)) for word in Screen.current.asked or paths)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from .text_width import text_width
 
-_COMMAND = re.compile(r"(?:(?<=\s)|^)(?:kdump|kafka-[a-z-]+\.sh) (?=\S)")
-_WORD = re.compile(r" *[^ ]+")
-_WORD_OF_COMMAND = re.compile(r" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:'[^']*'|[^ '])+| *[^ ]+")
+_COMMAND = r"(?:(?<=\s)|^)(?:kdump|kafka-[a-z-]+\.sh) (?=\S)"
+_WORD = r" *[^ ]+"
+_WORD_OF_COMMAND = r" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:'[^']*'|[^ '])+| *[^ ]+"
 """An option stays with its value."""
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_ESCAPE = r"\x1b\[[0-9;]*m"
+# re keeps what it has compiled; most runs fold no line
 
 
 def fitted(text: str, width: int) -> str:
@@ -22,23 +23,24 @@ def fitted(text: str, width: int) -> str:
 
 
 def _folded(line: str, width: int) -> Iterator[str]:
-    if text_width(_ESCAPE.sub("", line)) <= width:
+    if text_width(re.sub(_ESCAPE, "", line)) <= width:
         yield line
         return
-    longest = max(map(text_width, _ESCAPE.sub("", line).split()))
-    indent = " " * min(_hanging(line), width // 2, max(4, width - longest - 4))
-    command = _COMMAND.search(line)
+    longest = max(map(text_width, re.sub(_ESCAPE, "", line).split()))
+    furthest = width * 3 // 5
+    indent = " " * min(_hanging(line[: max(furthest, len(line) // 2)]), furthest, max(4, width - longest - 4))
+    command = re.search(_COMMAND, line)
     begin = command.start() if command else len(line)
     margin = len(line) - len(line.lstrip(" "))
     held = line[:margin]
     has_words = False
     at = margin
-    while word := (_WORD_OF_COMMAND if at >= begin else _WORD).match(line, at):
+    while word := re.compile(_WORD_OF_COMMAND if at >= begin else _WORD).match(line, at):
         text = word[0]
         is_in_command = at > begin
         at = word.end()
         room = width - 2 if is_in_command else width
-        if has_words and text_width(_ESCAPE.sub("", held + text)) > room:
+        if has_words and text_width(re.sub(_ESCAPE, "", held + text)) > room:
             yield held + (" \\" if is_in_command else "")
             held = indent + ("  " if is_in_command and begin != margin else "") + text.lstrip(" ")
         else:
@@ -49,6 +51,6 @@ def _folded(line: str, width: int) -> Iterator[str]:
 
 def _hanging(line: str) -> int:
     """Return the column under which a line is continued: that of its last text that stands apart, as after a label."""
-    apart = [found.end() for found in re.finditer(r"(?<=\S) {2,}(?=\S)", line[: len(line) // 2])]
+    apart = [found.end() for found in re.finditer(r"(?<=\S) {2,}(?=\S)", line)]
     begin = len(line) - len(line.lstrip(" "))
     return apart[-1] if apart else begin + 2

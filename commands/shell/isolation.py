@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 from .options import Option
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import click
 
+from kdump.formats.close_names import closest
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 
@@ -34,14 +35,17 @@ _MAX_COMPLAINTS_KEPT = 10_000
 MAX_COMPLAINTS = 20
 """Complaints of a run that are printed without -v; the others are a count at its end."""
 TERMINAL_PIECE = 1 << 12
+_MAX_KNOWN = 5_000
+"""In larger directories no name is looked for that was meant."""
 
 
 if TYPE_CHECKING:
     import subprocess
 
 
-def _fit(text: str) -> str:
-    return fitted(text, Screen.current.width)
+def verbatim(text: str) -> str:
+    """Return a text as it is: what a program reads is never folded."""
+    return text
 
 
 class OutputError(click.ClickException):
@@ -67,10 +71,11 @@ class Output:
     """stdout, written in large pieces; what is still held goes out when the `with` ends, however it ends."""
 
     def __init__(self, finish: Callable[[str], str] | None = None) -> None:
-        """`finish` is applied to every piece before it goes out; text without one fits the terminal."""
+        """`finish` is applied to every piece before it goes out; without one it is text, which fits the screen."""
         self._stream: BinaryIO = sys.stdout.buffer
         screen = Screen.current
-        self._finish = finish or (_fit if screen.is_narrow else None)
+        width = screen.width
+        self._finish = finish or (None if width is None else lambda text: fitted(text, width))
         self._screen = screen if finish is None else None  # of text only
         self._pager: subprocess.Popen[bytes] | None = None
         self._may_page = finish is None and may_page()
@@ -155,22 +160,23 @@ class Output:
             write_lines(self._stream, data)
 
 
-def complain(text: str, *, is_one_of_many: bool = False) -> None:
-    """Print one line on stderr, once in a run. The text must be safe already.
+def complain(text: str, *, is_one_of_many: bool = False, who: str = "kdump") -> bool:
+    """Print one line on stderr, once in a run, and return whether it was printed. The text must be safe already.
 
     Of those that are one of many, as of partitions, what is more than a screen takes is counted.
     """
     screen = Screen.current
     if text in screen.complaints:
-        return
+        return False
     if len(screen.complaints) < _MAX_COMPLAINTS_KEPT:
         screen.complaints.add(text)
     if is_one_of_many and not screen.lists_complaints:
         screen.complaint_count += 1
         if screen.complaint_count > MAX_COMPLAINTS and not screen.verbosity:
-            return
+            return False
     hide_progress()
-    click.echo(f"kdump: {text}", err=True)
+    click.echo(f"{who}: {text}", err=True)
+    return True
 
 
 def tell_uncomplained() -> None:
@@ -197,7 +203,19 @@ def about(path: str, text: str) -> str:
     """Return what is said of a path, as one sentence where it is that it does not exist; safe to print."""
     if text != NO_SUCH:
         return f"{safe_path(path)}: {safe(text)}"
-    return f"{safe_path(path)} {text}{NOTHING_CHECKED if Screen.current.is_in_vain else ''}"
+    return f"{safe_path(path)} {text}{NOTHING_CHECKED if Screen.current.is_in_vain else ''}{_meant(path)}"
+
+
+def _meant(path: str) -> str:
+    """Return what follows where something of almost the same name is there; "" else."""
+    folder, name = os.path.split(path.rstrip("/"))
+    try:
+        known = os.listdir(folder or ".") if name else []
+    except OSError:
+        return ""
+    close = closest(name, known, 0.8) if len(known) <= _MAX_KNOWN else None
+    end = "" if Screen.current.is_in_vain else "."
+    return f"{end} Did you mean '{safe_path(os.path.join(folder, close))}'?" if close else ""
 
 
 def as_given(text: str, given: Mapping[str, str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -17,6 +16,8 @@ DEFAULT = "less -FRX"
 
 def pager_words() -> list[str]:
     """Return the program and its arguments; none where no pager is wanted."""
+    import shlex
+
     text = next((os.environ[name] for name in ("KDUMP_PAGER", "PAGER") if name in os.environ), DEFAULT)
     try:
         words = shlex.split(text)

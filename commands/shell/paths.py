@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ from kdump.formats import names
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
+from kdump.named_tuples import NamedTuple
+from kdump.settings.sources import log_directories
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
 from kdump.storage.open import check_file, directory_of_kafka, open_directory
@@ -155,8 +157,7 @@ def log_directories_of(config_file: str) -> tuple[str, ...]:
         properties = parse_properties(read_small(config_file), config_file)
     except KdumpError as error:
         raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
-    found = properties.get("log.dirs") or properties.get("log.dir") or ""
-    paths = tuple(path.strip() for path in found.split(",") if path.strip())
+    paths = log_directories(properties)
     if not paths:
         raise click.UsageError(f"{safe_path(config_file)} has no log.dirs: give PATHs.")
     return paths

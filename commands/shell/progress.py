@@ -14,7 +14,7 @@ from kdump.disk.reading import watched_by
 from kdump.formats.printable import safe_path
 from kdump.formats.words import count_text, duration, number_words, size_text
 
-from .screen import Screen
+from .screen import DEFAULT_WIDTH, Screen
 
 PATIENCE = 1.0
 """Seconds before anything is shown."""
@@ -81,9 +81,9 @@ class _Line:
 def _columns() -> int:
     """Return how wide the terminal is that stderr goes to; stdout may go elsewhere."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or Screen.current.width
+        return os.get_terminal_size(sys.stderr.fileno()).columns or DEFAULT_WIDTH
     except (OSError, ValueError):
-        return Screen.current.width
+        return Screen.current.width or DEFAULT_WIDTH
 
 
 class ProgressBar(Progress):

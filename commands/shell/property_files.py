@@ -27,6 +27,6 @@ def read_config(path: str, view: type[View]) -> dict[str, str]:
         view.of(settings)
     except (ConfigError, CheckpointError) as error:
         raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
-    for text in notes_on(properties, view.COUNTING):
+    for text in notes_on(properties, view.counting()):
         note(f"{safe_path(path)}: {safe(text)}")
     return properties

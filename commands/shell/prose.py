@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
+import re
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
-DEFAULT_WIDTH = 80
+from .screen import Screen
+
+_TOGETHER = r"(?<=\d) (?=(?:d|h|min|s|ms|bytes?|B|[KMGT]iB|%)\b)|(?<=\bbyte) (?=\d)"
+"""Where a line does not end: between a number and its unit."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 MAX_WIDTH = 100
 MIN_WIDTH = 40
 
 
-def prose_width() -> int:
-    """Return columns for sentences: those of the terminal, up to what reads well; in a file or pipe
-    COLUMNS, else 80.
+def prose_width() -> int | None:
+    """Return columns for sentences: those of the screen, up to what reads well; None where lines are not folded."""
+    width = Screen.current.width
+    return None if width is None else max(MIN_WIDTH, min(width, MAX_WIDTH))
+
+
+def folded(text: str, width: int | None, *, first: str = "", indent: str | None = None) -> list[str]:
+    """Return a text in lines of `width`, the first one after `first`, the others after `indent` (default: as long).
+
+    Without a width it is one line.
     """
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
-    else:
-        text = os.environ.get("COLUMNS", "")
-        width = int(text) if text.isdecimal() and len(text) < 5 else DEFAULT_WIDTH
-    return max(MIN_WIDTH, min(width, MAX_WIDTH))
+    if width is None:
+        return [f"{first}{text}".replace("\n", " ").rstrip()]
+    from textwrap import wrap
 
-
-def folded(text: str, width: int, *, first: str = "", indent: str | None = None) -> list[str]:
-    """Return a text in lines of `width`, the first one after `first`, the others after `indent` (default: as long)."""
     after = " " * len(first) if indent is None else indent
-    return wrap(
-        text, width, initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
-    ) or [first.rstrip()]
+    lines = wrap(
+        re.sub(_TOGETHER, _NO_BREAK, text), width,
+        initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace(_NO_BREAK, " ") for line in lines] or [first.rstrip()]
 
 
-def folded_command(words: Sequence[str], width: int, *, first: str = "") -> list[str]:
+def folded_command(words: Sequence[str], width: int | None, *, first: str = "") -> list[str]:
     r"""Return a command line in lines of `width` that end with ` \`, so that it can be copied as it stands."""
+    if width is None:
+        return [first + " ".join(words)]
     lines, line, is_empty = [], first, True
     indent = " " * (len(first) + 2)
     for word in words:
@@ -48,6 +54,6 @@ def folded_command(words: Sequence[str], width: int, *, first: str = "") -> list
     return [*lines, line]
 
 
-def labelled(label: str, text: str, width: int, *, column: int) -> Iterator[str]:
+def labelled(label: str, text: str, width: int | None, *, column: int) -> Iterator[str]:
     """Yield lines of a text with a label before its first one; the text begins at `column`."""
     yield from folded(text, width, first=f"{label:<{column}}")

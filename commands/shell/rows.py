@@ -20,7 +20,7 @@ from click.core import ParameterSource
 from kdump.formats.printable import escape_json
 
 from . import exit_codes
-from .output import Output
+from .output import Output, verbatim
 
 TEXT, JSON, JSONL = "text", "json", "jsonl"
 SCHEMA_VERSION = 1
@@ -123,8 +123,10 @@ class RowOutput(Output):
 
 def output_for(format_: str) -> Output:
     """Return stdout for one of the formats that `format_option` gives to a command."""
-    if format_ != JSONL:
+    if format_ == TEXT:
         return Output()
+    if format_ != JSONL:
+        return Output(verbatim)
     return Output(escape_json) if Envelope.current is None else RowOutput(Envelope.current)
 
 

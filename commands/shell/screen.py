@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from os import terminal_size
 
 DEFAULT_WIDTH = 80
 DEFAULT_HEIGHT = 24
+MAX_COLUMNS = 10_000
+
+
+def _terminal_size() -> terminal_size:
+    import shutil
+
+    return shutil.get_terminal_size((DEFAULT_WIDTH, DEFAULT_HEIGHT))
 
 
 def all_partitions(_number: int) -> bool:
@@ -18,7 +26,6 @@ def all_partitions(_number: int) -> bool:
     return True
 
 
-@dataclass(slots=True)
 class Screen:
     """What the options that every command has ask for."""
 
@@ -31,7 +38,6 @@ class Screen:
     times_in_ms: bool = False
     min_severity: str | None = None
     fail_on: str | None = None
-    has_partition: Callable[[int], bool] = all_partitions
     asked: tuple[str, ...] = ()
     narrowed: tuple[str, ...] = ()
     is_in_vain: bool = False
@@ -41,12 +47,15 @@ class Screen:
     has_findings: bool = False
     has_said_incomplete: bool = False
 
-    held: list[str] = field(default_factory=list)
-    complaints: set[str] = field(default_factory=set)
     complaint_count: int = 0
     lists_complaints: bool = False
 
     current: ClassVar[Screen]
+
+    def __init__(self) -> None:
+        self.has_partition: Callable[[int], bool] = all_partitions
+        self.held: list[str] = []
+        self.complaints: set[str] = set()
 
     def hold(self, texts: list[str]) -> None:
         """Keep what is printed only if the run finds something (-q)."""
@@ -54,19 +63,19 @@ class Screen:
         texts.clear()
 
     @property
-    def is_narrow(self) -> bool:
-        """Whether lines have to fit: on a terminal, unless --wide."""
-        return not self.is_wide and sys.stdout.isatty()
-
-    @property
-    def width(self) -> int:
-        """Columns of the terminal, or of COLUMNS."""
-        return shutil.get_terminal_size((DEFAULT_WIDTH, DEFAULT_HEIGHT)).columns
+    def width(self) -> int | None:
+        """Columns that a line may have: COLUMNS, else those of the terminal; None in a pipe and with --wide."""
+        if self.is_wide:
+            return None
+        text = os.environ.get("COLUMNS", "")
+        if text.isdecimal() and 0 < int(text) <= MAX_COLUMNS:
+            return int(text)
+        return _terminal_size().columns if sys.stdout.isatty() else None
 
     @property
     def height(self) -> int:
         """Lines of the terminal."""
-        return shutil.get_terminal_size((DEFAULT_WIDTH, DEFAULT_HEIGHT)).lines
+        return _terminal_size().lines
 
     @property
     def is_colored(self) -> bool:

@@ -103,7 +103,9 @@ def tell_refused(error: KdumpError, text: str = "") -> None:
 
     `text` stands for that of the error, with paths as they were given.
     """
-    click.echo(f"Refused: {text or safe(str(error))}", err=True)
+    is_printed = complain(text or safe(str(error)), is_one_of_many=True, who="Refused")
+    if not is_printed:
+        return
     if isinstance(error, BrokerRunsError):
         click.echo("  Nothing was changed. Stop the broker, then run this again.", err=True)
     elif isinstance(error, KdumpRunsError):
@@ -122,7 +124,7 @@ def tell_circumstances(code: int) -> None:
                 runs = f"another kdump (process {holder.process}) is changing"
             click.echo(f"Note: {runs} {safe_path(directory)}.{_left_out(directory)}", err=True)
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
-        text = "a replacement of segments was not finished: read as a broker has it that finishes this at its start"
+        text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
         click.echo(f"Note: {safe_path(path)}: {text}.", err=True)
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout

@@ -29,7 +29,7 @@ def aligned(
     if not rows:
         return
     screen = Screen.current
-    room = screen.width - len(indent) if screen.is_narrow else None
+    room = None if screen.width is None else screen.width - len(indent)
     widths = [max(text_width(row[at]) for row in (header, *rows)) for at in range(len(header))]
     shown = list(range(len(header)))
     hidden: list[int] = []

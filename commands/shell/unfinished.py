@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kdump.change.interrupted import unfinished_in
+from kdump.change.unfinished import unfinished_in
 from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog

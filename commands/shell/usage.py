@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 import click
 
+from kdump.formats.close_names import closest
 from kdump.formats.printable import safe
 
 _NO_NUMBER = re.compile(r"(.+) is not (?:a valid (?:integer|float)|in the range)\b.*\.$", re.DOTALL)
@@ -29,8 +29,8 @@ def _hint(path: str) -> str:
 
 def _sentence(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
-        close = get_close_matches(error.option_name, error.possibilities or (), 1, 0.5)
-        known = f" Did you mean '{close[0]}'?" if close else ""
+        close = closest(error.option_name, error.possibilities or (), 0.5)
+        known = f" Did you mean '{close}'?" if close else ""
         return f"unknown option '{error.option_name}'.{known}"
     if isinstance(error, click.MissingParameter):
         return " ".join(error.format_message().split())
@@ -56,8 +56,8 @@ def _plain(text: str, param: click.Parameter | None) -> str:
 
 def not_one_of(word: str, choices: Sequence[str]) -> str:
     """Return what is wrong with a word that is none of the choices, with the one that is probably meant."""
-    close = get_close_matches(word, choices, 1)
-    hint = f". Did you mean '{close[0]}'?" if close else ""
+    close = closest(word, choices)
+    hint = f". Did you mean '{close}'?" if close else ""
     return f"'{word}' is not {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}{hint}"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from shlex import quote
-from typing import NamedTuple
 
 from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, size_text
+from kdump.formats.words import byte_words, number_words, size_text
+from kdump.named_tuples import NamedTuple
 from kdump.operations.stats import TopicStats
 
 from .text import codec_name, other_codec, percent
@@ -53,7 +53,7 @@ def _damage(topics: Iterable[TopicStats]) -> Iterator[str]:
         return
     yield f'<p class="bad">{number_words(len(found), "partition")} with damage:</p>'
     for each in sorted(found, key=lambda each: -each.stats.damaged)[:MAX_ROWS]:
-        what = f"{number_words(each.stats.damage_count, 'damaged range')}, {size_text(each.stats.damaged)}"
+        what = f"{number_words(each.stats.damage_count, 'damaged range')}, {byte_words(each.stats.damaged)}"
         command = f"kdump doctor {quote(each.path)}"
         yield f"<p>{_text(f'{each.topic}-{each.partition}')}: {what}</p>"
         yield f"<p><code>{escape(safe_path(command))}</code></p>"

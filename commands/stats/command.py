@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
-from kdump.transactions.isolation import Isolation
+from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
 from ..shell.engine import cluster_of, engine_options

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import count_text, number_words, size_text
+from kdump.formats.words import byte_words, count_text, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.batches import MAX_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
@@ -107,7 +107,7 @@ def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
     yield "size", used
     if stats.damage_count:
         ranges = number_words(stats.damage_count, "damaged range")
-        yield "damage", f"{ranges}, {size_text(stats.damaged)}: see kdump verify"
+        yield "damage", f"{ranges}, {byte_words(stats.damaged)}: see kdump verify"
     if not batches.batches:
         yield "batches", "none"
         return

@@ -212,7 +212,8 @@ class _Run:
     def end(self) -> None:
         """Say what came of it."""
         if self._asked.id is not None and not self._asked.prune and not self._has_found and not self._reason:
-            self._complain(f"there is no change '{safe(self._asked.id)}' here", exit_codes.INCOMPLETE)
+            text = f"there is no change '{safe(self._asked.id)}' here. kdump undo lists them"
+            self._complain(text, exit_codes.INCOMPLETE)
         self._printer.end(self._reason)
 
     def _complain(self, text: str, code: int) -> None:

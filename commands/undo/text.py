@@ -15,6 +15,7 @@ from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Listed, Undone
 from kdump.repair.proposal import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
+from ..shell.line_budget import LineBudget, more_alike
 from ..shell.tables import aligned
 from .run import Asked
 
@@ -38,6 +39,8 @@ class Text:
         self._count = self._size = self._total = 0
         self._by: list[Change] = []
         self._is_read = False
+        self._budget = LineBudget(is_all=asked.verbose)
+        self._unlisted = 0
 
     def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
         """Collect the changes below one PATH."""
@@ -54,9 +57,9 @@ class Text:
         path = safe_path(self._shown(done.change.path))
         if done.is_finished:
             how = "finished" if done.is_done else "would be finished"
-            self._write(f"{path}  an interrupted undo of change {done.change.id} {how}\n")
+            self._line(f"{path}  an interrupted undo of change {done.change.id} {how}\n")
             return
-        self._write(f"{path}  {_summary(done.operations)}\n")
+        self._line(f"{path}  {_summary(done.operations)}\n")
         if self._asked.verbose:
             for operation in done.operations:
                 self._write(f"  {operation.action:<10}  {safe(operation.name)}\n")
@@ -65,23 +68,32 @@ class Text:
         """Print one change."""
         self._count += 1
         path = safe_path(self._shown(change.path))
-        self._write(f"{path}  stays as it is now; change {change.id} ends, its originals stay kept\n")
+        self._line(f"{path}  stays as it is now; change {change.id} ends, its originals stay kept\n")
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
         """Print one change."""
         self._count += 1
         self._size += size
         path = kept.path if isinstance(kept, Change) else kept.partition
-        self._write(f"{safe(os.path.basename(path))}  deletes the originals of {kept.id} ({size_text(size)})\n")
+        self._line(f"{safe(os.path.basename(path))}  deletes the originals of {kept.id} ({size_text(size)})\n")
+
+    def _line(self, line: str) -> None:
+        """Print a line of a list, unless it is longer than a screen."""
+        if self._budget.takes():
+            self._write(line)
+        else:
+            self._unlisted += 1
 
     def end(self, reason: str) -> None:
         """Print the last lines."""
         asked = self._asked
+        if self._unlisted:
+            self._write(f"{more_alike(self._unlisted)}\n")
         if asked.id is None and not asked.prune:
             self._list(reason)
         elif self._count and not asked.applies:
-            done = "deleted" if asked.prune else "changed"
-            self._write(f"Dry run: nothing was {done}. Next: the same command with --apply\n")
+            done = f"deleted. {number_words(self._count, 'change')} would be.\n" if asked.prune else "changed. "
+            self._write(f"Dry run: nothing was {done}Next: the same command with --apply\n")
         elif self._count and asked.prune:
             self._write(f"Done. {number_words(self._count, 'change')} pruned, {size_text(self._size)} freed.\n")
         elif self._count:
@@ -101,7 +113,7 @@ class Text:
             is_read = self._is_read or not reason
             self._write("No changes are kept here.\n" if is_read else "Nothing was read.\n")
             return
-        for line in aligned(_HEADER, rows, right=("AGE", "KEEPS")):
+        for line in aligned(_HEADER, rows, right=("AGE", "KEEPS"), drop=("AGE", "KEEPS")):
             self._write(line)
         partitions = {each.change.path for each in self._changes} | {each.partition for each in self._old}
         number = len(self._changes) + len(self._old)

@@ -48,7 +48,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     multiple=True,
     metavar="CODE",
     shell_complete=finding_codes,
-    help="Report only these codes (KD-LOG-* will do).",
+    help="Report only these codes (or patterns: KD-LOG-*).",
 )
 @click.option(
     "--ignore",
@@ -72,7 +72,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     default=MAX_ALIKE,
     show_default=True,
     metavar="N",
-    help="Give up to N findings of one code in one file one by one, then how many more there are; 0: all.",
+    help="List up to N findings of one code in one file, then count the rest; 0: list all.",
 )
 @click.option(
     "--fail-on",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.findings.kind import ERROR, WARNING
 from kdump.formats.printable import escape_json, safe
 from kdump.formats.words import number_words
+from kdump.named_tuples import NamedTuple
 from kdump.operations.verify import UNREAD, Totals, VerifyRequest, VerifyRun
 from kdump.storage.live import tally
 from kdump.verify.options import Options
@@ -21,8 +20,8 @@ from ..shell import exit_codes
 from ..shell.output import Output, about, complain, note, wants_color
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
-from ..shell.prose import prose_width
-from ..shell.rows import JSONL, output_for
+from ..shell.rows import output_for
+from ..shell.screen import Screen
 from .reports import FileReport, Together, reports_in
 from .text import Report
 
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from kdump.spark.verification import SparkVerification
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """How to tell what is found, and what else the command line asks for."""
 
     format: str
@@ -57,7 +55,7 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         report = _reports(out, asked, paths)
         verified = VerifyRun(
             chosen,
-            replace(options, progress=showing.progress),
+            options._replace(progress=showing.progress),
             asked.request,
             start=_on(cluster) if cluster else None,
             on_partition=report.partition,
@@ -88,7 +86,7 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
 
 
 def _output(format_: str) -> Output:
-    return output_for(format_) if format_ == JSONL else Output(escape_json if format_ == "sarif" else None)
+    return Output(escape_json) if format_ == "sarif" else output_for(format_)
 
 
 def _on(cluster: Cluster) -> Callable[[Options], SparkVerification]:
@@ -155,7 +153,7 @@ def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
         verbose=asked.verbose,
         color=wants_color(asked.color),
         paths=paths,
-        width=prose_width() if sys.stdout.isatty() else None,
+        width=Screen.current.width,
     )
     if not asked.reports:
         return first

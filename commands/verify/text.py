@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING, BrokerEffect
 from kdump.formats.printable import safe, safe_path
@@ -24,6 +23,9 @@ from ..shell.prose import folded
 from ..shell.rows import row_line
 from ..shell.screen import Screen
 from ..shell.words import way_out
+
+WIDE = 160
+"""From so many columns on a terminal has room for a finding a line."""
 
 
 class Sink(Protocol):
@@ -127,18 +129,20 @@ class JsonLinesReport:
 
 
 class TextReport:
-    """For people: what is wrong, partition by partition; the last lines are the answer.
+    """For people: what is wrong; the last lines are the answer.
 
-    On a terminal texts are folded, in a file or pipe each finding is one line.
+    On a terminal findings stand under their partition, with what follows from them and what to do. In a file or pipe,
+    and on a wide terminal, each finding is one line.
     """
 
     def __init__(
         self, out: Sink, *, verbose: bool, color: bool, paths: Sequence[str] = (), width: int | None = None
     ) -> None:
-        """`paths` are those of the command line, `width` is that of a terminal (None: there is none)."""
+        """`paths` are those of the command line, `width` is that of the screen (None: lines are not folded)."""
         self._out = out
         self._shown = shown_severities(verbose=verbose)
         self._paths = paths
+        self._is_line_each = width is None or width >= WIDE
         self._width = width
         self._group: str | None = None
         self._explained: set[str] = set()
@@ -173,13 +177,28 @@ class TextReport:
         Screen.current.has_findings |= finding.severity != INFO
         if finding.severity != INFO:
             self._groups.add(finding.group)
-        group, is_new = finding.group, finding.code not in self._codes
-        has_room = self._budget.takes(self._lines(finding))
+        is_new = finding.code not in self._codes
+        has_room = self._budget.takes(1 if self._is_line_each else self._lines(finding))
         self._codes.add(finding.code)
         if not is_new and not has_room:
             self._unlisted[finding.code] += 1
-            self._unlisted_groups[finding.code].add(group)
-            return
+            self._unlisted_groups[finding.code].add(finding.group)
+        elif self._is_line_each:
+            self._line(finding)
+        else:
+            self._block(finding)
+
+    def _line(self, finding: Finding) -> None:
+        """Print a finding with its partition in one line."""
+        place = _place(finding)
+        severity = self._styles[finding.severity](_severity_word(finding))
+        head = f"{safe_path(finding.group)}  {severity}  {finding.code}"
+        self._out.write(f"{head}{f'  {place}' if place else ''}: {safe(finding.message)}\n")
+        self._group = finding.group
+
+    def _block(self, finding: Finding) -> None:
+        """Print a finding under its partition."""
+        group = finding.group
         is_explained = finding.severity == INFO or (group == self._group and finding.code in self._explained)
         *effects, do = ("",) if is_explained else consequences(finding, group)
         if group != self._group or finding.severity == INFO or (do and do != self._do):
@@ -188,17 +207,9 @@ class TextReport:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
             self._explained.clear()
-        place = "" if finding.path == group else safe_path(os.path.basename(finding.path))
-        if finding.position is not None:
-            place += f", byte {finding.position}"
-        word = "note" if finding.severity == INFO else finding.severity
-        head = f"  {self._styles[finding.severity](f'{word:7}')}  {finding.code}"
-        message = safe(finding.message)
-        if self._width is None:
-            self._out.write(f"{head}{f'  {place}' if place else ''}: {message}\n")
-        else:
-            self._out.write(f"{head}  {place}".rstrip() + "\n")
-            self._indented(message)
+        head = f"  {self._styles[finding.severity](f'{_severity_word(finding):7}')}  {finding.code}"
+        self._out.write(f"{head}  {_place(finding)}".rstrip() + "\n")
+        self._indented(safe(finding.message))
         self._explained.add(finding.code)
         for line in effects:
             self._indented(line, self._dim)
@@ -211,14 +222,14 @@ class TextReport:
             self._indented(do, self._dim)
 
     def _lines(self, finding: Finding) -> int:
-        """Return how many lines a finding takes where none is folded, with the heading of its partition."""
+        """Return how many lines a finding takes, with the heading of its partition."""
         is_heading = finding.group != self._group
-        is_explained = not is_heading and finding.code in self._explained
-        return (2 if is_heading else 0) + (1 if is_explained or finding.severity == INFO else 3)
+        is_explained = finding.severity == INFO or (not is_heading and finding.code in self._explained)
+        texts = (safe(finding.message), *(() if is_explained else consequences(finding, finding.group)))
+        return (3 if is_heading else 1) + sum(len(folded(text, self._width, first=_INDENT)) for text in texts)
 
     def _indented(self, text: str, style: Style | None = None) -> None:
-        lines = [f"{_INDENT}{text}"] if self._width is None else folded(text, self._width, first=_INDENT)
-        for line in lines:
+        for line in folded(text, self._width, first=_INDENT):
             self._out.write((style(line) if style else line) + "\n")
 
     def finish(self, totals: Totals, code: int) -> None:
@@ -267,10 +278,22 @@ class TextReport:
 _INDENT = " " * 11
 
 
+def _severity_word(finding: Finding) -> str:
+    return "note" if finding.severity == INFO else finding.severity
+
+
+def _place(finding: Finding) -> str:
+    """Return the file and the byte, which stand after the partition."""
+    name = "" if finding.path == finding.group else safe_path(os.path.basename(finding.path))
+    return name if finding.position is None else f"{name}, byte {finding.position}"
+
+
 def consequences(finding: Finding, group: str) -> Iterator[str]:
     """Yield what a finding means for consumers or for the broker, and what to do: in full where there
-    is one way out.
+    is one way out, or a command for the first one.
     """
+    from kdump.findings.explanations import EXPLANATIONS  # long, and for findings alone
+
     known = EXPLANATIONS[finding.code]
     if finding.effect is not None:
         yield f"The broker {finding.effect}."
@@ -278,10 +301,10 @@ def consequences(finding: Finding, group: str) -> Iterator[str]:
         yield known.consumers if finding.kind.effect == BrokerEffect.SERVES_WRONG_DATA else known.broker
     remedies = finding.remedies
     place = safe_path(group)
-    if len(remedies) == 1:
+    if len(remedies) == 1 or (remedies and remedies[0].words(place)):
         yield f"do: {way_out(remedies[0], place)}"
     elif remedies:
-        yield f"do: kdump doctor {place} (choose: what loses nothing comes first)"
+        yield f"do: kdump doctor {place} (choose: lossless first)"
     else:
         yield f"do: nothing. More: kdump explain {finding.code}"
 

@@ -6,7 +6,7 @@ remedies of the catalogue, what Kafka itself prints in kdump.findings.kafka_mess
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kdump.named_tuples import NamedTuple
 
 
 class Explanation(NamedTuple):
@@ -257,11 +257,11 @@ EXPLANATIONS: dict[str, Explanation] = {
     "KD-META-SHUTDOWN": _E("unusual .kafka_cleanshutdown", "The broker treats the shutdown as clean.", NOTHING_SEEN,
         OPERATOR),
     "KD-KRAFT-STATE": _E("damaged quorum-state", WILL_NOT_START, "They wait for the broker.", CRASH),
-    "KD-KRAFT-SNAPSHOT": _E("incomplete KRaft snapshot", "The node does not start if it is the newest snapshot.",
+    "KD-KRAFT-SNAPSHOT": _E("damaged KRaft snapshot", "The node does not start if it is the newest snapshot.",
         NOTHING_SEEN, CRASH),
     "KD-COPY-EPOCH": _E("copies with other records",
         "The broker cuts its copy where the leader's history parts from it.",
-        "They get the leader's records. The other copy's records at these offsets are lost.",
+        "They get the leader's records. The records of the other copy at these offsets are lost.",
         "A leader died before its followers had its last records, or an election was unclean."),
     "KD-COPY-BYTES": _E("copies with other bytes", NOT_NOTICED,
         "They get one or the other, by who leads.",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.finding import Finding
 from kdump.findings.kind import SEVERITIES
+from kdump.formats.close_names import closest
+from kdump.named_tuples import NamedTuple
 
 
 class FindingFilter(NamedTuple):
@@ -52,6 +52,6 @@ class FindingFilter(NamedTuple):
 
 def _check_pattern(pattern: str) -> None:
     if not any(fnmatchcase(code, pattern) for code in CATALOGUE):
-        close = get_close_matches(pattern, CATALOGUE, 1, 0.5)
-        hint = f": did you mean {close[0]}?" if close else ""
+        close = closest(pattern, CATALOGUE, 0.5)
+        hint = f". Did you mean '{close}'?" if close else ""
         raise ValueError(f"no code matches {pattern!r}{hint}")

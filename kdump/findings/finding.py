@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.kind import BrokerEffect, FindingKind, Remedy, in_one_line
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir
+from kdump.named_tuples import NamedTuple
 
 
 class Finding(NamedTuple):

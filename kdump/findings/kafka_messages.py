@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 MAX_LINE = 1 << 14
 """Characters of a line that are looked at."""
@@ -187,7 +188,7 @@ MESSAGES: tuple[KafkaMessage, ...] = (
     _M("Error while reading partition metadata file {FILE}", ("KD-META-PARTITION", "KD-READ"),
         "partition.metadata cannot be read: the broker takes the log directory offline.", _LOOK_FIRST),
     _M("Error occurred while reading {NAME} file of directory {FILE}, resetting the", ("KD-CKPT-FORMAT",),
-        "A checkpoint file cannot be read. The broker goes on without it, and checks or reads more than it has to.",
+        "A checkpoint file cannot be read. The broker continues without it, and checks or reads more than necessary.",
         _LOOK_FIRST),
     _M("is already offline due to a previous IO exception", (),
         "The log directory went offline before this line. An earlier line has the reason.", _ALL_DIRECTORIES),

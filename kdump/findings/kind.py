@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple
+
+from kdump.named_tuples import NamedTuple
 
 
 class Severity(StrEnum):
@@ -20,6 +21,7 @@ class BrokerEffect(StrEnum):
 
     SERVES_WRONG_DATA = "serves wrong data silently"
     TRUNCATES = "truncates here and drops all later segments at unclean start"
+    HIDES = "opens the log as if it were empty"
     REBUILDS = "rebuilds at start"
     IGNORES = "ignores"
     REFUSES = "does not start"
@@ -37,6 +39,7 @@ SEVERITIES = tuple(Severity)
 (
     SERVES_WRONG_DATA,
     TRUNCATES,
+    HIDES,
     REBUILDS,
     IGNORES,
     REFUSES,

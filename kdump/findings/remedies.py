@@ -83,7 +83,7 @@ CLEANER_TWICE = (
         " the count in the file's second line by 1",
     ),
 )
-DUPLICATE = (Remedy("ls", (), "shows what both hold: move the one with less out of the log directory and keep it"),)
+DUPLICATE = (Remedy("ls", (), "shows what both have: move the one with less out of the log directory and keep it"),)
 STRAY = (Remedy(None, (), "keep it until you know that nobody needs its records"),)
 UNASSIGNED = (
     Remedy(
@@ -102,10 +102,16 @@ CLUSTER_METADATA = (
 META_PROPERTIES = (
     Remedy(None, (), "write it again: cluster.id and node.id as in another log directory, directory.id its own"),
 )
+NOT_FORMATTED = (
+    Remedy(None, (), "mount its disk, and start then"),
+    Remedy(None, (), "the disk is lost: take the directory out of log.dirs, and the broker starts without it",
+        "what no other replica has"),
+)  # fmt: skip
 OTHER_CLUSTER = (
     Remedy("ls", (), "shows what is in it: take it out of log.dirs and keep it until you know whose records these are"),
 )
 QUORUM_STATE = (Remedy(None, (), "if the other voters run, move it away: the node may forget that it has voted"),)
+BOOTSTRAP = (Remedy(None, (), "move it away: only a cluster that has never run needs it"),)
 KRAFT_SNAPSHOT = (Remedy(None, (), "if other controllers run, move it away: the node fetches a snapshot again"),)
 COMMIT_BEYOND = (
     Remedy("doctor", (), "another in-sync replica may have the lost records: let it lead before consumers start"),

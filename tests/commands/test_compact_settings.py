@@ -10,8 +10,8 @@ import pytest
 
 from kdump.change.checks import SPARE_BYTES
 from kdump.formats import names
+from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
-from kdump.settings.views import CleaningSettings
 from tests.change.kept import change_files
 from tests.clean.building import checkpoint_of, contents, files_of, name
 from tests.commands.running import Run
@@ -38,7 +38,7 @@ def verdicts(run: Run) -> dict[str, Any]:
 
 
 def test_settings_of_some_topics_alone(run: Run, data: Path, tmp_path: Path, config: Path) -> None:
-    unknown = "nothing says that it is compacted: give --config with cleanup.policy, or name its directory"
+    unknown = "not known to be compacted: give --config with cleanup.policy, or name its directory"
     server = tmp_path / "server.properties"
     server.write_text("log.cleaner.min.cleanable.ratio=0.4\n")
     for settings, expected in (

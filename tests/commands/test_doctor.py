@@ -57,15 +57,27 @@ def test_an_index_that_hides_the_end_of_the_log(home: Path, tmp_path: Path) -> N
     (row,) = said.of_type("diagnosis")
     base = int(index.stem)
     assert (row["firstOffset"], row["stake"]) == (base, "committed")
-    assert row["broker"].startswith(f"takes the log to end at offset {base} and gives the offsets of ")
+    assert row["broker"].startswith(f"treats offset {base} as the log end, and gives the offsets of ")
     (action,) = row["actions"]
     assert action["command"] == ["kdump", "rebuild-index", "hidden/orders-0", "--apply"]
     startup = kdump(tmp_path, "startup", "hidden")
     assert startup.code == 1
     assert "do      kdump rebuild-index hidden/orders-0 --apply   (loses nothing)" in startup.out
+    effects = {row["broker"] for row in kdump(tmp_path, "verify", "hidden", "--format", "jsonl").of_type("finding")}
+    assert "opens the log as if it were empty" in effects
     truncate = kdump(tmp_path, "repair", "hidden", "--strategy", "truncate", "--apply")
     assert truncate.code == 0, truncate.err
     assert kdump(tmp_path, "startup", "hidden").code == 0
+
+
+def test_mending_indexes_that_hide_logs_is_not_what_the_next_start_does(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "sound", tmp_path / "hidden", symlinks=True)
+    for partition in (tmp_path / "hidden").glob("orders-*"):
+        with max(partition.glob("*.index")).open("ab") as file:
+            file.write(bytes.fromhex("7fffffff") * 2)
+    text = kdump(tmp_path, "repair", "hidden").out
+    assert "rebuild 1 offset index" in text
+    assert "as the broker's next start" not in text
 
 
 def test_a_missing_meta_properties_is_to_be_written_again(home: Path, tmp_path: Path) -> None:
@@ -104,7 +116,8 @@ def test_what_loses_nothing_comes_first(home: Path) -> None:
             assert losing == sorted(losing)
 
 
-def test_lines_fit_a_terminal(home: Path) -> None:
+def test_lines_fit_a_terminal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     for name in ("four", "lost", "offline", "zeros", "hanging"):
         assert all(len(line) <= 80 for line in kdump(home, "doctor", name).out.splitlines())
 

@@ -19,7 +19,8 @@ org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt (stored
 
 
 @pytest.mark.parametrize("code", CATALOGUE)
-def test_every_code(run: Run, code: str) -> None:
+def test_every_code(run: Run, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert run("explain", code) == 0
     assert run.lines[0].startswith(f"{code} (")
     labels = [line.split()[0] for line in run.lines[1:] if line and not line.startswith(" ")]
@@ -37,7 +38,7 @@ def test_a_list_of_codes(run: Run) -> None:
 
 def test_a_code_that_does_not_exist(run: Run) -> None:
     assert run("explain", "KD-LOG-CRX") == 2
-    assert "Did you mean KD-LOG-CRC?" in run.err
+    assert "Did you mean 'KD-LOG-CRC'?" in run.err
 
 
 def test_a_line(run: Run) -> None:

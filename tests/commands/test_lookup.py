@@ -214,7 +214,7 @@ def test_one_partition_of_a_log_directory(run: Run, data: Path) -> None:
         "logStartOffset": 0,
     }  # fmt: skip
     assert run(data, "--offset", 10, "--partition", 2) == 3
-    assert run.err.strip().endswith("data: no partition has a number that --partition names")
+    assert run.err.strip().endswith("data: no partition here has a number that --partition names")
     assert run(data / "orders-1", "--offset", 10, "--topic", "clicks") == 3
 
 

@@ -22,8 +22,8 @@ UNIQUE = "0123456789abcdef" * 2
 SHAPES = {
     "logDirectory": {
         "path": str, "clusterId": (str, None), "nodeId": (int, None), "directoryId": (str, None),
-        "cleanShutdown": bool, "brokerEpoch": (int, None), "release": (str, None), "partitions": int,
-        "checkpointEntries": dict,
+        "cleanShutdown": bool, "brokerEpoch": (int, None), "release": (str, None), "isController": bool,
+        "partitions": int, "checkpointEntries": dict,
         "checkpointedButMissing": list, "notPartitions": list, "leftovers": list, "problems": list,
     },
     "partition": {
@@ -257,7 +257,7 @@ def test_used_sizes_show_where_they_differ(run: Run) -> None:
     run("ls", CORPUS / "h-prealloc-log", "--segments")
     (row,) = run.table("BASE OFFSET")
     assert (row["SIZE"], row["USED"]) == ("128.0 KiB", "60.2 KiB")
-    assert "! 00000000000000000000.log: .index is still preallocated (4.0 KiB, 40 bytes used)" in run.out
+    assert "! 00000000000000000000.log: .index is still preallocated (4096 bytes, 40 bytes used)" in run.out
     run("ls", CORPUS / "s-src-gzip", "--segments")
     assert "USED" not in run.out
 
@@ -281,7 +281,7 @@ def test_strange_directories_and_checkpoint_entries(run: Run, data: Path) -> Non
     (data / names.CLEANER_CHECKPOINT).write_text("0\n1\nvanished 3 7\n")
     (data / "orders-0" / "notes.txt").write_text("x")
     assert run("ls", data) == 0
-    assert "! lost+found: not named like a partition, which keeps a broker from starting" in run.out
+    assert "! lost+found: not the name of a partition, so the broker does not start" in run.out
     assert "! vanished-3: in a checkpoint, but there is no such directory" in run.out
     assert "! orders-0: notes.txt: not a name that Kafka gives" in run.out
 
@@ -343,7 +343,7 @@ def test_files_that_are_not_kafkas(run: Run, tmp_path: Path) -> None:
     (tmp_path / "disk-1").mkdir()
     (tmp_path / "disk-1" / "meta.properties").write_text("version=1\n")
     assert run("ls", tmp_path) == 3
-    assert "it holds 1, name it instead: " in run.err
+    assert "it holds 1. Give it instead: " in run.err
 
 
 def test_what_cannot_be_read_does_not_stop_the_rest(

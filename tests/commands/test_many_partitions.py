@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,33 @@ def test_no_plan_takes_more_than_a_screen_or_two(strategy: str, directory: str, 
     said = kdump(home, "repair", directory, "--strategy", strategy)
     assert said.out
     assert len(said.out.splitlines()) <= 60
+
+
+CHANGING = (
+    ("rebuild-index", "data", "--apply"),
+    ("trim", "data", "--apply"),
+    ("repair", "data", "--apply"),
+    ("undo", "data"),
+    ("undo", "data", "--change", "ID"),
+    ("undo", "data", "--prune"),
+    ("undo", "data", "--change", "ID", "--apply"),
+    ("retain", "data", "--retention-ms", "0", "--now", "2027-01-01T00:00:00Z"),
+    ("retain", "data", "--retention-ms", "0", "--now", "2027-01-01T00:00:00Z", "--apply"),
+    ("undo", "data", "--prune", "--apply"),
+)
+
+
+@pytest.mark.parametrize("directory", ["killed", "stopped"])
+def test_what_is_applied_takes_no_more_than_a_screen_or_two(directory: str, home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / directory, tmp_path / "data")
+    change = ""
+    for arguments in CHANGING:
+        said = kdump(tmp_path, *(change if each == "ID" else each for each in arguments))
+        assert said.code in (0, 1, 3, 4), said.err
+        assert len(said.out.splitlines()) <= 60, arguments
+        assert len(said.err.splitlines()) <= 1 + MAX_COMPLAINTS, arguments
+        if arguments[0] == "repair":
+            change = re.findall(r"--change (\S+)", said.out)[-1]
 
 
 @pytest.mark.parametrize("command", LISTS)

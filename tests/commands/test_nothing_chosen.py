@@ -32,14 +32,14 @@ def test_a_topic_that_nobody_has(name: str, home: Path) -> None:
         said = kdump(home, name, path, *MORE.get(name, ()), "--topic", "ordres")
         assert said.code == 3
         assert "no partition has a topic that matches ordres" in said.err
-    assert "did you mean orders?" in kdump(home, name, "data", *MORE.get(name, ()), "--topic", "ordres").err
+    assert "Did you mean 'orders'?" in kdump(home, name, "data", *MORE.get(name, ()), "--topic", "ordres").err
 
 
 @pytest.mark.parametrize("name", CHOOSING)
 def test_a_number_that_nobody_has(name: str, home: Path) -> None:
     said = kdump(home, name, "data", *MORE.get(name, ()), "--partition", "77")
     assert (said.code, said.out) == (3, "")
-    assert "no partition has a number that --partition names" in said.err
+    assert "no partition here has a number that --partition names" in said.err
 
 
 @pytest.mark.parametrize("name", CHOOSING)
@@ -55,7 +55,7 @@ WRONG_PATHS = {
     "notes.txt": "not the name of a file that Kafka writes",
     "pipe": "neither a file nor a directory",
     "dangling": "a symbolic link to nowhere, which does not exist",
-    "around": "not a log directory; it holds 1, name it instead: around/data",
+    "around": "not a log directory; it holds 1. Give it instead: around/data",
 }
 TAKES_PATHS = sorted({*CHOOSING, "metadata", "undo"})
 EMPTY_IS_A_DISK = {"replicas"}  # that of a broker that has lost everything

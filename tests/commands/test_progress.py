@@ -81,3 +81,11 @@ def test_the_line_is_no_wider_than_the_terminal(
     line.write("61 %  3.4 of 5.6 TiB  412 MiB/s")
     line.wipe()
     assert capsys.readouterr().err == "\r\x1b[K61 %  3.4 of 5.6 Ti\r\x1b[K"
+
+
+def test_export_tells_how_far_it_is_before_it_writes(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(progress, "shows_progress", lambda: True)
+    assert "export  0 of 5 partitions" in kdump(home, "export", "data", "--to", tmp_path / "out").err

@@ -116,7 +116,7 @@ class TestDecide:
         before = content(partition)
         edit(name(40, "log"), lambda data: data[:-10])(other)
         assert run("repair", partition.parent, "--apply", *config) == 1
-        assert "Done. 1 partition changed, no valid batch dropped, 1 partition needs a decision." in run.out
+        assert "Done. 1 partition changed, no valid batch dropped, 1 needs a decision." in run.out
         assert content(partition) == before
         assert errors(other) == []
 

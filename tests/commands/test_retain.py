@@ -74,7 +74,7 @@ def test_a_log_directory_in_words(run: Run, data: Path) -> None:
     assert f"{data}/orders-0   delete; retention.ms 7 d, retention.bytes no limit (from the command line" in text
     assert "deletes 2 segments (2 by time)" in text
     assert "the log then starts at 2" in text
-    assert "The next segment to go is 2: at 2027-01-22T07:00:00.001Z, in 6 d 23 h" in text
+    assert "Next deletion: segment 2, at 2027-01-22T07:00:00.001Z, in 6 d 23 h" in text
     assert "BLOCKED: retention stops at 00000000000000000000.log, which is not older than retention.ms" in text
     assert "record 1 in batch 0\N{EN DASH}1 at byte 0 has timestamp" in text
     assert f"{OLD * 1000} is a time in microseconds; Kafka treats it as ms" in text
@@ -265,7 +265,7 @@ def test_apply_needs_to_know_the_settings(run: Run, data: Path) -> None:
     before = tree(data)
     assert run("retain", data, AT) == 1
     assert run("retain", data, AT, "--apply") == 4
-    assert "orders-0: nothing says what this topic's retention is" in run.err
+    assert "orders-0: kdump does not know this topic's retention" in run.err
     assert tree(data) == before
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kdump.disk.locks import LockHolder
 from kdump.formats import names
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.write.log_dir import LogDirWriter, read_offsets
 from tests.commands.running import Run
 from tests.write.building import Clock, files, messages
@@ -92,4 +92,4 @@ def test_a_file_of_settings_that_a_broker_would_not_take(run: Run, data: Path, t
 
 def test_a_name_that_could_drive_a_terminal(run: Run, data: Path) -> None:
     assert run("roll", data / "\x1b[2Jorders-0") == 3
-    assert run.err == f"kdump: {data}/\\x1b[2Jorders-0 does not exist\n"
+    assert run.err == f"kdump: {data}/\\x1b[2Jorders-0 does not exist. Did you mean '{data}/orders-0'?\n"

@@ -79,16 +79,83 @@ def test_a_table_names_what_it_leaves_out(home: Path, monkeypatch: pytest.Monkey
     narrow = kdump(home, "ls", "data", terminal=True).out
     assert "Hidden: RECORDS, FIRST RECORD, CODECS" in narrow
     assert "payments.eu-cen" in narrow
+    assert "Hidden" in kdump(home, "ls", "data").out
+    monkeypatch.delenv("COLUMNS")
     for said in (kdump(home, "ls", "data", "--wide", terminal=True).out, kdump(home, "ls", "data").out):
         assert "CODECS" in said.splitlines()[3]
         assert "Hidden" not in said
         assert "…" not in said
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_columns_count_in_a_pipe_too(command: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = () if command in NO_PATH else ("data", *COMMANDS[command])
+    unfolded = kdump(home, command, *arguments).out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert too_long(kdump(home, command, *arguments).out, 80) == []
+    if command not in NO_PATH:
+        assert without_times(kdump(home, command, *arguments, "--wide").out) == without_times(unfolded)
+
+
+def without_times(text: str) -> str:
+    """A text without what a run takes."""
+    return re.sub(r"\bin \d+(?:\.\d+)? s\b", "in N s", text)
+
+
+@pytest.mark.parametrize("command", ["doctor", "explain", "verify"])
+def test_a_pipe_folds_nothing(command: str, home: Path) -> None:
+    """A sentence and a command are one line each, however long."""
+    arguments = ("KD-LOG-CRC",) if command == "explain" else ("data", "--topic", "payments*")
+    lines = kdump(home, command, *arguments).out.splitlines()
+    assert max(map(len, lines)) > 120
+    assert not any(line.endswith("\\") for line in lines)
+    assert not any(re.match(r" {11,}[a-z]", line) for line in lines if not line.lstrip().startswith("kafka-"))
+
+
+def test_verify_has_a_line_for_each_finding_where_there_is_room(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lines(**options: bool) -> list[str]:
+        said = kdump(home, "verify", "data", "--color", "never", **options)
+        return [line for line in said.out.splitlines() if "KD-LOG-TORN" in line]
+
+    (line,) = lines()
+    assert re.fullmatch(r"data/clicks-2  error  KD-LOG-TORN  \S+\.log, byte \d+: the log ends inside batch .*", line)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert lines(terminal=True) == [line]
+    monkeypatch.setenv("COLUMNS", "120")
+    assert re.fullmatch(r"  error    KD-LOG-TORN  \S+\.log, byte \d+", *lines(terminal=True))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("completion", "bash"),
+        ("fixture", "schema"),
+        ("verify", "data", "--format", "junit"),
+        ("verify", "data", "--format", "sarif"),
+        ("dump", "data/clicks-0", "--format", "csv"),
+        ("doctor", "data", "--format", "jsonl", "--no-header"),
+    ],
+    ids=" ".join,
+)
+def test_what_programs_read_is_never_folded(
+    arguments: tuple[str, ...], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = kdump(home, *arguments).out
+    monkeypatch.setenv("COLUMNS", "40")
+    for is_terminal in (False, True):
+        found = kdump(home, *arguments, terminal=is_terminal).out
+        assert re.sub(r"\d+\.\d+", "N", found) == re.sub(r"\d+\.\d+", "N", said)
+
+
+@pytest.mark.parametrize("columns", ["0", "-3", "eighty", "", "99999999999"])
+def test_columns_that_are_no_width_are_ignored(columns: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert "Hidden" not in kdump(home, "ls", "data").out
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
     class Narrow(Screen):
-        is_narrow = True
         width = 30
 
     monkeypatch.setattr(Screen, "current", Narrow())

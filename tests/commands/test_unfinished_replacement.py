@@ -16,7 +16,7 @@ def test_every_reader_says_how_it_reads_the_log(tmp_path: Path, run: Run) -> Non
     expected = run.out if run("dump", path, "--format", "jsonl") == 0 else ""
     for kind in ("log", "index", "timeindex"):
         (path / file(0, kind)).rename(path / file(0, f"{kind}.swap"))
-    note = f"Note: {path}: a replacement of segments was not finished: read as a broker has it that finishes this at"
+    note = f"Note: {path}: a replacement of segments was not finished. kdump reads the files as after"
     for command in (["ls"], ["stats"], ["txns"], ["retain"], ["lookup", "--offset", "3"]):
         run(*command, path) if command[0] != "lookup" else run("lookup", path, *command[1:])
         assert note in run.err, command

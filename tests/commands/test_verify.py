@@ -78,31 +78,47 @@ def test_a_sound_directory(run: VerifyRun, sound: Log) -> None:
     assert run.err == ""
 
 
-def test_findings_stand_under_their_partition(run: VerifyRun, damaged: Log) -> None:
+def test_findings_stand_under_their_partition(
+    run: VerifyRun, damaged: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     assert run(damaged.directory) == 1
     lines = run.out.splitlines()
-    assert lines[0] == str(damaged.partition)
-    assert lines[1].startswith(f"  error    KD-LOG-CRC  {LOG}, byte 0: batch 0\N{EN DASH}1 (2 records, 89 bytes) ")
-    assert re.search(r"stored 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}$", lines[1])
-    assert lines[2].startswith("           If the broker recovers this segment, it cuts the log at this batch")
-    assert lines[3].startswith(f"  warning  KD-LOG-BEYOND  {LOG}, byte 0: 2 valid batches (4 records, 178 bytes)")
-    assert lines[5] == f"           do: kdump doctor {damaged.partition} (choose: what loses nothing comes first)"
-    assert lines[6:8] == ["", "FOUND: 1 error, 1 warning in 1 of 1 partition."]
+    assert lines[:2] == [str(damaged.partition), f"  error    KD-LOG-CRC  {LOG}, byte 0"]
+    assert lines[2].startswith("           batch 0\N{EN DASH}1 (2 records, 89 bytes) fails its CRC: stored 0x")
+    assert any(line.startswith("           If the broker recovers this segment, it cuts the log") for line in lines)
+    assert f"  warning  KD-LOG-BEYOND  {LOG}, byte 0" in lines
+    folded = "".join(lines[: lines.index("")]).replace(" ", "")
+    assert folded.endswith(f"do: kdump doctor {damaged.partition} (choose: lossless first)".replace(" ", ""))
+    assert lines[lines.index("") + 1] == "FOUND: 1 error, 1 warning in 1 of 1 partition."
     assert lines[-1] == f"Next: kdump doctor {damaged.directory}"
     assert "KD-TIME-HELD" not in run.out
 
 
+def test_in_a_pipe_a_finding_is_a_line_with_its_partition(run: VerifyRun, damaged: Log) -> None:
+    assert run(damaged.directory) == 1
+    first, second, nothing, verdict, _, following = run.out.splitlines()
+    assert first.startswith(f"{damaged.partition}  error  KD-LOG-CRC  {LOG}, byte 0: batch 0\N{EN DASH}1 (2 records, ")
+    assert re.search(r"stored 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}$", first)
+    assert second.startswith(f"{damaged.partition}  warning  KD-LOG-BEYOND  {LOG}, byte 0: 2 valid batches (")
+    assert (nothing, verdict) == ("", "FOUND: 1 error, 1 warning in 1 of 1 partition.")
+    assert following == f"Next: kdump doctor {damaged.directory}"
+
+
 def test_notes_are_shown_when_asked_for(run: VerifyRun, sound: Log) -> None:
     assert run("-v", sound.directory) == 0
-    assert run.out.count("  note     KD-TIME-HELD") == 2
+    assert run.out.count("  note  KD-TIME-HELD") == 2
     assert "a broker" not in run.out
 
 
-def test_what_a_broker_does_is_said_once_for_a_code_and_partition(run: VerifyRun, damaged: Log) -> None:
+def test_what_a_broker_does_is_said_once_for_a_code_and_partition(
+    run: VerifyRun, damaged: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     damaged.edit(LOG, flip(2 * 89 + 70))
+    monkeypatch.setenv("COLUMNS", "100")
     run(damaged.directory)
     assert run.out.count("KD-LOG-CRC") == 2
-    assert run.out.count("it cuts the log at this batch and drops all that follows.") == 1
+    assert run.out.count("it cuts the log at this batch") == 1
 
 
 def test_colour_only_where_it_is_wanted(run: VerifyRun, damaged: Log) -> None:
@@ -228,7 +244,7 @@ def test_strict(run: VerifyRun, damaged: Log) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--select", "KD-LOG-CRX"), "no code matches 'KD-LOG-CRX': did you mean KD-LOG-CRC?"),
+        (("--select", "KD-LOG-CRX"), "no code matches 'KD-LOG-CRX'. Did you mean 'KD-LOG-CRC'?"),
         (("--ignore", "nonsense"), "no code matches 'nonsense'"),
         (("--severity", "KD-LOG-CRC=fatal"), "expected CODE=level, level one of error, warning, note"),
         (("--severity", "KD-LOG-CRC"), "expected CODE=level"),
@@ -267,7 +283,7 @@ def test_since_the_checkpoint(run: VerifyRun, damaged: Log) -> None:
 
 def test_the_clock_and_the_retention(run: VerifyRun, sound: Log) -> None:
     (held, *_) = run.findings("--retention-ms", "1000", sound.directory)
-    assert "retention.ms=1000 keeps the segment until 1700000001005 (2023-11-14T22:13:21Z)" in held["message"]
+    assert "retention.ms=1000 keeps the segment until 2023-11-14T22:13:21.005Z" in held["message"]
     assert "KD-TIME-FUTURE" in run.codes("--now", NOW - 86_400_000, sound.directory)
 
 

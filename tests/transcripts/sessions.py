@@ -7,7 +7,7 @@ r"""Sessions: text files with commands and exactly what they print.
     exit 0
 
 A session begins in an empty folder with the specifications of `specs/` in it, and its commands run there one after the
-other: with 80 columns, without a terminal. `$ COLUMNS=100 kdump …` has a terminal of that width, and
+other: without a terminal, as in a pipe. `$ COLUMNS=80 kdump …` has lines of that width, and
 `$ printf 'a\nb\n' | kdump …` standard input; `/*` in a path is what is there.
 """
 
@@ -27,7 +27,6 @@ HERE = Path(__file__).resolve().parent
 SESSIONS = HERE / "sessions"
 SPECS = HERE / "specs"
 PROMPT, ERROR, COMMENT = "$ ", "2> ", "#"
-WIDTH = "80"
 
 # What differs from run to run, and what stands for it. Nothing else may.
 _VARYING = (
@@ -60,7 +59,7 @@ class Step:
 
     @property
     def columns(self) -> str | None:
-        """The width of the terminal; None without one."""
+        """The width of the lines; None where they are not folded."""
         return self._parsed[1]
 
     @property
@@ -81,9 +80,11 @@ class Step:
 
     def run(self, folder: Path, patch: pytest.MonkeyPatch) -> Said:
         """Run the command as it stands there."""
-        patch.setenv("COLUMNS", self.columns or WIDTH)
+        patch.delenv("COLUMNS", raising=False)
+        if self.columns is not None:
+            patch.setenv("COLUMNS", self.columns)
         words = [found for word in self.words for found in (_matches(folder, word) if "/*" in word else [word])]
-        return kdump(folder, *words, stdin=self.stdin, terminal=self.columns is not None)
+        return kdump(folder, *words, stdin=self.stdin)
 
 
 def _matches(folder: Path, pattern: str) -> list[str]:
