@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.kafka import damages, jars, page
+from tests.kafka import clients, damages, jars, page, ports, run
 from tests.kafka.server_log import Loaded, cleaned, loaded, offline
-from tests.kafka.tally import Column, Tally
+from tests.kafka.tally import Column, Tally, summed
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,6 +43,27 @@ def test_comparisons_count_and_differences_fail(tmp_path: Path) -> None:
         _differ(tally)
     tally.write(tmp_path / "results")
     assert json.loads((tmp_path / "results").read_text()) == {"4.3.1": {"read": [7, 1]}}
+
+
+def test_counts_of_parts_add_up() -> None:
+    parts = [{"4.3.1": {"read": [7, 1], "dump": [2, 0]}}, {"4.3.1": {"read": [3, 0]}, "3.9.2": {"read": [1, 0]}}]
+    assert summed(parts) == {"4.3.1": {"read": (10, 1), "dump": (2, 0)}, "3.9.2": {"read": (1, 0)}}
+
+
+def test_the_parts_of_a_release_have_each_file_once() -> None:
+    parts = run._parts(["3.9.2", "4.3.1"], ["--rounds", "3"])
+    for release, more in (("3.9.2", 0), ("4.3.1", len(run._NEWEST_ONLY))):
+        files = [file for part in parts if part.release == release for file in part.files]
+        assert sorted(files) == sorted(set(files))
+        there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / "kafka").glob("test_*.py")}
+        assert len(files) == len(there) - len(run._BY_NAME) - len(run._NEWEST_ONLY) + more
+    assert [part.files for part in run._parts(["4.3.1"], ["tests/kafka/test_reading.py"])] == [()]
+
+
+def test_the_worst_part_is_how_a_release_ends() -> None:
+    parts = [run._Part("4.3.1", "1", ()), run._Part("4.3.1", "2", ()), run._Part("3.9.2", "1", ())]
+    assert run._by_release(parts, [0, 1, 0]) == {"4.3.1": 1, "3.9.2": 0}
+    assert run._by_release(parts, [0, 5, 5]) == {"4.3.1": 0, "3.9.2": 5}
 
 
 def test_a_test_that_compares_nothing_fails() -> None:
@@ -77,6 +101,71 @@ def test_without_java_the_job_says_what_is_not_run() -> None:
     done = subprocess.run(command, cwd=ROOT, env={"PATH": "/nonexistent"}, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert done.stdout == "not run: Kafka 4.3.1: there is no java (a JDK of 17 or later)\n"
+
+
+def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "KCAT", None)
+    assert clients.absent()[-1] == "kcat"
+    monkeypatch.setattr(clients, "KCAT", "/usr/bin/kcat")
+    assert "kcat" not in clients.absent()
+
+
+_TAKE_PORTS = """
+import sys
+from tests.kafka.ports import free_ports
+print(*free_ports(int(sys.argv[1])), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_jobs_never_get_the_same_port(tmp_path: Path) -> None:
+    """Before anyone listens there; who ends gives its ports back."""
+    first = 28000
+    environment = os.environ | {"TMPDIR": str(tmp_path), ports.PORTS: f"{first}-{first + 49}"}
+    command = [sys.executable, "-c", _TAKE_PORTS]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+
+    def taken(number: int) -> tuple[subprocess.Popen[str], set[str]]:
+        job = subprocess.Popen([*command, str(number)], cwd=ROOT, env=environment, **pipes)  # type: ignore[call-overload]
+        assert job.stdout is not None
+        return job, set(job.stdout.readline().split())
+
+    one, ones = taken(20)
+    with one:
+        other, others = taken(20)
+        other.communicate()
+        assert len(ones) == len(others) == 20
+        assert not ones & others
+        refused = subprocess.run(
+            [*command, "40"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert f"no free ports from {first} to {first + 49}" in refused.stderr
+    again, agains = taken(40)
+    again.communicate()
+    assert len(agains) == 40
+
+
+def test_a_process_gets_a_port_once() -> None:
+    given = [port for _ in range(20) for port in ports.free_ports(3)]
+    assert len(set(given)) == 60
+
+
+def test_of_several_who_need_a_thing_one_makes_it(tmp_path: Path) -> None:
+    """As the jobs of two releases need the same classes: the second finds what the first has made."""
+    makers: list[Path] = []
+
+    def make(path: Path) -> None:
+        makers.append(path)
+        path.mkdir()
+        (path / "class").touch()
+        time.sleep(0.05)
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: jars.made_once(tmp_path / "classes", make), range(4)))
+    assert len(makers) == 1
+    assert set(found) == {tmp_path / "classes"}
+    assert (tmp_path / "classes" / "class").exists()
+    assert not (tmp_path / "classes.part").exists()
 
 
 def test_jars_beside_a_release_are_told_of_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

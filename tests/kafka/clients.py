@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -175,6 +176,11 @@ CLIENTS = {
 }
 
 
+KCAT = shutil.which("kcat")
+"""The program; a test that needs it is skipped where there is none, and the job says so."""
+
+
 def absent() -> list[str]:
     """The clients that are not installed here."""
-    return [name for name, client in CLIENTS.items() if not client.is_installed]
+    found = [name for name, client in CLIENTS.items() if not client.is_installed]
+    return found if KCAT else [*found, "kcat"]

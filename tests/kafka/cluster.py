@@ -11,7 +11,8 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-from tests.kafka.broker import Broker, BrokerError, free_ports
+from tests.kafka.broker import Broker, BrokerError
+from tests.kafka.ports import free_ports
 
 NODES = (1, 2, 3)
 

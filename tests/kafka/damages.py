@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,14 +97,31 @@ _KINDS = (
     Kind("partition.metadata", _TEXT, mild=False),
 )
 
+_OF_METADATA = (
+    Kind("*.log", (*_BYTES, _repeat_end), mild=False),
+    Kind("*.log", (*_BYTES, _repeat_end), mild=False),
+    Kind("*.checkpoint", _BYTES, mild=False),
+    Kind("*.index", _BYTES, mild=False),
+    Kind("*.timeindex", _BYTES, mild=False),
+    Kind("*.snapshot", _BYTES, mild=False),
+    Kind("leader-epoch-checkpoint", _TEXT, mild=False),
+    Kind("partition.metadata", _TEXT, mild=False),
+    Kind("quorum-state", _TEXT, mild=False),
+)
+"""What may happen to the cluster's metadata log, on which all others depend."""
+
 _OF_DIRECTORIES = (
     "recovery-point-offset-checkpoint",
     "log-start-offset-checkpoint",
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",
+    "meta.properties",
+    "bootstrap.checkpoint",
 )
 
 _AT_ONCE = 4
+
+METADATA = "__cluster_metadata-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +139,15 @@ def damage(log_dirs: Sequence[Path], random: Random, most: int) -> list[Damaged]
         return [_damage_a_directory(random.choice(log_dirs), random)]
     if roll < 0.12:
         return [_put_in_the_way(log_dirs, random)]
-    partitions = [
-        path
-        for log_dir in log_dirs
-        for path in sorted(log_dir.iterdir())
-        # Which partitions there are at all is the metadata's to say: another matter.
-        if path.is_dir() and not path.name.startswith("__cluster_metadata")
-    ]
+    if roll < 0.14:
+        return [_unmount(random.choice(log_dirs), random)]
+    folders = [path for log_dir in log_dirs for path in sorted(log_dir.iterdir()) if path.is_dir()]
+    metadata = [path for path in folders if path.name == METADATA]
+    if roll < 0.24:
+        return list(_damage_files(metadata, random, _OF_METADATA, 1))
+    partitions = [path for path in folders if path not in metadata]
     random.shuffle(partitions)
-    if roll < 0.3:
+    if roll < 0.4:
         return list(_damage_files(partitions, random, [kind for kind in _KINDS if not kind.mild], 1))
     return list(_damage_files(partitions, random, [kind for kind in _KINDS if kind.mild], min(most, _AT_ONCE)))
 
@@ -162,6 +180,15 @@ def _damage_a_directory(log_dir: Path, random: Random) -> Damaged:
     how = random.choice(_TEXT)
     how(path, random)
     return Damaged(path, how.__name__.strip("_"))
+
+
+def _unmount(log_dir: Path, random: Random) -> Damaged:
+    """A disk that is not mounted: its mount point is empty, or not there either."""
+    shutil.rmtree(log_dir)
+    if random.random() < 0.5:
+        return Damaged(log_dir, "gone")
+    log_dir.mkdir()
+    return Damaged(log_dir, "not mounted")
 
 
 def _put_in_the_way(log_dirs: Sequence[Path], random: Random) -> Damaged:

@@ -5,7 +5,6 @@ Making them takes a minute a release. They are kept under a name that holds a di
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import inspect
 import json
@@ -16,13 +15,13 @@ import sys
 import time
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from tests.kafka import chance
 from tests.kafka.broker import Broker, minor, settings_of
-from tests.kafka.jars import LOCKS, cache
+from tests.kafka.jars import LOCKS, made, made_once
 from tests.kafka.kit import Kit, sources
 
 DISKS = ("disk1", "disk2")
@@ -50,7 +49,7 @@ class State(StrEnum):
     KILLED = "killed"
 
 
-MADE = cache() / "made"
+MADE = made()
 
 
 class Rich:
@@ -140,15 +139,7 @@ def _seed() -> int:
 def rich(release: str, state: State) -> Rich:
     """The directories, made if they are not there."""
     folder = MADE / f"{release}-{_made_by(release)}{f'-{_seed()}' if _seed() else ''}"
-    if not folder.exists():
-        MADE.mkdir(parents=True, exist_ok=True)
-        with (MADE / f"{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.exists():
-                scratch = folder.with_name(folder.name + ".part")
-                shutil.rmtree(scratch, ignore_errors=True)
-                _make(release, scratch)
-                scratch.rename(folder)
+    made_once(folder, partial(_make, release))
     return Rich(release, state, folder / state)
 
 

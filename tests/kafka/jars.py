@@ -5,11 +5,12 @@ A machine without Java or Maven has no brokers: `why_not()` says what is missing
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 LOCKS = Path(__file__).resolve().parent / "jars"
@@ -33,6 +34,30 @@ class JarError(Exception):
 def cache() -> Path:
     """The folder of what is brought or made once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kdump" / "kafka"
+
+
+def made() -> Path:
+    """The folder of what takes long to make."""
+    return cache() / "made"
+
+
+def made_once(target: Path, make: Callable[[Path], object]) -> Path:
+    """Make a file or a folder unless it is there; of several processes one makes it, and the others wait for it.
+
+    `make` is called with a new folder's path, in which what is made is to stand under the name of the target.
+    """
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.with_name(f"{target.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                scratch = target.with_name(f"{target.name}.part")
+                shutil.rmtree(scratch, ignore_errors=True)
+                scratch.mkdir()
+                make(scratch / target.name)
+                (scratch / target.name).rename(target)
+                shutil.rmtree(scratch)
+    return target
 
 
 def home() -> Path:

@@ -6,11 +6,12 @@ import hashlib
 import json
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.kafka.broker import java, minor
-from tests.kafka.jars import class_path
+from tests.kafka.jars import class_path, made_once
 
 SOURCES = Path(__file__).resolve().parent / "java"
 
@@ -43,17 +44,15 @@ def _number(text: str) -> tuple[int, ...]:
 def compiled(release: str, cache: Path) -> Path:
     """The folder with our classes for a release, compiled unless they are there. Raises KitError."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources(release))).hexdigest()[:16]
-    folder = cache / f"classes-{release}-{digest}"
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            command = ["javac", "-nowarn", "-proc:none", "-d", f"{scratch}/classes"]
-            command += ["-cp", ":".join(map(str, class_path(release))), *map(str, sources(release))]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise KitError(f"{release}: javac: {done.stdout}{done.stderr}")
-            Path(scratch, "classes").rename(folder)
-    return folder
+    return made_once(cache / f"classes-{release}-{digest}", partial(_compile, release))
+
+
+def _compile(release: str, target: Path) -> None:
+    command = ["javac", "-nowarn", "-proc:none", "-d", str(target)]
+    command += ["-cp", ":".join(map(str, class_path(release))), *map(str, sources(release))]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise KitError(f"{release}: javac: {done.stdout}{done.stderr}")
 
 
 class Kit:

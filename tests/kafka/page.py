@@ -41,7 +41,8 @@ Java's clients, confluent-kafka (librdkafka), kafka-python and aiokafka write an
 
 The job needs a JDK (17 or later) and, for the first run, Maven. On a machine without them it says what it did not run,
 and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, are kept below `~/.cache/kdump/kafka`
-(`KDUMP_KAFKA_JARS` names another folder), and so are the data sets, under a digest of all that makes them.
+(`KDUMP_KAFKA_JARS` names another folder), and so are the data sets, under a digest of all that makes them, and the
+classes that the JVMs of a release share. Ports are locked, so that several jobs run on one machine.
 
     ./dev kafka                                    # all releases, as many at a time as there are processors, at most 3
     ./dev kafka tests/kafka/test_reading.py        # one file

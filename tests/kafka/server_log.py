@@ -35,9 +35,12 @@ def cleaned(log: str) -> set[str]:
     return {found[1] for found in _CLEANED.finditer(log)}
 
 
-_OFFLINE = re.compile(r"Stopping serving logs in dir (\S+)")
+_OFFLINE = re.compile(
+    r"(?:Stopping serving logs in dir|Failed to create or validate data directory) (\S+)"
+    r"|Error while reading meta\.properties file (\S+)/meta\.properties"
+)
 
 
 def offline(log: str) -> set[str]:
     """Paths of the log directories that the broker does without."""
-    return {found[1] for found in _OFFLINE.finditer(log)}
+    return {found[1] or found[2] for found in _OFFLINE.finditer(log)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,6 +45,17 @@ class Comparison:
     def agreed(self, number: int) -> None:
         """So many more were compared, and are the same."""
         self.done += number
+
+
+def summed(results: Iterable[Mapping[str, Mapping[str, Sequence[int]]]]) -> dict[str, dict[str, tuple[int, int]]]:
+    """The counts of several runs (see Tally.write) together."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for result in results:
+        for release, cells in result.items():
+            for column, (made, differed) in cells.items():
+                before = found.setdefault(release, {}).get(column, (0, 0))
+                found[release][column] = before[0] + made, before[1] + differed
+    return found
 
 
 def _short(value: object) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.kafka.broker import free_ports
 from tests.kafka.clients import watermarks
 from tests.kafka.cluster import Cluster
 from tests.kafka.command import jsonl
 from tests.kafka.directories import copy_tree
 from tests.kafka.jars import RELEASES
+from tests.kafka.ports import free_ports
 from tests.kafka.tally import Column, Tally
 from tests.kafka.test_resurrect import RECORDS, _commit, _destroy_metadata, _resurrect, _served, _values
 

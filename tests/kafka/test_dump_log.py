@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.golden import in_process
 from tests.kafka.broker import minor
-from tests.kafka.command import run
 from tests.kafka.directories import MADE, Rich, State
 from tests.kafka.dumping import (
     DECODERS,
@@ -56,8 +56,8 @@ def _is_the_stopped_ones(path: Path) -> bool:
 
 
 def _ours(release: str, options: Sequence[str], files: Sequence[Path]) -> Printed:
-    done = run("dump-log", "--kafka", release, *options, "--files", ",".join(map(str, files)))
-    return Printed(done.exit_code, without_identities(done.out), done.err.encode())
+    done = in_process([*options, "--files", ",".join(map(str, files))], release)
+    return Printed(done.code, without_identities(done.out), done.err)
 
 
 def _theirs(kit: Kit, options: Sequence[str], files: Sequence[Path]) -> Printed:

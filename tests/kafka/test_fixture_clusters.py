@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPartition
 
 from kdump.fixture.make import make
-from tests.kafka.broker import Broker, free_ports, minor
+from tests.kafka.broker import Broker, minor
 from tests.kafka.clients import watermarks
 from tests.kafka.command import jsonl
+from tests.kafka.ports import free_ports
 from tests.kafka.tally import Column, Tally
 
 SPECS = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "specs").glob("*.yaml"))
@@ -63,7 +64,6 @@ def _brokers(release: str, folder: Path, cluster: Any) -> list[Broker]:
             **{"listeners": ",".join(listeners), "advertised.listeners": listeners[0]},
             **{"log.cleaner.min.cleanable.ratio": "1.0"},  # or the cleaner could come before the consumers
         )
-        broker.servers = listeners[0].removeprefix("PLAINTEXT://")
         made.append(broker)
     return made
 
@@ -112,9 +112,7 @@ def test_brokers_serve_what_is_specified(release: str, spec: Any, tmp_path: Path
                 leaders.setdefault((row["topic"], row["partition"]), {})[row["offset"]] = value
     try:
         for broker in brokers:
-            servers = broker.servers
             broker.start()
-            broker.servers = servers
         with tally.of(release, Column.WRITE) as compare:
             servers = ",".join(broker.servers for broker in brokers)
             for (topic, partition), written in sorted(leaders.items())[:40]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kdump.storage.partition import PartitionLog
-from kdump.transactions.isolation import Isolation, consumed
+from kdump.transactions.isolation import consumed
+from kdump.transactions.isolation_level import Isolation
 from tests.kafka.broker import Broker
 from tests.kafka.command import jsonl
 from tests.kafka.directories import DISKS, Rich, copy_tree

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,10 @@ from tests.kafka.tally import Column, Tally
 
 _TOPIC = "orders"
 _METADATA = "__cluster_metadata-0"
+PREVIEW = Path(__file__).resolve().parents[2] / "fixtures" / "corpus" / "f-share-group-state" / "__share_group_state-2"
+"""Share groups were a preview in 4.0, which wrote this."""
+_CLEANS_WITHOUT_END = ("3.9", "4.0")
+_THREAD_ENDS = "java.lang.IllegalStateException: Duplicate key"
 
 
 def _partition(directory: Rich, name: str, target: Path) -> Path:
@@ -51,6 +56,62 @@ def test_the_dump_tool_and_files(release: str, tally: Tally, tmp_path: Path) -> 
         compare.same("bytes of an index that was missing", index.exists() and index.stat().st_size, 0)
         said = kit.dump_log("--deep-iteration", "--files", str(second)).err.decode()
         compare.same("-1 is followed", "  -1 is followed by " in said, is_java)
+
+
+def test_the_dump_of_a_time_index_reads_to_the_end(release: str, tally: Tally, tmp_path: Path) -> None:
+    """For each entry, from 4.3 on: a bad batch at the end of the log ends it before the first one is printed."""
+    folder = _partition(rich(release, State.STOPPED), "big-0", tmp_path / "big-0")
+    log = min(folder.glob("*.log"))
+    entries = log.with_suffix(".timeindex").stat().st_size // 12
+    content = bytearray(log.read_bytes())
+    *_, last = PartitionLog(str(folder)).segments[0].batches()
+    content[last.position + 8 : last.position + 12] = (5).to_bytes(4, "big")  # a size that no batch has
+    log.write_bytes(content)
+    with tally.of(release, Column.DUMP) as compare, Kit(release, MADE, tmp_path / "kit.log") as kit:
+        printed = kit.dump_log("--files", str(log.with_suffix(".timeindex"))).out.decode().count("timestamp: ")
+        compare.holds(f"there are {entries} entries", entries > 2)
+        compare.same("entries are printed", printed > 0, minor(release) != "4.3")
+
+
+def test_the_state_of_share_groups_by_4_0(release: str, tally: Tally, tmp_path: Path) -> None:
+    """Later tools cannot read it: the fields are others under the same version. 3.9 has no such decoder."""
+    log = PREVIEW / f"{0:020d}.log"
+    with tally.of(release, Column.DUMP) as compare, Kit(release, MADE, tmp_path / "kit.log") as kit:
+        done = kit.dump_log("--share-group-state-decoder", "--files", str(log))
+        unread = b"Could not read record with version 0" in done.out + done.err
+        compare.same("exit code", done.exit_code, 1 if minor(release) == "3.9" else 0)
+        compare.same("records that cannot be read", unread, minor(release) not in ("3.9", "4.0"))
+
+
+def test_a_partition_in_two_cleaner_checkpoints(release: str, tally: Tally, tmp_path: Path) -> None:
+    """The thread of the cleaner ends, or cleans the same without end. `verify` finds it."""
+    first, second = log_dirs = rich(release, State.STOPPED).copy(tmp_path)
+    topic, partition, _ = (first / names.CLEANER_CHECKPOINT).read_text().splitlines()[2].split()
+    lines = (second / names.CLEANER_CHECKPOINT).read_text().splitlines()
+    lines[1] = str(int(lines[1]) + 1)
+    (second / names.CLEANER_CHECKPOINT).write_text("\n".join([*lines, f"{topic} {partition} 0", ""]))
+    found = {row["code"] for row in jsonl("verify", *log_dirs).of_type("finding")}
+    broker = Broker(release, tmp_path, log_dirs)
+    with tally.of(release, Column.VERIFY) as compare:
+        compare.holds("KD-CKPT-CLEANER-TWICE", "KD-CKPT-CLEANER-TWICE" in found)
+        try:
+            broker.start()
+            _wait_for(lambda: _THREAD_ENDS in broker.log or broker.log.count(_cleaning(topic, partition)) > 3)
+        finally:
+            broker.kill()
+        compare.same("the thread ends", _THREAD_ENDS in broker.log, minor(release) not in _CLEANS_WITHOUT_END)
+
+
+def _wait_for(truth: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if truth():
+            return
+        time.sleep(0.2)
+    pytest.fail("it did not come within two minutes")
+
+
+def _cleaning(topic: str, partition: str) -> str:
+    return f"Beginning cleaning of log {topic}-{partition}"
 
 
 def test_a_producer_id_that_is_handed_out_again(release: str, tally: Tally, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-from tests.kafka.broker import CLUSTER, Broker, BrokerError, free_ports, java
+from tests.kafka.broker import CLUSTER, Broker, BrokerError, java
 from tests.kafka.command import jsonl
+from tests.kafka.ports import free_ports
 
 NODES = (1, 2, 3)
 DIRECTORY_IDS = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "MvDxzVmcRsaTz33bUuRU6A", 3: "07R5amHmR32VDA6jHkGbTA"}

@@ -14,13 +14,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kdump.formats.batch import HEADER_SIZE, LOG_OVERHEAD
 from tests.kafka.answers import EXPIRING
-from tests.kafka.broker import Broker, free_ports
+from tests.kafka.broker import Broker
 from tests.kafka.clients import watermarks
 from tests.kafka.cluster import NODES, Cluster
 from tests.kafka.command import jsonl, kdump
 from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
 from tests.kafka.jars import RELEASES
 from tests.kafka.kit import Kit
+from tests.kafka.ports import free_ports
 from tests.kafka.tally import Column, Comparison, Tally
 
 NUMBERS = ("--offsets-partitions", 4, "--transaction-partitions", 4, "--share-state-partitions", 3)
