@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of the compiled kernels by libFuzzer (`./dev campaign guided`)."""
