@@ -73,7 +73,8 @@ def export(partition: str, target: str, codec: str) -> Turn:
 def from_memory(source: str, target: str, codec: str, writer: str) -> Turn:
     """What writing takes that has the rows already."""
     command = [sys.executable, "-c", FROM_MEMORY, source, target, codec, writer]
-    wall, cpu = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    wall, cpu = told[-1].split()  # duckdb may draw its progress before
     return Turn(float(wall), float(cpu))
 
 

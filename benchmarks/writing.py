@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from kdump.settings.views import WritingSettings
+from kdump.settings.writing import WritingSettings
 from kdump.write.log_dir import LogDirWriter
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
