@@ -27,6 +27,7 @@ SHARED_NUMBERS = (
     "kdump/formats/batch.py",
     "kdump/kernels/fates.py",
     "kdump/kernels/batch_fates.py",
+    "kdump/kernels/row_kinds.py",
 )
 # With CPython's limited API one wheel a platform serves 3.11 and later. A free-threaded interpreter does not have it.
 LIMITED_API = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "0x030B0000"

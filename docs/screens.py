@@ -8,8 +8,8 @@ A screen is a code block after a line such as
     <!-- screen: doctor 1-18,44- -->
 
 with the name of a session in tests/transcripts/sessions and the lines of the output that are shown (without any: all);
-what is left out is `...`. The block begins with the command line, as it is in the session. `--check` writes nothing and
-fails where a page is not current.
+what is left out is `...`. The block begins with the command line, as it is in the session, but for a `COLUMNS=80`
+before it. `--check` writes nothing and fails where a page is not current.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ SESSIONS = HERE.parent / "tests" / "transcripts" / "sessions"
 PAGES = (HERE.parent / "README.md", *sorted(HERE.glob("*.md")))
 
 _SCREEN = re.compile(r"(<!-- screen: (\S+)(?: ([\d,-]+))? -->\n```\w+\n)\$ ([^\n]+)\n(.*?)(```\n)", re.DOTALL)
+_WIDTH = re.compile(r"^\$ COLUMNS=\d+ ", re.MULTILINE)
 _PROMPT, _ERROR = "$ ", "2> "
 _LEFT_OUT = "..."
 # What sessions have in the place of what differs from run to run.
@@ -51,7 +52,8 @@ def _screen(found: re.Match[str]) -> str:
 def _output(session: str, command: str) -> list[str]:
     """What the first such command of a session prints. Raises ScreenError."""
     path = SESSIONS / f"{session}.txt"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    lines = _WIDTH.sub(_PROMPT, text).splitlines()
     if _PROMPT + command not in lines:
         raise ScreenError(f"{path} has no '{_PROMPT}{command}'")
     begin = lines.index(_PROMPT + command) + 1
