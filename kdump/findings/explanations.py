@@ -258,8 +258,8 @@ EXPLANATIONS: dict[str, Explanation] = {
         OPERATOR),
     "KD-KRAFT-STATE": _E("damaged quorum-state", WILL_NOT_START, "They wait for the broker.", CRASH),
     "KD-KRAFT-SNAPSHOT": _E("damaged KRaft snapshot", "The node does not start if it is the newest snapshot. If"
-        " that one ends early, the node starts, takes what is left for all there is, and renames the other partitions to"
-        " -stray.",
+        " that one ends early, the node starts, takes what is left for all there is, and renames the other partitions"
+        " to -stray.",
         "Topics behind the end of the snapshot are gone.", CRASH),
     "KD-COPY-EPOCH": _E("copies with other records",
         "The broker cuts its copy where the leader's history parts from it.",
