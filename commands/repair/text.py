@@ -48,6 +48,7 @@ class TextPrinter:
         self._routine: list[SafePlan] = []
         self._unlisted = 0
         self._dropped = self._given_up = 0
+        self._gives_up = False
         self._budget = LineBudget()
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
@@ -62,6 +63,7 @@ class TextPrinter:
             self._notes(done.path, task)
             return
         self._dropped += task.dropped.records
+        self._gives_up |= task.rescue is not None and bool(task.rescue.given_up)
         text = self._block(done, applies=applies)
         if applies:
             self._changed.append(done.path)
@@ -192,12 +194,15 @@ class TextPrinter:
             self._next(work)
 
     def _next(self, work: int) -> None:
-        """Print how the plan is applied; of one that drops valid records first how to keep them."""
-        if not self._dropped:
+        """Print how the plan is applied; of one that drops or gives up records first how to keep them."""
+        if not self._dropped and not self._gives_up:
             self._write("Next: the same command with --apply\n")
             return
-        accepts = f"--accept-loss {self._dropped}" if work == 1 else "and the --accept-loss of each partition"
         self._write("Next: kdump repair without --strategy lists the ways that lose nothing, or less.\n")
+        if not self._dropped:
+            self._write("To give them up all the same: this command with --apply\n")
+            return
+        accepts = f"--accept-loss {self._dropped}" if work == 1 else "and the --accept-loss of each partition"
         self._write(f"To drop them all the same: this command with --apply {accepts}\n")
 
     def _done(self, totals: Totals, more: str) -> None:
