@@ -247,13 +247,13 @@ class BrokerStart:
         """Yield what ends the process of a node that reads the cluster's metadata, whose log is in the directory at
         `path`.
         """
-        if contradiction_in(cluster) is None:
+        wrong = contradiction_in(cluster)
+        if wrong is None:
             return
         if snapshot := self._attempt(path, partial(_newest_snapshot_failure, path)):
             yield snapshot
-        elif self.circumstances.is_combined or self.circumstances.is_controller:
-            first = cluster.troubles[0]
-            yield Failure(RUNTIME, f"Error loading metadata: {first.text}", first.path, offline=False)
+        elif wrong.path != path and (self.circumstances.is_combined or self.circumstances.is_controller):
+            yield Failure(RUNTIME, f"Error loading metadata: {wrong.text}", wrong.path, offline=False)
 
     def partition(self, path: str) -> Iterator[Loaded]:
         """Yield a partition that is asked for by itself; what is around it counts, if it can be read."""

@@ -44,6 +44,16 @@ def check_bootstrap(directory: LogDirectory) -> Iterator[Finding]:
         yield found("KD-KRAFT-SNAPSHOT", path, failure.text)._replace(ways=BOOTSTRAP)
 
 
+def check_start(log: PartitionLog) -> Iterator[Finding]:
+    """Yield whether a metadata log that does not begin at 0 lacks the snapshot of what came before."""
+    first = log.segments[0].base_offset if log.segments else 0
+    newest = next(live_snapshots(log), None)
+    reached = 0 if newest is None else parse_file_name(os.path.basename(newest)).offset or 0
+    if reached < first:
+        finding = found("KD-KRAFT-SNAPSHOT", log.path, f"there is no snapshot of the records before offset {first}")
+        yield finding._replace(ways=CLUSTER_METADATA[1:])
+
+
 def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
     """Yield all of one snapshot. What cannot be read is a finding."""
     findings = _all_of(path, reading)

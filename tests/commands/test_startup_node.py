@@ -301,6 +301,26 @@ def test_without_another_way_to_the_state_the_snapshot_is_not_moved_away(run: Ru
     assert "Move it away" not in text
 
 
+def test_a_log_whose_snapshot_is_lost(run: Run, data: Path, snapshots: Path, config: Path) -> None:
+    """4.3.1 ends: the records before its first segment are in no file. All commands say so, however it stopped."""
+    older = snapshots.with_name("00000000000000000004-0000000000.checkpoint")
+    (data / METADATA / LOG).unlink()
+    Log(data / METADATA, 8).add(*metadata_pairs(("NoOp", {}))).write()
+    assert run("verify", data) == 0, run.out
+    snapshots.unlink()
+    older.unlink()
+    for _ in range(2):
+        found = broker(rows(run, data, "--config", config))
+        assert [failure["exception"] for failure in found["failures"]] == ["java.lang.IllegalStateException"]
+        assert run("verify", data, "--format", "jsonl") == 1
+        finding = next(row for row in rows_in(run.out) if row.get("code") == "KD-KRAFT-SNAPSHOT")
+        assert finding["message"] == "there is no snapshot of the records before offset 8"
+        assert finding["broker"] == "does not start"
+        assert run("doctor", data, "--config", config) == 1
+        assert "If other controllers run, move __cluster_metadata-0 away" in " ".join(run.out.split())
+        (data / names.CLEAN_SHUTDOWN).write_bytes(b"")
+
+
 @pytest.mark.parametrize(("roles", "starts"), [("broker,controller", False), ("controller", False), ("broker", True)])
 def test_metadata_that_contradict_themselves_end_a_controller(
     run: Run, data: Path, config: Path, roles: str, starts: bool
