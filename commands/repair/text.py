@@ -56,7 +56,8 @@ class TextPrinter:
         task = done.task
         assert task is not None
         if task.decision is not None:
-            self._undecided.append(decision_text(done.path, task.decision))
+            text = decision_text(done.path, task.decision)
+            self._undecided.append(text + "".join(f"    {line}\n" for line in _interrupted(done, applies=applies)))
             self._names.append(os.path.basename(done.path))
             return
         if task.plan is not None and not task.plan and not done.interrupted:
@@ -124,9 +125,7 @@ class TextPrinter:
         task = done.task
         assert task is not None
         lines = [safe_path(done.path)]
-        for change in done.interrupted:
-            what = "finished" if applies else "to be finished by --apply"
-            lines.append(f"  change {change.id} ({safe(change.command)}) was interrupted, {what}")
+        lines += (f"  {line}" for line in _interrupted(done, applies=applies))
         lines += (f"  {line}" for line in self._verdict(task))
         for operation in task.plan.operations if task.plan else ():
             lines.append(f"    {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
@@ -260,6 +259,13 @@ class TextPrinter:
             yield f"{self._good('put in:')} {safe(str(marker))} ({marker.gap.name})"
         for producer in rescue.open_txns if rescue.cuts else ():
             yield _open_txn(producer)
+
+
+def _interrupted(done: Repaired, *, applies: bool) -> Iterator[str]:
+    """Yield the interrupted changes of a partition."""
+    what = "finished" if applies else "to be finished by --apply"
+    for change in done.interrupted:
+        yield f"change {change.id} ({safe(change.command)}) was interrupted, {what}"
 
 
 def _rank(done: Repaired, task: Task) -> int:
