@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kdump.disk import meeting
 from kdump.disk.held import Hold, is_held, room_for_files
 from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
@@ -85,6 +86,8 @@ def broker_on(log_directory: str) -> LockHolder | None:
         return None
     if holder is not None:
         tally.brokers[log_directory] = holder
+        if meeting.at_broker is not None and not holder.is_kdump:
+            meeting.at_broker()
     return holder
 
 
