@@ -21,7 +21,16 @@ from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
 from kdump.storage.indexes import OffsetIndex
 from kdump.storage.segment import Segment
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
+from kdump.verify.entries import (
+    CHUNK_ENTRIES,
+    Entries,
+    Leftovers,
+    absolute,
+    columns_of,
+    used_entries,
+    widened,
+    zeros_text,
+)
 from kdump.verify.sheets import Sheet
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)
@@ -86,7 +95,7 @@ class OffsetIndexCheck:
         index.drop_zero_tail()
         if zeros := total - index.entries:
             code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
-            text = f"{zeros} entries of zeros after {index.entries} entries"
+            text = zeros_text(zeros, index.entries)
             yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
         elif not total and not self._is_open:
             times = used_entries(self._segment, names.TIME_INDEX)

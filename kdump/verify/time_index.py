@@ -22,7 +22,16 @@ from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.storage.timestamps import has_zero_tail
 from kdump.verify.column import is_sorted
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
+from kdump.verify.entries import (
+    CHUNK_ENTRIES,
+    Entries,
+    Leftovers,
+    absolute,
+    columns_of,
+    used_entries,
+    widened,
+    zeros_text,
+)
 from kdump.verify.sheets import Sheet
 
 
@@ -65,7 +74,7 @@ class TimeIndexCheck:
             index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
         if zeros := total - index.entries:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
-            text = f"{zeros} entries of zeros after {index.entries} entries"
+            text = zeros_text(zeros, index.entries)
             if not self._excused and has_zero_tail(self._segment):
                 text += ": a broker treats the records as written in 1970, and retention deletes the segment"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
