@@ -19,7 +19,7 @@ from kdump.errors import (
     NewerError,
     Problem,
 )
-from kdump.formats.batch import CRC_START, MIN_SIZE_FIELD
+from kdump.formats.batch import CRC_START, FRAME, FRAME_SIZE, LOG_OVERHEAD, MIN_SIZE_FIELD
 from kdump.formats.checksums import crc32c
 from kdump.formats.control import KRAFT_VOTERS, LEADER_CHANGE, control_type_of
 from kdump.formats.control import decode_value as decode_control
@@ -29,9 +29,11 @@ from kdump.formats.schemas.framing import Decoded
 from kdump.named_tuples import NamedTuple
 from kdump.query.contents import Content, contents_in
 from kdump.storage.control_batches import is_control
+from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import Run
 from kdump.storage.segment import Segment
 
+_NEWEST_MAGIC = 2
 _FIRST_VERSION = bytes(2)
 """Kafka reads the values of control records as their first version, whatever they say of themselves."""
 
@@ -52,6 +54,8 @@ def raft_records(path: str, *, checks_crcs: bool) -> Iterator[RaftRecord]:
         position = 0
         while True:
             entry = log.entry_at(position, log.size)
+            if checks_crcs:
+                _check_header(path, log, position)
             if entry.status == UNDERSIZED:
                 text = f"Found record size {entry.size} smaller than minimum record overhead ({MIN_SIZE_FIELD}) in file"
                 raise LoadError(CORRUPT_RECORD, f"{text} {path}.", path)
@@ -66,6 +70,19 @@ def raft_records(path: str, *, checks_crcs: bool) -> Iterator[RaftRecord]:
             for content in contents_in(segment, Run(block, 0, 1), partial(_broken, path)):
                 yield _record(path, content, is_control=is_control(block, 0))
             position += entry.size
+
+
+def _check_header(path: str, log: LogFile, position: int) -> None:
+    """Raise LoadError for a size or magic that a reader of memory (ByteBufferLogInputStream) minds, complete or not."""
+    header = log.read(position, FRAME_SIZE)
+    if len(header) < LOG_OVERHEAD:
+        return
+    _, size, _, magic = FRAME.unpack_from(header.ljust(FRAME_SIZE, b"\0"))
+    if size < MIN_SIZE_FIELD:
+        text = f"Record size {size} is less than the minimum record overhead ({MIN_SIZE_FIELD})"
+        raise LoadError(CORRUPT_RECORD, text, path)
+    if not 0 <= magic <= _NEWEST_MAGIC:
+        raise LoadError(CORRUPT_RECORD, f"Invalid magic found in record: {magic}", path)
 
 
 def _check_crc(path: str, block: BatchBlock) -> None:

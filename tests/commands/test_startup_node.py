@@ -234,6 +234,7 @@ def test_sound_snapshots_change_nothing(run: Run, data: Path, snapshots: Path, c
         (lambda data: b"", "java.util.NoSuchElementException"),
         (lambda data: data[83:], "java.lang.IllegalStateException"),  # no header
         (lambda data: data + bytes(100), "org.apache.kafka.common.errors.CorruptRecordException"),
+        (lambda data: data + bytes(11) + b"\xff" + b"y" * 9, "org.apache.kafka.common.errors.CorruptRecordException"),
         (lambda data: data[:150] + b"~" + data[151:], "org.apache.kafka.common.errors.CorruptRecordException"),
     ],
 )  # fmt: skip
