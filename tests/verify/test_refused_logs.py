@@ -58,6 +58,14 @@ def test_zeros_from_any_byte_on(partition: Path, has_entries: bool) -> None:
     assert seen == {True, False}
 
 
+def test_zeros_that_an_index_leads_past(partition: Path) -> None:
+    """A broker looks for the end behind the last entry: it meets no zeros there, and opens an empty segment."""
+    log = partition / name(40, "log")
+    log.write_bytes(bytes(200))
+    assert load_log(PartitionLog(str(partition)), CLOSED).ok
+    assert not is_refused(partition)
+
+
 def test_a_damaged_batch_before_zeros(partition: Path) -> None:
     """Its size leads to the zeros: no CRC is looked at."""
     edit(name(40, "log"), lambda held: held[:100] + b"\1" + held[101:600] + bytes(len(held) - 600))(partition)
