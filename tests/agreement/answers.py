@@ -27,7 +27,7 @@ ALL_THE_SAME = {TRUNCATE: ("--accept-loss", "all"), SALVAGE: ("--only-copy", "--
 """What --apply wants of those that may lose something."""
 WORST = ("--unclean", "--recovery-point", "0")
 """A start in which every batch of every segment is checked."""
-LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE"}
+LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-FILE-SWAP-DAMAGED"}
 LOG_ZEROS = {"KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"}
 HIDES = "opens the log as if it were empty"
 REFUSES = {"does not start", "takes the log directory offline"}
@@ -151,6 +151,12 @@ class Answers:
     def transactions(self) -> dict[str, Row]:
         """What txns says of each partition."""
         return by_path(self.txns, "partition")
+
+    def in_segments(self, partition: str) -> list[Row]:
+        """What verify finds in the .log files of the segments that ls reads: not in those that others replace."""
+        read = self.segments(self.ls, partition)
+        findings = self.findings_of(partition)
+        return [row for row in findings if parent(row["path"]) == partition and file_name(row["path"]) in read]
 
     def segments(self, said: Said, partition: str) -> dict[str, Row]:
         """The segment rows of a partition by the names of their .log files."""

@@ -359,7 +359,8 @@ def stray_partitions_are_the_same(answers: Answers) -> Iterator[str]:
     if listed != found:
         yield f"stray at start: {listed} in ls, {found} in verify"
     for path in listed:
-        if path in answers.outcomes and not answers.outcomes[path]["stray"]:
+        outcome = answers.outcomes.get(path)
+        if outcome and outcome["ok"] and not outcome["stray"]:
             yield f"ls: a broker renames {path} to -stray at start; startup does not say so"
 
 
@@ -369,20 +370,20 @@ def damage_is_at_the_same_place(answers: Answers) -> Iterator[str]:
         segments = answers.segments(answers.ls, path)
         for field, codes in (("damage", LOG_DAMAGE), ("zeroTail", LOG_ZEROS)):
             listed = {name for name, row in segments.items() if row[field]}
-            named = [row["path"] for row in answers.findings if row["code"] in codes]
-            found = {file_name(each) for each in named if parent(each) == path}
+            found = {file_name(row["path"]) for row in answers.in_segments(path) if row["code"] in codes}
             if listed != found:
                 yield f"{path}: {field} of ls in {listed}, {sorted(codes)} of verify in {found}"
         counted = by_path(answers.stats, "partition").get(path)
         if "KD-LOG-ZEROS" in answers.codes_of(path):
             continue  # which are damage to stats in a segment that was rolled, as a broker writes to it no more
-        if counted and bool(counted["damagedPlaces"]) != bool(LOG_DAMAGE & answers.codes_of(path)):
-            yield f"{path}: stats counts {counted['damagedPlaces']} damaged places; verify: {answers.codes_of(path)}"
+        named = {row["code"] for row in answers.in_segments(path)}
+        if counted and bool(counted["damagedPlaces"]) != bool(LOG_DAMAGE & named):
+            yield f"{path}: stats counts {counted['damagedPlaces']} damaged places; verify: {named}"
 
 
 def dump_meets_damage_where_verify_does(answers: Answers) -> Iterator[str]:
     """dump and stats exit with 1 only where verify has an error, and always where a log is damaged."""
-    is_damaged = any(row["code"] in LOG_DAMAGE for row in answers.findings)
+    is_damaged = any(row["code"] in LOG_DAMAGE for path in answers.served for row in answers.in_segments(path))
     for said in (answers.dump, answers.stats):
         if said.code == 1 and answers.verify.code == 0:
             yield f"{said} exits with 1: {said.err.strip()}; verify exits with 0"
