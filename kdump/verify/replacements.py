@@ -1,11 +1,12 @@
-"""The .log.swap files of a replacement of segments that was interrupted: a broker puts them in the place of others."""
+"""The segments that wait to replace others, where a broker was killed in that: it puts them in their place at its start."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 
-from kdump.errors import NameFormatError
+from kdump.errors import CorruptIndexError, NameFormatError
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import ERROR
 from kdump.formats import names
@@ -14,7 +15,9 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.storage.swaps import logs_of, replacement
 from kdump.verify.log import LogCheck
+from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.sheets import Piece, Reading, walk
+from kdump.verify.time_index import TimeIndexCheck
 
 
 def check_replacements(log: PartitionLog, reading: Reading) -> Iterator[Finding]:
@@ -29,13 +32,36 @@ def check_replacements(log: PartitionLog, reading: Reading) -> Iterator[Finding]
 
 
 def _check(path: str, reading: Reading) -> Iterator[Finding]:
-    segment = Segment(path)
-    check = LogCheck(holds_metadata=reading.topic == names.CLUSTER_METADATA_TOPIC)
-    check.open_segment(path, segment.base_offset, None, was_closed=True)
     try:
-        for part in walk(Piece(segment, 0, None, reading)):
-            for finding in check.bad_bytes(part) if isinstance(part, Damage) else check.sheet(part):
-                if finding.severity == ERROR:
-                    yield found("KD-FILE-SWAP-DAMAGED", path, finding.message, finding.position, finding.offset)
+        for finding in _found(Segment(path), reading):
+            if finding.severity == ERROR:
+                yield found("KD-FILE-SWAP-DAMAGED", finding.path, finding.message, finding.position, finding.offset)
+    except CorruptIndexError as error:
+        yield found("KD-FILE-SWAP-DAMAGED", path, str(error))
     except OSError as error:
         yield found("KD-READ", path, error.strerror or str(error))
+
+
+def _found(segment: Segment, reading: Reading) -> Iterator[Finding]:
+    """Yield what is found in a segment that waits, its indexes where there are any. Raises OSError, CorruptIndexError."""
+    check = LogCheck(holds_metadata=reading.topic == names.CLUSTER_METADATA_TOPIC)
+    check.open_segment(segment.log_path, segment.base_offset, None, was_closed=True)
+    offset_index = OffsetIndexCheck(segment, excused=False)
+    time_index = TimeIndexCheck(segment, excused=False, is_open=False)
+    with closing(offset_index), closing(time_index):
+        for index in (offset_index, time_index):
+            yield from index.open()
+        for part in walk(Piece(segment, 0, None, reading)):
+            if isinstance(part, Damage):
+                yield from check.bad_bytes(part)
+                yield from offset_index.bad_bytes(part)
+                time_index.bad_bytes()
+                continue
+            yield from check.sheet(part)
+            yield from offset_index.sheet(part)
+            yield from time_index.sheet(part, offset_index.covered(part))
+        yield from offset_index.finish()
+        is_misled = offset_index.leftovers.are_there
+        yield from time_index.finish(
+            has_batches=not check.is_empty, is_damaged=check.is_damaged, is_misled=is_misled
+        )
