@@ -230,6 +230,8 @@ class PartitionCheck:
                 finding = finding._replace(effect=self._opening.effect or finding.effect)
             elif finding.severity == ERROR and finding.broker in (_LOADED if self._was_closed else _SERVES):
                 finding = finding._replace(effect=self._loading_effect(finding) or finding.effect)
+            elif finding.broker == REFUSES and self._is_cut_before and finding.path.endswith(f".{names.LOG}"):
+                finding = finding._replace(effect=TRUNCATES)
             is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
             if is_derived and (self._has_log_fault or self._logs.overflows):
                 yield finding._replace(ways=ways.AFTER_LOG)
@@ -270,6 +272,11 @@ class PartitionCheck:
         if failure is None or base != parse_file_name(failure.file).offset:
             return None
         return GOES_OFFLINE if failure.offline else REFUSES
+
+    @property
+    def _is_cut_before(self) -> bool:
+        """Whether recovery ends at damage before the place at hand, so that a broker does not meet what is there."""
+        return self._has_lost and not self._was_closed and self._load_failure is None
 
     @cached_property
     def _load_failure(self) -> Failure | None:
