@@ -169,7 +169,7 @@ def _or_default(name: str | None) -> str:
 
 
 def _scram(fields: Fields) -> tuple[str, ...]:
-    sizes = f"salt {fields['saltBytes']} B, keys {fields['storedKeyBytes']} B and {fields['serverKeyBytes']} B"
+    sizes = f"salt {fields['saltBytes']} bytes, keys {fields['storedKeyBytes']} and {fields['serverKeyBytes']} bytes"
     return safe(fields["user"]), fields["mechanism"], str(fields["iterations"]), sizes
 
 

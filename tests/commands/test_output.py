@@ -164,8 +164,8 @@ def test_no_sizes(text: str) -> None:
 
 
 def test_size_text() -> None:
-    sizes = [0, 1023, 1024, 1536, (1 << 20) - 1, 1 << 20, 5 << 30, 1 << 50]
-    shown = ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 GiB", "1024.0 TiB"]
+    sizes = [0, 1, 1536, 9999, 10_000, (1 << 20) - 1, 1 << 20, 5 << 30, 1 << 50]
+    shown = ["0 bytes", "1 byte", "1536 bytes", "9999 bytes", "9.8 KiB", "1.0 MiB", "1.0 MiB", "5.0 GiB", "1024.0 TiB"]
     assert [size_text(size) for size in sizes] == shown
 
 
