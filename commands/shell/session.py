@@ -135,7 +135,7 @@ def tell_circumstances(code: int) -> None:
         click.echo(f"Note: {safe_path(path)}: {text}.", err=True)
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout
-    elif code == exit_codes.INCOMPLETE and tally.unreadable:
+    elif code == exit_codes.INCOMPLETE and tally.unreadable and not Screen.current.is_in_vain:
         partitions = number_words(len(tally.partitions), "partition")
         click.echo(f"INCOMPLETE. {count_text(len(tally.unreadable))} of {partitions} could not be read.", err=True)
     elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:

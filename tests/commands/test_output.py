@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -200,3 +201,9 @@ def test_help_on_a_full_disk() -> None:
         done = subprocess.run([sys.executable, "-m", "kdump", "--help"], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 3
     assert done.stderr == b"kdump: cannot write to standard output: No space left on device\n"
+
+
+def test_a_time_may_be_so_long_ago() -> None:
+    now = time.time_ns() // 1_000_000
+    assert now - 900_000 <= filters.time_ms("-15m") <= now - 900_000 + 60_000
+    assert filters.time_ms("-2") == -2
