@@ -19,6 +19,7 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import number_words, offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 
 ALL_LOSSES = -1
@@ -81,6 +82,7 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
     Raises RefusedError where a broker runs, OSError.
     """
     partitions = list(partitions)
+    tally.changes_told.update(map(os.path.abspath, partitions))
     with locked(log_directory, partitions, rails):
         guard = Guard(log_directory, rails)
         changes, real = Changes(log_directory), os.path.realpath(log_directory)

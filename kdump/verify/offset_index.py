@@ -31,6 +31,7 @@ from kdump.verify.entries import (
     order_text,
     used_entries,
     widened,
+    zeros_text,
 )
 from kdump.verify.sheets import Sheet
 
@@ -92,7 +93,7 @@ class OffsetIndexCheck:
         index.drop_zero_tail()
         if zeros := total - index.entries:
             code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
-            text = f"{zeros} entries of zeros after {index.entries} entries"
+            text = zeros_text(zeros, index.entries)
             yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
         elif not total and not self._is_open:
             times = used_entries(self._segment, names.TIME_INDEX)
