@@ -14,6 +14,7 @@ import pytest
 
 from kdump.commands.shell.rows import Envelope
 from kdump.commands.shell.screen import begin_screen
+from kdump.storage.live import tally
 from tests.repair.damaged import build
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,8 +50,9 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _screen() -> None:
-    """No test prints as the options of the one before it asked, nor the end of that one's rows."""
+    """No test prints as the options of the one before it asked, nor the end of that one's rows or what it met."""
     begin_screen()
+    tally.clear()
     Envelope.current = None
 
 

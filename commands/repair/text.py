@@ -16,6 +16,7 @@ from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
+from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import Style
 from ..shell.screen import Screen
@@ -41,7 +42,7 @@ class TextPrinter:
         self._bad = Style(color, "red", bold=True)
         self._good = Style(color, "green", bold=True)
         self._undecided: list[str] = []
-        self._names: list[str] = []
+        self._to_decide: list[str] = []
         self._planned: list[tuple[int, str, SafePlan | None]] = []
         self._changed: list[str] = []
         self._held: tuple[str, SafePlan | None] | None = None
@@ -58,7 +59,7 @@ class TextPrinter:
         if task.decision is not None:
             text = decision_text(done.path, task.decision)
             self._undecided.append(text + "".join(f"    {line}\n" for line in _interrupted(done, applies=applies)))
-            self._names.append(os.path.basename(done.path))
+            self._to_decide.append(done.path)
             return
         if task.plan is not None and not task.plan and not done.interrupted:
             self._notes(done.path, task)
@@ -186,16 +187,17 @@ class TextPrinter:
         elif not totals.failed:
             self._write("Nothing to do.\n")
         if undecided:
-            names = ", ".join(self._names[:3]) + (f" and {undecided - 3} more" if undecided > 3 else "")
-            then = "; then the same command with --apply" if work and not applies else ""
-            self._write(f"Next: decide for {safe(names)}{then}\n")
+            names = ", ".join(map(os.path.basename, self._to_decide[:3]))
+            names += f" and {undecided - 3} more" if undecided > 3 else ""
+            then = again("--apply") if work and not applies else f"kdump repair {_common(self._to_decide[:1])} OPTION"
+            self._write(f"Next: decide for {safe(names)}{'; then' if work and not applies else ':'} {then}\n")
         elif work and not applies:
             self._next(work)
 
     def _next(self, work: int) -> None:
         """Print how the plan is applied; of one that drops or gives up records first how to keep them."""
         if not self._dropped and not self._gives_up:
-            self._write("Next: the same command with --apply\n")
+            self._write(f"Next: {again('--apply')}\n")
             return
         self._write("Next: kdump repair without --strategy lists the ways that lose nothing, or less.\n")
         if not self._dropped:

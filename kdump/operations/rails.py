@@ -173,7 +173,7 @@ def check_loss(path: str, dropped: Loss, rails: Rails) -> None:
     number = number_words(dropped.records, "valid record")
     offsets = offset_range(dropped.first_offset, dropped.last_offset)
     raise RefusedError(
-        f"this plan drops {number} of {name} (offsets {offsets}). kdump repair without --strategy lists the ways that"
+        f"this plan drops {number} of {name} (offsets {offsets}). Without --strategy, repair lists the ways that"
         f" lose nothing, or less. To drop them all the same: --accept-loss {dropped.records}"
     )
 

@@ -190,7 +190,7 @@ def not_rebuilt(path: str, damage: str) -> str:
     """Return why indexes are left: `damage` names the .log of the partition directory `path`, and what is wrong with
     it.
     """
-    return f"{os.path.join(path, damage)}: not rebuilt: the log is damaged. First: kdump repair"
+    return f"{os.path.join(path, damage)}. Indexes were not rebuilt. First: kdump repair {path}"
 
 
 def changed_log(plan: Plan) -> str:

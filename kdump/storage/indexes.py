@@ -21,6 +21,7 @@ from kdump.formats.index_entries import (
     offset_entry_at,
     time_entry_at,
 )
+from kdump.formats.words import number_words
 
 WARM_BYTES = 8192  # what a busy broker has in memory of an index
 CHUNK_ENTRIES = 8192
@@ -112,6 +113,14 @@ class TxnIndex(ReadOnlyFile):
             yield from decode_aborted_txns(chunk)
 
 
+def may_end_at(offset: int, base: int, last: int, count: int) -> bool:
+    """Return whether an entry of an offset index may name `offset` for the batch from `base` to `last` (absolute) with
+    `count` records: its last offset or, where the cleaner took records out of it and so wrote the offset of the last
+    record left, one inside.
+    """
+    return offset == last or (base <= offset < last and 0 < count <= last - base)
+
+
 def floor_slot(
     entries: int, entry_size: int, target: int, key: Callable[[int], int], trace: Trace | None = None
 ) -> int:
@@ -122,7 +131,8 @@ def floor_slot(
     """
     first_hot = max(0, entries - 1 - WARM_BYTES // entry_size)
     if trace:
-        trace(f"{entries} entries, its hot section begins at slot {first_hot}" if entries else "no entries")
+        count = number_words(entries, "entry", "entries")
+        trace(f"{count}, its hot section begins at slot {first_hot}" if entries else "no entries")
         key = _traced(key, trace)
     if entries == 0:
         return -1

@@ -19,14 +19,16 @@ from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
-from kdump.storage.indexes import OffsetIndex
+from kdump.storage.indexes import OffsetIndex, may_end_at
 from kdump.storage.segment import Segment
 from kdump.verify.entries import (
     CHUNK_ENTRIES,
     Entries,
+    Entry,
     Leftovers,
     absolute,
     columns_of,
+    order_text,
     used_entries,
     widened,
     zeros_text,
@@ -53,11 +55,7 @@ def _begins_at(sheet: Sheet, row: int, offset: int) -> bool:
 
 
 def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
-    """Return whether an entry may name `offset` for a batch: its last one or, where the cleaner took records out of the
-    batch and so wrote the offset of the last record left, one inside.
-    """
-    last, base = sheet.last_offset[row], sheet.base_offset[row]
-    return offset == last or (base <= offset < last and 0 < sheet.count[row] <= last - base)
+    return may_end_at(offset, sheet.base_offset[row], sheet.last_offset[row], sheet.count[row])
 
 
 class OffsetIndexCheck:
@@ -124,9 +122,9 @@ class OffsetIndexCheck:
         data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
         offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
-        for number, offset, position in self._entries.fill(self._next, offsets, widened(columns[1::2])):
-            text = f"entry {number} (offset {offset}, position {position}) is out of order"
-            yield found("KD-IDX-ORDER", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
+        for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):
+            text = order_text(entry, other, _entry_words, self._segment.base_offset)
+            yield found("KD-IDX-ORDER", self.path, text, entry[0] * OFFSET_ENTRY_SIZE, entry[1])
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
@@ -246,6 +244,10 @@ class OffsetIndexCheck:
             if self._next >= index.entries:
                 break
             yield from self._load(index)
+
+
+def _entry_words(entry: Entry) -> str:
+    return f"offset {entry[1]} at byte {entry[2]}"
 
 
 def _agree(sheet: Sheet, offsets: array[int], positions: array[int]) -> bool:

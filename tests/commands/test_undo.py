@@ -143,7 +143,8 @@ class TestUndo:
         before = contents(data), kept(data)
         assert run("undo", data / "orders-0", "--change", id_) == 1
         assert f"{data}/orders-0  restores " in run.out
-        assert run.out.endswith("Dry run: nothing was changed. Next: the same command with --apply\n")
+        again = f"kdump undo {data / 'orders-0'} --change {id_} --apply"
+        assert run.out.endswith(f"Dry run: nothing was changed.\nNext: {again}\n")
         assert (contents(data), kept(data)) == before
 
     def test_and_undone_again(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ class TestPrune:
         assert run.out == "Nothing to do.\n"
         assert run("undo", data, "--prune") == 1
         assert run.lines[-2:] == [
-            "Dry run: nothing was deleted. 2 changes would be.", "Next: the same command with --apply"
+            "Dry run: nothing was deleted. 2 changes would be.", f"Next: kdump undo {data} --prune --apply"
         ]  # fmt: skip
         assert (contents(data), kept(data)) == before
         assert run("undo", data, "--prune", "--older-than", "0s", "--apply") == 0
@@ -258,9 +259,7 @@ class TestInterrupted:
         assert content(data / "orders-1") == content(wanted)
         assert kept(data) == {}
 
-    def test_not_over_what_was_written_since(
-        self, run: Run, data: Path, config: list[str], interrupted: str
-    ) -> None:
+    def test_not_over_what_was_written_since(self, run: Run, data: Path, config: list[str], interrupted: str) -> None:
         with open(max((data / "orders-1").glob("*.log")), "ab") as log:
             log.write(b"more")
         before = contents(data)
@@ -380,9 +379,7 @@ class TestBackupDir:
         assert run("repair", data / "orders-0", *before, *config) == 0
         return journal.changes_of(str(data / "orders-0"))[0].id
 
-    def test_listed_shown_and_undone(
-        self, run: Run, data: Path, salvaged: str, sound: Path, tmp_path: Path
-    ) -> None:
+    def test_listed_shown_and_undone(self, run: Run, data: Path, salvaged: str, sound: Path, tmp_path: Path) -> None:
         for path in (data, data / "orders-0"):
             assert run("undo", path) == 0
             assert salvaged in run.out
@@ -407,9 +404,7 @@ class TestBackupDir:
         assert "can be undone" in run.out
         assert run("undo", partition, "--change", salvaged, "--apply", *options) == 0
 
-    def test_an_interrupted_one_is_not_overlooked(
-        self, run: Run, data: Path, config: list[str], backups: Path
-    ) -> None:
+    def test_an_interrupted_one_is_not_overlooked(self, run: Run, data: Path, config: list[str], backups: Path) -> None:
         with killed_after(6):
             run("repair", data / "orders-1", *TRUNCATE, *config, "--backup-dir", backups, "--apply")
         assert run("verify", data, "--format", "jsonl") == 1
@@ -500,6 +495,6 @@ def test_a_directory_around_log_directories_is_not_taken_for_one_without_changes
 ) -> None:
     (data / "meta.properties").write_text("version=1\nnode.id=1\n")
     assert run("undo", tmp_path) == 3
-    assert f"not a log directory; it holds 1. Give it instead: {data}" in run.err
+    assert f"not a log directory; it holds 1: kdump undo {data}" in run.err
     assert "No changes are kept" not in run.out
     assert run("undo", data) == 0
