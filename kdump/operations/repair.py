@@ -156,7 +156,8 @@ def _named(done: Repaired, target: Target) -> Repaired:
     task = done.task
     if task is not None and task.problems:
         task = task._replace(problems=tuple(map(target.spoken, task.problems)))
-    return done._replace(path=target.name(done.path), task=task)
+    path = target.name(done.path)
+    return done if path == done.path and task is done.task else done._replace(path=path, task=task)
 
 
 def _one(

@@ -109,6 +109,7 @@ class StartupOptions(NamedTuple):
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
             loading,
+            state.checkpoints if state.checkpoints.folder else None,
         )
 
 

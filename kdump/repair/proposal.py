@@ -93,19 +93,21 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
     from kdump.repair.strategies import PLANNERS
 
     check_has_kafka_files(log)
-    task = PLANNERS[request.strategy](log, startup, request)._replace(was_closed=startup.clean)
+    task = PLANNERS[request.strategy](log, startup, request)
+    if startup.clean:
+        task = task._replace(was_closed=True)
     if request.kinds is not None:
         task = _narrowed(task, log, request.kinds)
     wants_checkpoints = request.kinds is None or CHECKPOINTS in request.kinds
     if task.plan is None or task.extent is None or log.name is None or not wants_checkpoints:
         return task
     try:
-        lines = within_log(log.path, task.extent[1])
+        lines = within_log(log.path, task.extent[1], startup.checkpoints)
     except OSError:
         if changed_log(task.plan):
             raise
         return task  # what cannot be read is said once; no log ends elsewhere than before
-    return task._replace(plan=task.plan._replace(operations=(*lines, *task.plan.operations)))
+    return task._replace(plan=task.plan._replace(operations=(*lines, *task.plan.operations))) if lines else task
 
 
 def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:

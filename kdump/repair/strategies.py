@@ -68,7 +68,9 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     outcome = load_log(log, checks)
     if outcome.files is not None and _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
-    plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
+    plan = None
+    if outcome.files is not None:
+        plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
     if outcome.hides:  # by an index, which recovery rebuilds
         checks = startup._replace(clean=False, recovery_point=0)
         outcome, plan = plan_recovery(log, checks)
@@ -134,7 +136,7 @@ def _planned(log: PartitionLog, startup: Startup, request: Request, found: Surve
     was_closed = _was_closed(log, startup)
     if _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
-    plan = make_plan(log.path, outcome.files, reasons(outcome))
+    plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
     if request.kinds is None:
         plan = needed(plan, log, found, clean=was_closed)
     return Task(log.path, plan, _extent(outcome), outcome=outcome)

@@ -312,8 +312,10 @@ class PartitionCheck:
             if was_read:
                 yield from self._closing(segment, offset_index, time_index)
         finally:
-            offset_index.close()
-            time_index.close()
+            for check in (offset_index, time_index):
+                check.close()
+                if self.log.walked is not None and check.content:
+                    self.log.contents[os.path.basename(check.path)] = check.content
 
     def _closing(
         self, segment: Segment, offset_index: OffsetIndexCheck, time_index: TimeIndexCheck
