@@ -10,9 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from kdump.change import place
@@ -22,6 +20,7 @@ from kdump.change.states import ANY_TIME, FileState, PartitionState
 from kdump.disk import durable
 from kdump.disk.reading import read_small, real_path
 from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
 
 VERSION = 2
 MAX_BYTES = 1 << 28
@@ -39,8 +38,7 @@ class ChangeState(StrEnum):
     """It was interrupted, the partition was changed since, and it stays as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """An operation and the files that it takes from and keeps at: names in the change's directory, or paths.
 
     `staged` is the new file that a REPLACE puts in place, `kept` takes the file that goes or, of a TRUNCATE, the bytes
@@ -53,16 +51,14 @@ class Step:
     new: FileState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeptCut:
+class KeptCut(NamedTuple):
     """Bytes that salvage took out of a log, and the name of the file that has them."""
 
     cut: Cut
     file: str
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A change of the partition directory `path` by `command`, begun at `begun` (ms).
 
     `before` is the partition when it was begun, `after` when it was done, with the digests of the files that it made
@@ -82,7 +78,7 @@ class Change:
     undoes: str = ""
     state: ChangeState = ChangeState.INTERRUPTED
     after: PartitionState | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = {}
     log_end_offset: int | None = None
     made_directory: bool = False
 
@@ -105,7 +101,7 @@ class Change:
         """Return the path of a file that a step or a cut names."""
         return os.path.join(self.files.directory, name)
 
-    @cached_property
+    @property
     def kept_bytes(self) -> int:
         """How many bytes of the disk the files use that it keeps."""
         return sum(_used(path) for path in self.files.all() if path != self.files.path(place.JOURNAL))
@@ -215,7 +211,7 @@ def _encoded(change: Change) -> bytes:
     row |= {"undoes": change.undoes, "keepsOld": change.keeps_old, "logEndOffset": change.log_end_offset}
     row |= {"before": change.before._asdict(), "after": change.after._asdict() if change.after else None}
     row |= {"digests": dict(change.digests)} | ({"madeDirectory": True} if change.made_directory else {})
-    row["steps"] = [asdict(step) | {"operation": step.operation._asdict()} for step in change.steps]
+    row["steps"] = [step._asdict() | {"operation": step.operation._asdict()} for step in change.steps]
     row["cuts"] = [{"cut": kept.cut._asdict(), "file": kept.file} for kept in change.cuts]
     return json.dumps(row).encode()
 
@@ -363,14 +359,14 @@ def _of_partition(change: Change, path: str) -> Change | None:
     if recorded == path:
         return change
     is_moved = os.path.basename(recorded) == os.path.basename(path) and not os.path.isdir(recorded)
-    return replace(change, path=path) if is_moved else None
+    return change._replace(path=path) if is_moved else None
 
 
 def _known_in(log_directory: str, change: Change) -> Change:
     """Return a change of which a log directory knows: the partition is in it, wherever the originals are."""
     if change.files.directory.startswith(os.path.join(log_directory, "")) or change.files.directory == log_directory:
         return change
-    return replace(change, path=os.path.join(log_directory, os.path.basename(change.path)))
+    return change._replace(path=os.path.join(log_directory, os.path.basename(change.path)))
 
 
 def _age(change: Change) -> tuple[str, int, str, str, int]:
@@ -400,6 +396,6 @@ def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[
 
 def ended(change: Change, state: ChangeState) -> Change:
     """Write down that a change is in this state now. Raises OSError."""
-    changed = replace(change, state=state)
+    changed = change._replace(state=state)
     write(changed)
     return changed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -43,8 +42,7 @@ ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
 INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What is asked for.
 
     `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress

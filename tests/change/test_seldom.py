@@ -8,7 +8,6 @@ import shutil
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -374,7 +373,7 @@ class TestWhatCannotBeRead:
 def test_what_was_taken_back_is_kept_no_more(partition: Path) -> None:
     change = changed(partition, {A: whole(partition, A), B: whole(partition, B)})
     assert [(piece.file, piece.stop) for piece in kept_pieces(change)] == [(C, 7)]
-    assert list(kept_pieces(replace(change, state=ChangeState.UNDONE))) == []
+    assert list(kept_pieces(change._replace(state=ChangeState.UNDONE))) == []
 
 
 class TestPlans:
