@@ -94,7 +94,8 @@ def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
     """
     if isinstance(place, KafkaFile):
         raise click.UsageError(f"--kept shows what changes keep of directories, and {safe_path(place.path)} is a file")
-    from kdump.change.journal import Change, Changes, changes_of
+    from kdump.change.change import Change
+    from kdump.change.journal import Changes, changes_of
 
     changes: list[Change] = []
     found: Changes | None = None

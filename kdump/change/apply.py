@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from kdump.change import journal, place
+from kdump.change.change import Change, ChangeState, KeptCut, Step
 from kdump.change.checkpoint_lines import put_offset
 from kdump.change.checks import (
     check_changeable,
@@ -23,7 +24,7 @@ from kdump.change.checks import (
     check_writable,
     source_before,
 )
-from kdump.change.journal import Change, Changes, ChangeState, KeptCut, Step
+from kdump.change.journal import Changes
 from kdump.change.place import ChangeFiles, log_directory_of, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import FileState, digest_of, state_of

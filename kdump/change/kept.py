@@ -13,7 +13,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from kdump.change.journal import Change
+    from kdump.change.change import Change
 
 
 class KeptPiece(NamedTuple):

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from kdump.change import journal
 from kdump.change.apply import Draft, carry_out, discard, end_offset
+from kdump.change.change import Change, ChangeState, Step
 from kdump.change.checkpoint_lines import put_offset
 from kdump.change.checks import (
     SPARE_BYTES,
@@ -22,7 +23,6 @@ from kdump.change.checks import (
     differences,
     inode_of,
 )
-from kdump.change.journal import Change, ChangeState, Step
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
 from kdump.change.states import FileState, digest_of, file_differences, state_of

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from kdump.change.apply import apply_plan
+from kdump.change.change import Change
 from kdump.change.copy_out import begin_copy, complete, copy_directories
-from kdump.change.journal import Change
 from kdump.change.place import new_change, new_id
 from kdump.change.plan import REMOVE, RENAME, REPLACE, Action, Operation, Plan
 from kdump.cluster.choice import Chosen

@@ -19,7 +19,8 @@ from kdump.recovery.outcome import Loss
 from kdump.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from kdump.change.journal import Change, Changes
+    from kdump.change.change import Change
+    from kdump.change.journal import Changes
 
 ALL_LOSSES = -1
 """Accept the loss of however many records."""

@@ -30,7 +30,7 @@ LARGE_LOG = 4 << 20
 """Bytes of a .log from which on partitions are looked at in several threads."""
 
 if TYPE_CHECKING:
-    from kdump.change.journal import Change
+    from kdump.change.change import Change
 
 Examine = Callable[[PartitionLog, Startup, Bases], Task]
 

@@ -21,7 +21,7 @@ from kdump.storage.walked import COLUMNS, WalkedLogs
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.sheets import Sheet
-from kdump.verify.tasks import Around
+from kdump.verify.work import Around
 
 _ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
 TAIL = _ZEROS | {"KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE"}

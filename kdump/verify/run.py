@@ -30,7 +30,8 @@ from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
-from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
+from kdump.verify.tasks import Tasks, look
+from kdump.verify.work import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task
 
 
 class Verification:

@@ -14,8 +14,9 @@ import pytest
 
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan, apply_staged, end_offset, finish
+from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
-from kdump.change.journal import Change, Changes, ChangeState
+from kdump.change.journal import Changes
 from kdump.change.kept import kept_pieces
 from kdump.change.old_backups import BACKUP_FOLDER, old_backups
 from kdump.change.place import ChangeFiles, change_files, label_of, new_change
