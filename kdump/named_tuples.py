@@ -81,6 +81,7 @@ else:
             return [getattr(self, name) for name in compared]
 
         cls.__init__ = __init__
+        cls.__replace__ = lambda self, **changes: cls(**vars(self) | changes)
         cls.__eq__ = lambda self, other: values_of(self) == values_of(other) if type(other) is cls else NotImplemented
         cls.__hash__ = (lambda self: hash(tuple(values_of(self)))) if frozen else None
         cls.__repr__ = lambda self: f"{cls.__qualname__}({', '.join(f'{n}={getattr(self, n)!r}' for n in fields)})"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from kdump.errors import KdumpError
 from kdump.formats.schemas.cluster_metadata import NO_LEADER_CHANGE
 from kdump.formats.schemas.framing import Decoded
 from kdump.formats.uuids import format_uuid
-from kdump.named_tuples import dataclass, field
 from kdump.releases import METADATA_VERSION
 
 TOPIC_RESOURCE = 2
@@ -43,7 +43,7 @@ class ImageError(KdumpError):
     """A record does not fit the state that the records before it made."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Topic:
     """A topic: the fields of its partitions' PartitionRecords by number, as changes left them.
 
@@ -57,7 +57,7 @@ class Topic:
     unclean_epochs: dict[int, int] = field(default_factory=dict, compare=False)
 
 
-@dataclass
+@dataclass(slots=True)
 class ClusterImage:
     """The state. Where nothing else is said the values are the fields of the records (formats.schemas)."""
 
