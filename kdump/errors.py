@@ -211,6 +211,8 @@ class LoadError(KdumpError):
         self.file = file
         self.batch: tuple[int, int] | None = None
         """Where in the file the batch is that cannot be taken, and its size, both in bytes, if it is one batch."""
+        self.position: int | None = None
+        """The byte of the file behind which a reader of batches cannot go on, if it is that."""
 
     @property
     def takes_directory_offline(self) -> bool:

@@ -226,6 +226,8 @@ _KINDS = (
         "A cleaning or split was interrupted; a broker deletes what it had written."),
     FindingKind("KD-FILE-SWAP", WARNING, REBUILDS, ways.SWAP, "directory",
         "A replacement of segments was interrupted; a broker completes it, or drops it where a .cleaned is left."),
+    FindingKind("KD-FILE-SWAP-DAMAGED", ERROR, TRUNCATES, ways.DAMAGED_SWAP, "replacements",
+        "A file that a broker is to put in the place of segments is damaged."),
     FindingKind("KD-FILE-TMP", INFO, IGNORES, ways.LEFT_ALONE, "directory",
         "A file was being written and its writer was interrupted."),
     FindingKind("KD-META-PARTITION", ERROR, GOES_OFFLINE, ways.PARTITION_METADATA, "directory",

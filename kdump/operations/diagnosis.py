@@ -104,7 +104,11 @@ def diagnoses_of(
 ) -> Iterator[Diagnosis]:
     """Yield what needs somebody in a partition, or in a log directory as such (`loaded` is None then)."""
     mended = _mended_by_start(loaded)
-    weighty = [each for each in findings if _needs_somebody(each) and each.path not in mended]
+    weighty = [
+        each
+        for each in findings
+        if _needs_somebody(each) and (each.path not in mended or each.code == "KD-FILE-SWAP-DAMAGED")
+    ]
     families: dict[str, list[Finding]] = {}
     for finding in weighty:
         families.setdefault(_family(finding.code), []).append(finding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from sys import maxsize
 from typing import TYPE_CHECKING
 
 from kdump.named_tuples import NamedTuple
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Way(Enum):
-    """A way out of damage. Their order here is the order in which they are offered: what loses nothing comes first."""
+    """A way out of damage, in the order in which they are offered but that of the last two the one that loses less comes
+    first.
+    """
 
     REPLICA = "replica"
     COPY = "copy"
@@ -78,10 +81,11 @@ class Decision(NamedTuple):
         if any(each.flipped for each in self.damaged):
             yield Offer(Way.FIX_BIT, 0)
         is_cut = self.after is not None and self.after.has_data
-        if not is_cut or self.rewritten or self.dropped.records or (self.after and self.after.records):
-            yield Offer(Way.SALVAGE, self.salvage_loses)
-        if is_cut:
-            yield Offer(Way.TRUNCATE, self.truncate_loses)
+        is_worth_it = not is_cut or self.rewritten or self.dropped.records or (self.after and self.after.records)
+        lossy = [Offer(Way.SALVAGE, self.salvage_loses)] if is_worth_it else []
+        lossy += [Offer(Way.TRUNCATE, self.truncate_loses)] if is_cut else []
+        # salvage drops what stands in another place, which recovery may leave where it is
+        yield from sorted(lossy, key=lambda offer: maxsize if offer.loses is None else offer.loses)
 
     @property
     def records(self) -> int | None:

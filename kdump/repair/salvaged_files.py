@@ -22,6 +22,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import Part, Recipe, SourceBytes, joined, parts_of, piece_of
+from kdump.storage.swaps import Span, replaced_by
 
 
 class GivenUp(NamedTuple):
@@ -59,13 +60,39 @@ class SalvagedFiles:
         self._kept_ranges: list[tuple[int, int, str]] = []
 
     def sort_out_swaps(self) -> None:
-        """Take what cannot be trusted out of every .log that waits to replace others. Raises OSError."""
+        """Take what cannot be trusted out of every .log that waits to replace others; all that waits where what it is
+        to replace is there and sound. Raises OSError.
+        """
+        waiting: dict[str, list[Stretch | LeftOut]] = {}
+        spans = []
         for name in self.directory.names():
             says = parse_file_name(name)
             if says.kind == names.LOG and says.state == names.SWAP and says.offset is not None:
                 with LogView(self.directory, name) as view:
-                    parts = list(sort_out(view, says.offset, None, (), self._limit))
-                self._keep(name, parts)
+                    waiting[name] = list(sort_out(view, says.offset, None, (), self._limit))
+                last = max((part.last_offset for part in waiting[name] if isinstance(part, Stretch)), default=0)
+                spans.append((says.offset, last + 1))
+        is_damaged = any(not isinstance(part, Stretch) for parts in waiting.values() for part in parts)
+        if is_damaged and self._has_originals((min(spans)[0], max(stop for _, stop in spans))):
+            self._drop_swaps()
+            return
+        for name, parts in waiting.items():
+            self._keep(name, parts)
+
+    def _has_originals(self, span: Span) -> bool:
+        """Return whether the segments that a replacement is for are all there, and undamaged.
+
+        They go one by one, the first of them first (UnifiedLog.replaceSegments).
+        """
+        logs = [name for name in replaced_by(span, self.directory.names()) if parse_file_name(name).kind == names.LOG]
+        is_first_there = file_name(span[0], names.LOG) in logs
+        return is_first_there and not self._found.damaged_logs.intersection(logs)
+
+    def _drop_swaps(self) -> None:
+        why = "what it was to replace is here and sound, and the replacement is damaged"
+        for name in [name for name in self.directory.names() if name.endswith(f".{names.SWAP}")]:
+            self.directory.delete(name, why)
+            self.steps.append(Step(DELETE, name, why))
 
     def sort_out_logs(self) -> None:
         """Take what cannot be trusted out of every .log, from the last one on, for each bounds the one before."""

@@ -56,6 +56,7 @@ DAMAGE = (
         "KD-BATCH-CODEC",
         "KD-TXN-MIXED",
         "KD-EPOCH-ORDER",
+        "KD-FILE-SWAP-DAMAGED",
     }
 )
 """Findings for which a .log may have to change."""
@@ -159,8 +160,19 @@ def survey(
             leftovers.add(name)
         elif parse_file_name(name).kind in _BESIDE:
             (noted if finding.severity == INFO else unsound).add(name)
-    unsound |= set(beside(unsound, noted))
+    unsound |= {*beside(unsound, noted), *_unproved(log, unsound)}
     return Survey(tuple(damage), frozenset(unsound), frozenset(leftovers), frozenset(noted))
+
+
+def _unproved(log: PartitionLog, unsound: Iterable[str]) -> Iterator[str]:
+    """Yield the empty offset indexes of the segments whose time index is unsound: by that alone verification knows
+    whether they had entries.
+    """
+    for says in map(parse_file_name, unsound):
+        if says.kind == names.TIME_INDEX and says.offset is not None:
+            name = names.segment_file_name(says.offset, f".{names.OFFSET_INDEX}")
+            if name in log.files and not os.path.getsize(os.path.join(log.path, name)):
+                yield name
 
 
 def _should_be_readable(path: str) -> bool:

@@ -1,8 +1,9 @@
 """Trim a partition: each .log to its last valid batch, each index to its valid entries.
 
 Only what no reader could use is cut. A .log with valid batches after the damage is left to `kdump repair`, and so is
-one that ends in a whole batch which is damaged: somebody has to decide about its records. A time index that is cut gets
-the last entry that a broker writes when it closes the segment.
+one that ends in a whole batch which is damaged, or whose batches are those of another segment: somebody has to decide
+about its records, and its indexes can be judged only then. A time index that is cut gets the last entry that a broker
+writes when it closes the segment.
 """
 
 from __future__ import annotations
@@ -19,17 +20,21 @@ from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
+    OffsetIndexEntry,
     TimeIndexEntry,
     decode_aborted_txns,
     decode_offset_entries,
     decode_time_entries,
     encode_time_entries,
+    offset_entry_at,
 )
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
 from kdump.named_tuples import NamedTuple
 from kdump.repair.flipped_bit import find_flipped_bit
 from kdump.storage.damage import AT_THE_END, Damage, DamageKind
+from kdump.storage.indexes import may_end_at
+from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
@@ -58,9 +63,9 @@ def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Pl
         valid_log = _valid_log(log, segment)
         if valid_log.size < 0:
             problems.append(f"{segment.log_path}: {valid_log.why}")
-            valid_log = valid_log._replace(size=wanted[name].size, last_offset=LONG_MAX, why="", latest=None)
+            continue
         valid_part = (name, SourceBytes(name, 0, valid_log.size), valid_log.why)
-        for file, recipe, reason in (valid_part, *_valid_indexes(log, segment.base_offset, valid_log)):
+        for file, recipe, reason in (valid_part, *_valid_indexes(log, segment, valid_log)):
             if recipe != wanted[file]:
                 wanted[file], reasons[file] = recipe, reason
     plan = make_plan(log.path, wanted, reasons)
@@ -95,6 +100,8 @@ def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog:
                 return _ValidLog(-1, last_offset, why, -1 if first_timestamp is None else first_timestamp)
             offsets = part.block.last_offset[part.first : part.stop]
             timestamps = part.block.max_timestamp[part.first : part.stop]
+            if min(offsets) < segment.base_offset:
+                return _ValidLog(-1, last_offset, f"it has offsets below {segment.base_offset}, its first: {_WAYS_OUT}")
             last_offset = max(last_offset, *offsets)
             first_timestamp = timestamps[0] if first_timestamp is None else first_timestamp
             largest = max(timestamps)
@@ -118,8 +125,11 @@ _INCOMPLETE = (*AT_THE_END, DamageKind.SIZE)
 """What may be at the end of a log that holds no whole batch."""
 
 
+_WAYS_OUT = "kdump repair shows the ways out"
+
+
 def _left(what: str, damage: Damage) -> str:
-    return f"{what} at byte {damage.position} ({damage.text}): kdump repair shows the ways out"
+    return f"{what} at byte {damage.position} ({damage.text}): {_WAYS_OUT}"
 
 
 def _is_one_bit(partition: PartitionLog, segment: Segment, damage: Damage) -> bool:
@@ -135,14 +145,17 @@ def _is_one_bit(partition: PartitionLog, segment: Segment, damage: Damage) -> bo
     return False
 
 
-def _valid_indexes(log: PartitionLog, base_offset: int, held: _ValidLog) -> Iterator[tuple[str, Recipe, str]]:
+def _valid_indexes(log: PartitionLog, segment: Segment, held: _ValidLog) -> Iterator[tuple[str, Recipe, str]]:
     """Yield the indexes of a segment, what each is once it is trimmed, and what is wrong with what follows."""
+    base_offset = segment.base_offset
     for kind, valid in _VALID:
         name = names.segment_file_name(base_offset, f".{kind}")
         if log.files.get(name) == FileName(base_offset, kind, names.LIVE):
             with ReadOnlyFile(os.path.join(log.path, name)) as file:
                 data = file.read(0, min(file.size, MAX_INDEX_BYTES))
             size = valid(data, base_offset, held)
+            if kind == names.OFFSET_INDEX and size < len(data):
+                size = _fitting(data[:size], segment)
             last = _missing_last_entry(data[:size], base_offset, held) if kind == names.TIME_INDEX else b""
             if size == len(data):
                 continue
@@ -162,6 +175,29 @@ def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
             break
         last_offset, last_position, count = offset, position, count + 1
     return count * OFFSET_ENTRY_SIZE
+
+
+def _fitting(data: bytes, segment: Segment) -> int:
+    """Return the bytes of the entries up to the last one that fits the batch it leads to: where entries stop to
+    increase the wrong one may be the one before.
+    """
+    count = len(data) // OFFSET_ENTRY_SIZE
+    with segment.open_log() as log:
+        while count and not _fits(log, offset_entry_at(data, count - 1, segment.base_offset)):
+            count -= 1
+    return count * OFFSET_ENTRY_SIZE
+
+
+def _fits(log: LogFile, entry: OffsetIndexEntry) -> bool:
+    """Return whether an entry names the batch that it leads to or, as of an append of several, one behind it."""
+    for block in log.blocks(entry.position, whole=False):
+        for row in range(block.length):
+            base, last = block.base_offset[row], block.last_offset[row]
+            if block.position[row] == entry.position and base == entry.offset:
+                return True  # as entries before Kafka 2.0 do
+            if last >= entry.offset:
+                return may_end_at(entry.offset, base, last, block.count[row])
+    return False
 
 
 def _time_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:

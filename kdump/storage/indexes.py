@@ -112,6 +112,14 @@ class TxnIndex(ReadOnlyFile):
             yield from decode_aborted_txns(chunk)
 
 
+def may_end_at(offset: int, base: int, last: int, count: int) -> bool:
+    """Return whether an entry of an offset index may name `offset` for the batch from `base` to `last` (absolute) with
+    `count` records: its last offset or, where the cleaner took records out of it and so wrote the offset of the last
+    record left, one inside.
+    """
+    return offset == last or (base <= offset < last and 0 < count <= last - base)
+
+
 def floor_slot(
     entries: int, entry_size: int, target: int, key: Callable[[int], int], trace: Trace | None = None
 ) -> int:

@@ -170,10 +170,14 @@ class LogView(LogFile):
     def check_end(self, block: BatchBlock) -> None:
         """Raise the LoadError for a walk that ended where Kafka's reader fails; all other ends are silent."""
         if block.status == UNDERSIZED:
-            raise LoadError(CORRUPT_RECORD, str(undersized_error(block.bad_size, self.path)), self.name)
-        if block.status == SHORT_HEADER:
+            error = LoadError(CORRUPT_RECORD, str(undersized_error(block.bad_size, self.path)), self.name)
+        elif block.status == SHORT_HEADER:
             text = f"Failed to load record batch at position {block.next_position} from {self.path}"
-            raise LoadError(KAFKA, text, self.name)
+            error = LoadError(KAFKA, text, self.name)
+        else:
+            return
+        error.position = block.next_position
+        raise error
 
     def check_range(self, position: int, stop: int) -> None:
         """Raise the LoadError for a read from byte `position` up to byte `stop` that has a negative size."""

@@ -12,7 +12,7 @@ from operator import attrgetter, sub
 from kdump import kernels
 from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import REFUSES
+from kdump.findings.kind import BrokerEffect
 from kdump.formats.batch import (
     CODEC_MASK,
     CONTROL,
@@ -22,12 +22,9 @@ from kdump.formats.batch import (
     TRANSACTIONAL,
 )
 from kdump.formats.codecs import NAMES, ZSTD
-from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import byte_words, number_words
 from kdump.storage.damage import Damage, DamageKind
-from kdump.storage.scan import MAX_OFFSET
-from kdump.storage.segment import Segment
 from kdump.verify.column import is_uniform
 from kdump.verify.order import OrderCheck
 from kdump.verify.sheets import Sheet
@@ -110,8 +107,10 @@ class LogCheck:
             text = f"{' and '.join(kept)} {verb} the damage at byte {self._damage.position}"
             yield found("KD-LOG-BEYOND", self._path, text, self._damage.position)
 
-    def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
-        """Take bytes that are no batches; yield what is to be said of them."""
+    def bad_bytes(self, bad: Damage, effect: BrokerEffect | None = None) -> Iterator[Finding]:
+        """Take bytes that are no batches, with their effect where it is another one than mostly; yield what is to be
+        said of them.
+        """
         position, kind, text = bad.position, bad.kind, bad.text
         if kind is DamageKind.ZEROS and self._is_active and not self._was_closed:
             yield found("KD-LOG-PREALLOCATED", self._path, text, position, self.end_offset)
@@ -123,26 +122,9 @@ class LogCheck:
             text = "bytes up to the end that are not the beginning of a batch"
         length = byte_words(bad.size)
         where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
-        effect = REFUSES if self.is_opened_as_it_is and self._stops_a_broker(position, bad.resumed) else None
         finding = found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
         # what follows is at stake, too: `repair` cuts only the end of the log without a decision
         yield finding if self._is_active else finding._replace(ways=ways.DAMAGED_BATCH)
-
-    def _stops_a_broker(self, position: int, resumed: int) -> bool:
-        """Return whether a broker that opens the segment without recovery fails over the bytes from `position` to
-        `resumed`.
-
-        It reads the batches from the last index entry on to find the log's end (LogSegment.readNextOffset), CRCs not
-        looked at; a size field below the minimum ends that in a CorruptRecordException, which nothing catches.
-        """
-        segment = Segment(self._path)
-        with segment.open_log() as log:
-            position = max(position, segment.position_of(log, MAX_OFFSET))
-            entry = log.entry_at(position, log.size)
-            while entry.status == BLOCK_FULL and position != resumed:
-                position += entry.size
-                entry = log.entry_at(position, log.size)
-            return position != resumed and entry.status == UNDERSIZED
 
     def sheet(self, sheet: Sheet) -> list[Finding]:
         """Take good batches; what is found comes in their order."""

@@ -19,7 +19,7 @@ from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
-from kdump.storage.indexes import OffsetIndex
+from kdump.storage.indexes import OffsetIndex, may_end_at
 from kdump.storage.segment import Segment
 from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
 from kdump.verify.sheets import Sheet
@@ -44,11 +44,7 @@ def _begins_at(sheet: Sheet, row: int, offset: int) -> bool:
 
 
 def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
-    """Return whether an entry may name `offset` for a batch: its last one or, where the cleaner took records out of the
-    batch and so wrote the offset of the last record left, one inside.
-    """
-    last, base = sheet.last_offset[row], sheet.base_offset[row]
-    return offset == last or (base <= offset < last and 0 < sheet.count[row] <= last - base)
+    return may_end_at(offset, sheet.base_offset[row], sheet.last_offset[row], sheet.count[row])
 
 
 class OffsetIndexCheck:

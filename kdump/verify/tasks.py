@@ -31,6 +31,7 @@ from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
+from kdump.verify.replacements import check_replacements
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import Reading, pieces_of
 from kdump.verify.state import State, Verified
@@ -243,6 +244,8 @@ class Tasks:
         for name, says in log.files.items():
             if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE:
                 yield Said(check_kraft_snapshot(os.path.join(log.path, name), reading))
+        if log.in_state(names.SWAP):
+            yield Said(check_replacements(log, reading))
 
     def _file_tasks(self, path: str) -> Iterator[Task]:
         """Yield a single file: the segment that it belongs to is walked, and what concerns the file is said."""

@@ -27,7 +27,8 @@ ALL_THE_SAME = {TRUNCATE: ("--accept-loss", "all"), SALVAGE: ("--only-copy", "--
 """What --apply wants of those that may lose something."""
 WORST = ("--unclean", "--recovery-point", "0")
 """A start in which every batch of every segment is checked."""
-LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE"}
+LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-FILE-SWAP-DAMAGED"}
+MISPLACED = {"KD-LOG-ORDER", "KD-LOG-OVERLAP", "KD-LOG-BASE", "KD-EPOCH-ORDER"}
 LOG_ZEROS = {"KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"}
 HIDES = "opens the log as if it were empty"
 REFUSES = {"does not start", "takes the log directory offline"}
@@ -151,6 +152,16 @@ class Answers:
     def transactions(self) -> dict[str, Row]:
         """What txns says of each partition."""
         return by_path(self.txns, "partition")
+
+    def has_misplaced(self, partition: str) -> bool:
+        """Whether batches of a partition are not in their order."""
+        return bool(self.codes_of(partition) & MISPLACED)
+
+    def in_segments(self, partition: str) -> list[Row]:
+        """What verify finds in the .log files of the segments that ls reads: not in those that others replace."""
+        read = self.segments(self.ls, partition)
+        findings = self.findings_of(partition)
+        return [row for row in findings if parent(row["path"]) == partition and file_name(row["path"]) in read]
 
     def segments(self, said: Said, partition: str) -> dict[str, Row]:
         """The segment rows of a partition by the names of their .log files."""

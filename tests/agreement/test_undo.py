@@ -108,9 +108,11 @@ def facts(folder: Path) -> Iterator[tuple[str, Facts]]:
         if path.is_symlink():
             made += (os.readlink(path),)
         elif path.is_file():
-            # All partitions of a log directory share its checkpoints, which a broker writes anew every few seconds.
-            modified = 0 if path.name in names.OFFSET_CHECKPOINTS else info.st_mtime_ns
-            made += (info.st_size, modified, info.st_nlink, blake2b(path.read_bytes()).hexdigest()[:16])
+            # All partitions of a log directory share its checkpoints, which a broker writes anew every few seconds:
+            # a change has lines of it.
+            is_shared = path.name in names.OFFSET_CHECKPOINTS
+            data = path.read_bytes().removesuffix(b"\n") if is_shared else path.read_bytes()
+            made += (len(data), 0 if is_shared else info.st_mtime_ns, info.st_nlink, blake2b(data).hexdigest()[:16])
         yield str(path.relative_to(folder)), made
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.change.place import label_of
+import kdump
+from kdump.change.apply import apply_plan
+from kdump.change.place import label_of, new_change
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.checkpoints import parse_leader_epochs
@@ -21,7 +23,9 @@ from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
+from kdump.repair.proposal import Request
 from kdump.repair.salvage_partition import Rescue
+from kdump.repair.strategies import plan_safe
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
 from tests.change.kept import change_files, only_change
@@ -225,6 +229,34 @@ class TestSegments:
         assert (partition / name(0, "log")).read_bytes() == b"".join(whole)
         assert rescue.cuts == ()
         assert steps(rescue, MOVE) == [(name(0, "log"), "batch 8\N{EN DASH}9 stands where others belong")]
+
+    def test_a_damaged_swap_whose_originals_are_there(self, partition: Path) -> None:
+        """The segments that a broker would replace at its start are the better ones: they stay."""
+        before = content(partition)
+        for kind in ("log", "index", "timeindex"):
+            (partition / name(0, f"{kind}.swap")).write_bytes(before[name(0, kind)])
+        edit(name(0, "log.swap"), flip(200))(partition)
+        assert [finding.path for finding in kdump.verify(str(partition)) if finding.code == "KD-FILE-SWAP-DAMAGED"] == [
+            str(partition / name(0, "log.swap"))
+        ]
+        task = plan_safe(kdump.open_log(str(partition)), STARTUP, Request())
+        assert task.decision is None
+        assert task.plan is not None
+        apply_plan(task.plan, new_change(str(partition)), keep_old=False)
+        assert content(partition) == before
+
+    @pytest.mark.parametrize("damages_original", [True, False])
+    def test_a_damaged_swap_without_sound_originals_is_to_be_decided(
+        self, partition: Path, damages_original: bool
+    ) -> None:
+        for kind in ("log", "index", "timeindex"):
+            (partition / name(0, f"{kind}.swap")).write_bytes((partition / name(0, kind)).read_bytes())
+        edit(name(0, "log.swap"), flip(200))(partition)
+        if damages_original:
+            edit(name(0, "log"), flip(200))(partition)
+        else:
+            (partition / name(0, "log")).unlink()
+        assert plan_safe(kdump.open_log(str(partition)), STARTUP, Request()).decision is not None
 
     def test_a_swap_with_damage_in_it(self, partition: Path) -> None:
         edit(name(0, "log"), flip(300))(partition)

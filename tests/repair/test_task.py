@@ -12,9 +12,12 @@ from kdump.change.place import new_change
 from kdump.change.plan import REMOVE, Plan
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.recovery.outcome import Loss
 from kdump.recovery.startup import Startup
+from kdump.repair.decision import Damaged, Decision, Way
 from kdump.repair.indexes import examine_indexes
 from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
+from kdump.repair.salvaged_files import GivenUp
 from kdump.settings.loading import LoadingSettings
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
 from tests.repair.salvaging import content
@@ -247,3 +250,10 @@ def test_a_preallocated_index_of_a_segment_that_stays_is_trimmed(tmp_path: Path)
     task = examine(kdump.open_log(str(partition)), STARTUP, Request(SALVAGE))
     assert task.plan is not None
     assert name(0, "index") in {operation.name for operation in task.plan.operations}
+
+
+def test_what_loses_fewer_records_is_offered_first() -> None:
+    """Salvage drops a batch that stands in another place; recovery leaves it there."""
+    damaged = Damaged(GivenUp("0.log", 0, 100, 4, 5, "CRC"), None)
+    decision = Decision((damaged,), Loss(100), Loss(80, 0, 1, 2, 9, 10), ())
+    assert [(offer.way, offer.loses) for offer in decision.offers()][-2:] == [(Way.TRUNCATE, 2), (Way.SALVAGE, 4)]

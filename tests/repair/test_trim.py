@@ -15,7 +15,13 @@ from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.batch import LENGTH_AT
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.formats.index_entries import TimeIndexEntry, decode_time_entries, encode_time_entries
+from kdump.formats.index_entries import (
+    TimeIndexEntry,
+    decode_offset_entries,
+    decode_time_entries,
+    encode_offset_entries,
+    encode_time_entries,
+)
 from kdump.repair.proposal import Task, examine_trim
 from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content, errors
@@ -101,6 +107,32 @@ def test_entries_that_lead_behind_the_last_good_batch_go_with_what_they_told_of(
     assert (last.timestamp, last.offset <= end) == (latest, True)  # as when a broker closes the segment
     assert [error for error in errors(partition) if "IDX" in error] == []
     assert trimmed(partition).plan == (str(partition), (), {})
+
+
+def test_of_two_entries_out_of_order_the_wrong_one_goes(partition: Path) -> None:
+    entries = list(decode_offset_entries((partition / name(20, "index")).read_bytes(), 20))
+    assert len(entries) > 2
+    wrong = [entries[0], entries[1]._replace(offset=entries[2].offset + 1), *entries[2:]]
+    (partition / name(20, "index")).write_bytes(encode_offset_entries(wrong, 20))
+    trimmed(partition)
+    assert content(partition)[name(20, "index")] == encode_offset_entries(entries[:1], 20)
+    assert errors(partition) == []
+
+
+def test_the_indexes_of_a_log_that_is_left_alone_stay(partition: Path) -> None:
+    edit(name(20, "log"), flip(300))(partition)
+    edit(name(20, "index"), lambda data: data + b"\x7f" * 8)(partition)
+    before = content(partition)
+    assert len(trimmed(partition).problems) == 1
+    assert content(partition) == before
+
+
+def test_the_batches_of_another_segment_are_left_to_repair(partition: Path) -> None:
+    (partition / name(40, "log")).write_bytes((partition / name(0, "log")).read_bytes())
+    before = content(partition)
+    (problem,) = trimmed(partition).problems
+    assert problem.startswith(f"{partition / name(40, 'log')}: it has offsets below 40")
+    assert content(partition) == before
 
 
 def test_only_the_segments_that_are_named(partition: Path) -> None:

@@ -372,6 +372,7 @@ CASES = (
     Case("KD-FILE-DELETED", f"{LOG}.deleted", beside(f"{LOG}.deleted")),
     Case("KD-FILE-CLEANED", f"{LOG}.cleaned", beside(f"{LOG}.cleaned")),
     Case("KD-FILE-SWAP", f"{LOG}.swap", beside(f"{LOG}.swap")),
+    Case("KD-FILE-SWAP-DAMAGED", f"{LOG}.swap", beside(f"{LOG}.swap", flip(80)(batch(0)))),
     Case("KD-FILE-TMP", "partition.metadata.tmp", beside("partition.metadata.tmp")),
     Case("KD-META-PARTITION", names.PARTITION_METADATA, beside(names.PARTITION_METADATA, b"no metadata")),
     Case("KD-META-PARTITION-MISSING", names.PARTITION_METADATA, log(removed(names.PARTITION_METADATA))),

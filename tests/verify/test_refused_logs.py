@@ -58,6 +58,26 @@ def test_zeros_from_any_byte_on(partition: Path, has_entries: bool) -> None:
     assert seen == {True, False}
 
 
+def test_zeros_that_an_index_leads_past(partition: Path) -> None:
+    """A broker looks for the end behind the last entry: it meets no zeros there, and opens an empty segment."""
+    log = partition / name(40, "log")
+    log.write_bytes(bytes(200))
+    assert load_log(PartitionLog(str(partition)), CLOSED).ok
+    assert not is_refused(partition)
+
+
+@pytest.mark.parametrize("was_closed", [True, False])
+def test_what_stands_behind_damage_is_not_met(partition: Path, was_closed: bool) -> None:
+    """Recovery cuts the log at the damage, and never reads the batch that it could not take."""
+    if not was_closed:
+        (partition.parent / names.CLEAN_SHUTDOWN).unlink()
+    far = batch((1 << 35) + 60)
+    edit(name(40, "log"), lambda held: held[:100] + bytes((held[100] ^ 1,)) + held[101:] + far + batch(70))(partition)
+    is_found = {finding.code: finding.broker for finding in verify(str(partition))}
+    assert "KD-LOG-CRC" in is_found
+    assert is_found["KD-LOG-OFFSET"] == (BrokerEffect.REFUSES if was_closed else BrokerEffect.TRUNCATES)
+
+
 def test_a_damaged_batch_before_zeros(partition: Path) -> None:
     """Its size leads to the zeros: no CRC is looked at."""
     edit(name(40, "log"), lambda held: held[:100] + b"\1" + held[101:600] + bytes(len(held) - 600))(partition)
