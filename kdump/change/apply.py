@@ -229,8 +229,7 @@ def tidy(change: Change) -> None:
         return
     for step in change.steps:
         if step.kept:
-            with suppress(FileNotFoundError):
-                os.remove(change.file(step.kept))
+            durable.remove_file(change.file(step.kept))
 
 
 def discard(files: ChangeFiles, partition_directory: str) -> None:

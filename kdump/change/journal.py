@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from kdump.change import place
@@ -36,8 +35,7 @@ def write(change: Change, *, role: str = place.JOURNAL) -> None:
 
 
 def _put(target: str, part: str, content: bytes, partition_directory: str) -> None:
-    with suppress(FileNotFoundError):
-        os.remove(part)
+    durable.remove_file(part)
     like = durable.file_in(os.stat(partition_directory))
     durable.write_file(part, (content,), like, allow_other_owner=True)
     os.replace(part, target)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from enum import StrEnum
 
 from kdump.change import journal
@@ -234,8 +233,7 @@ def _move_back(target: str, source: str, kept: str) -> None:
 def _regrow(change: Change, step: Step, target: str, kept: str) -> None:
     """Put the end of a file back that was cut off."""
     whole = f"{kept}~whole"
-    with suppress(FileNotFoundError):
-        os.remove(whole)
+    durable.remove_file(whole)
     size = step.operation.size
     was = _before(change, step)
     pieces = _pieces((target, size), (kept, os.path.getsize(kept)))

@@ -184,9 +184,7 @@ def _one(
 
 def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> Iterator[Repaired]:
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
-    import shutil
-
-    from kdump.change.copy_out import complete, copy_log_directory
+    from kdump.change.copy_out import abandon, complete, copy_log_directory
 
     planning = Guard(target.log_directory, rails._replace(applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
@@ -208,7 +206,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     try:
         watch.check()
     except InUseError:
-        shutil.rmtree(part)
+        abandon(part)
         raise
     copied = Target(os.path.realpath(part), shown=output)
     for path, error in errors.items():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from itertools import pairwise
 from typing import Self
 
-from kdump.disk.durable import replace_file, sync_directory
+from kdump.disk.durable import remove_file, replace_file, sync_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
@@ -211,8 +210,7 @@ class WrittenLog:
         for base_offset in gone:
             self.states.snapshots.delete(base_offset, "the segment is deleted")
             for kind in (names.LOG, *names.INDEX_KINDS):
-                with suppress(FileNotFoundError):
-                    os.remove(os.path.join(self.path, segment_file_name(base_offset, f".{kind}")))
+                remove_file(os.path.join(self.path, segment_file_name(base_offset, f".{kind}")))
         return gone
 
     def close(self, *, clean: bool = True) -> None:
