@@ -312,7 +312,7 @@ class PartitionCheck:
         yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
 
     def _effect(self, damage: Damage) -> BrokerEffect | None:
-        """What a broker does over damage that it meets when it opens the log; None where it does not meet it then."""
+        """Return what a broker does over damage that it meets when it opens the log; None where it does not meet it."""
         if not self._logs.is_opened_as_it_is or self._opening.position is None:
             return None
         return self._opening.effect if damage.position <= self._opening.position < damage.resumed else None
