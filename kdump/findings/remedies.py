@@ -93,7 +93,7 @@ UNASSIGNED = (
 SWAP = (Remedy("startup", (), "shows what the broker does: it finishes the replacement"),)
 DAMAGED_SWAP = (
     REPLICA,
-    Remedy("repair", (), "while the segments that it is to replace are here and sound: keeps them, drops the .swap files"),
+    Remedy("repair", (), "where the segments that it is to replace are here and sound: keeps these"),
 )
 PARTITION_METADATA = (
     Remedy(None, (), "copy the file from another partition of the topic while the broker is stopped"),

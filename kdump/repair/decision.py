@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 class Way(Enum):
-    """A way out of damage, in the order in which they are offered but that of the last two the one that loses less comes
-    first.
-    """
+    """A way out of damage, in the order in which they are offered: of the last two that which loses less is first."""
 
     REPLICA = "replica"
     COPY = "copy"

@@ -591,7 +591,8 @@ def a_repair_brings_no_new_error(answers: Answers) -> Iterator[str]:
         for row in mended.findings if mended else ():
             if repair == "trim" and row["code"].startswith("KD-TIDX-") and row["path"] in wrong_times:
                 continue
-            if repair == TRUNCATE and row["code"].startswith(FROM_BATCHES) and answers.has_misplaced(parent(row["path"])):
+            is_from_batches = repair == TRUNCATE and row["code"].startswith(FROM_BATCHES)
+            if is_from_batches and answers.has_misplaced(parent(row["path"])):
                 continue
             if row["severity"] == "error" and (row["code"], row["path"]) not in before:
                 yield f"after {repair} verify has {row['code']} at {row['path']}: {row['message']}"
