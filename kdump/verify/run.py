@@ -107,6 +107,7 @@ class Verification:
             raise
         finally:
             self._tasks.close()
+            self._check = None  # it knows this run: as a circle all of it would wait for the garbage collector
 
     def _look_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
         """Yield what a second look at a partition finds, which goes as far as what is in doubt does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from pathlib import Path
@@ -110,3 +111,17 @@ def test_a_plan_of_what_is_sound_opens_no_file_once_more_than_verify(
     assert verified["00000000000000000000.index"]
     planned = opened(tmp_path, COMMANDS[command], monkeypatch)
     assert {name: times for name, times in planned.items() if times > verified[name]} == {}
+
+
+def test_a_plan_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """Of thousands of partitions each would cost a collection."""
+    log = make_log(tmp_path, {f"{0:020}.log": large(0, size=100)})
+    request = Request(SAFE)
+    examine(log, Startup(NOW), request)
+    gc.collect()
+    gc.disable()
+    try:
+        examine(log, Startup(NOW), request)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
