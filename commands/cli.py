@@ -21,6 +21,8 @@ from .shell.unexpected import shows_where, unexpected_text
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from .shell.screen import Screen
+
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
     "Check": ("doctor", "explain", "verify", "startup", "replicas", "retain", "compact"),
@@ -81,13 +83,12 @@ class LazyGroup(click.Group):
         """Take the command off the arguments; say what was forgotten where a path stands first."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             if os.sep in args[0] or os.path.isdir(args[0]):
+                _begin(["doctor", *args])
                 return "doctor", self.get_command(ctx, "doctor"), args
             from .shell.unknown import unknown_command
 
             ctx.fail(unknown_command(args[0], COMMANDS))
-        from .shell.screen import begin_screen
-
-        screen = begin_screen()
+        screen = _begin(args)
         screen.lists_complaints = args[0] in _LISTING if args else False
         if _ALL in args and (args[0] == "help" or not _HELP.isdisjoint(args)):
             screen.shows_all_options = True
@@ -97,6 +98,15 @@ class LazyGroup(click.Group):
 
             args = [args[0], *with_new_names(args[0], args[1:])]
         return super().resolve_command(ctx, args)
+
+
+def _begin(words: list[str]) -> Screen:
+    """Forget the run before, and keep what this one was called with."""
+    from .shell.screen import begin_screen
+
+    screen = begin_screen()
+    screen.words = tuple(words)
+    return screen
 
 
 _LISTING = ("dump", "metadata")

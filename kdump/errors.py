@@ -6,7 +6,7 @@ has a text of its own for the fault (shared vocabulary of operators), the messag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from errno import ENOMEM
 
@@ -90,7 +90,12 @@ class NameFormatError(KdumpError):
 
 
 class HoldsLogDirectoriesError(NameFormatError):
-    """A directory is not a log directory but holds some, such as a broker's disks."""
+    """A directory is not a log directory but holds some, such as a broker's disks: those `inside`."""
+
+    def __init__(self, path: str, inside: Sequence[str]) -> None:
+        super().__init__(f"{path}: not a log directory; it holds {len(inside)}: {' '.join(inside)}")
+        self.path = path
+        self.inside = tuple(inside)
 
 
 class RefusedError(KdumpError):

@@ -14,6 +14,7 @@ import pytest
 
 from kdump.commands.shell.rows import Envelope
 from kdump.commands.shell.screen import begin_screen
+from kdump.storage.live import tally
 from tests.repair.damaged import build
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Lines are as wide as in a pipe, wherever the tests run.
 os.environ.pop("COLUMNS", None)
+
+# The tests do not go on behind whatever a test holds a lock for.
+os.environ["KDUMP_PRIORITY"] = "normal"
 
 
 def _fsync(descriptor: int | FileIO) -> None:
@@ -46,8 +50,9 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _screen() -> None:
-    """No test prints as the options of the one before it asked, nor the end of that one's rows."""
+    """No test prints as the options of the one before it asked, nor the end of that one's rows or what it met."""
     begin_screen()
+    tally.clear()
     Envelope.current = None
 
 

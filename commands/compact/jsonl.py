@@ -59,7 +59,7 @@ class JsonLines:
         """Write a partition that is none for the cleaner."""
         self._write(json_line("passedOver", {"path": path, "why": why}))
 
-    def end(self) -> None:
+    def end(self, *, is_complete: bool) -> None:
         """Do nothing: no line comes after the last partition."""
 
 

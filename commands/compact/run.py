@@ -46,8 +46,8 @@ class Printer(Protocol):
     def passed_over(self, path: str, why: str) -> None:
         """Take a partition that is none for the cleaner."""
 
-    def end(self) -> None:
-        """End: nothing comes any more."""
+    def end(self, *, is_complete: bool) -> None:
+        """End: nothing comes any more; `is_complete`: everything could be read, and nothing was refused."""
 
 
 def compact(paths: Iterable[str], options: Options) -> int:
@@ -60,13 +60,13 @@ def compact(paths: Iterable[str], options: Options) -> int:
         check_not_kafkas(options.output)
     twice = [path for place in places for path in place.partitions] * 2  # read for the keys, and to be written anew
     with ProgressBar(twice) as bar, output_for(options.format) as out:
-        is_all = len(twice) <= 2 or Screen.current.verbosity > 0 or options.applies or options.output is not None
+        is_all = len(twice) <= 2 or Screen.current.verbosity > 0
         printer = _printer(out.write, options, is_all=is_all)
         failures.before = out.flush
         for place in places:
             with failures.told(place.log_directory):
                 _group(place, options, printer, failures, bar)
-        printer.end()
+        printer.end(is_complete=failures.code <= exit_codes.FINDINGS)
     return failures.code
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import count_text, duration, number_words, size_text
+from kdump.formats.words import byte_words, count_text, duration, number_words, size_text
 from kdump.operations.compact import Compacted
 
+from ..shell.again import again
+from ..shell.line_budget import LineBudget, more_alike
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 
@@ -17,42 +20,55 @@ GROUPS_SHOWN = 8
 _HEAD = ("", "NOW", "AFTER")
 
 
-MAX_SHOWN = 4
-"""Partitions of several that are shown by default."""
 MAX_SKIPPED = 10
 """So many partitions that are skipped for one reason are listed."""
+
+
+MAX_UNDOS = 5
+"""Changes that are named at the end of a run; kdump undo lists them all."""
 
 
 class Text:
     """Prints findings for people."""
 
     def __init__(self, write: Callable[[str], None], now: int, *, is_all: bool = True) -> None:
-        """`write` takes complete lines; `now` is the time in ms. Routine partitions are counted unless `is_all`."""
+        """`write` takes complete lines; `now` is the time in ms. Unless `is_all`, a partition that is due is a line,
+        as far as a screen goes, and the others are counted.
+        """
         self._is_all = is_all
-        self._shown = self._routine = self._more = 0
+        self._budget = LineBudget(is_all=is_all)
+        self._routine = self._more = 0
         self._write = write
         self._now = now
         self._is_first = True
         self._passed_over: dict[str, list[str]] = {}
-        self._partitions = self._due = self._freed = 0
-        self._is_plan = False
+        self._partitions = self._due = self._cleaned = self._freed = 0
+        self._changes: dict[str, str] = {}
 
     def partition(self, found: Compacted) -> None:
         """Print one pass over a partition."""
         state, cleaning = found.state, found.cleaning
-        self._partitions += found.number == 1
+        is_new = found.number == 1
+        self._partitions += is_new
         if cleaning is not None:
-            self._is_plan = self._is_plan or not (found.is_done or found.output)
-            self._due += found.number == 1
+            self._due += is_new
+            self._cleaned += is_new and bool(found.is_done or found.output)
             self._freed += state.size - cleaning.size_after
-        if not self._is_all:
-            if cleaning is None and not found.is_done:
-                self._routine += 1
-                return
-            if self._shown >= MAX_SHOWN:
-                self._more += found.number == 1
-                return
-        self._shown += 1
+        if found.kept:
+            self._changes.setdefault(found.kept, os.path.dirname(state.log.path))
+        if self._is_all:
+            self._block(found)
+        elif cleaning is None:
+            self._routine += is_new
+        elif is_new and self._budget.takes():
+            self._write(f"{safe_path(state.log.path)}   {_summary(cleaning)}{': done' if found.is_done else ''}\n")
+            self._is_first = False
+        else:
+            self._more += is_new
+
+    def _block(self, found: Compacted) -> None:
+        """Print all there is to say of a pass."""
+        state, cleaning = found.state, found.cleaning
         again = f", pass {found.number}" if found.number > 1 else ""
         self._heading(f"{safe_path(state.log.path)}{again}")
         self._lines(_facts(found))
@@ -73,25 +89,28 @@ class Text:
         """Print a partition that is none for the cleaner."""
         self._passed_over.setdefault(why, []).append(path)
 
-    def end(self) -> None:
-        """Print those that were passed over, and the sum of several."""
+    def end(self, *, is_complete: bool) -> None:
+        """Print those that were passed over, and the answer."""
         for why, paths in self._passed_over.items():
             self._heading(f"skipped: {safe(why)}")
             self._lines(map(safe_path, paths[:MAX_SKIPPED]))
             if len(paths) > MAX_SKIPPED:
                 self._lines([f"and {count_text(len(paths) - MAX_SKIPPED)} more: --format jsonl lists them"])
         if self._more:
-            self._heading(f"{number_words(self._more, 'more partition')} due (-v)")
+            self._write(f"{more_alike(self._more)}\n")
         if self._routine:
             verb = "is" if self._routine == 1 else "are"
             self._heading(f"{number_words(self._routine, 'partition')} {verb} not due (-v)")
-        if self._partitions > 1:
-            of = number_words(self._partitions, "partition")
-            due = f"{count_text(self._due)} of {of} {'is' if self._due == 1 else 'are'} due"
-            self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")
-        if self._is_plan and self._due:
-            would = f"{number_words(self._due, 'partition')} would be"
-            self._heading(f"Dry run: nothing was changed. {would}. Next: the same command with --apply")
+        due = number_words(self._due, "partition")
+        frees = f"frees {byte_words(max(0, self._freed))}"
+        if self._due > self._cleaned:
+            self._heading(f"Dry run: nothing was changed. {due} would be; that {frees}.\nNext: {again('--apply')}")
+        elif self._due:
+            self._heading(f"Done. {due} cleaned; that {frees}.")
+            for id_, directory in list(self._changes.items())[:MAX_UNDOS] if not self._is_all else ():
+                self._write(f"Undo:  kdump undo {safe_path(directory) or '.'} --change {id_}\n")
+        elif self._partitions and is_complete:
+            self._write("Nothing to do.\n")
 
     def _heading(self, text: str) -> None:
         self._write(text + "\n" if self._is_first else f"\n{text}\n")
@@ -100,6 +119,14 @@ class Text:
     def _lines(self, lines: Iterator[str] | list[str] | map[str]) -> None:
         for line in lines:
             self._write(f"  {line}\n")
+
+
+def _summary(cleaning: Cleaning) -> str:
+    counts = cleaning.counts
+    dropped = counts.records_before - counts.records_after
+    return (
+        f"{number_words(dropped, 'record')} dropped, {size_text(max(0, counts.size_before - counts.size_after))} freed"
+    )
 
 
 def _done(found: Compacted) -> Iterator[str]:

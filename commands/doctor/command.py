@@ -23,7 +23,7 @@ from ..shell.rows import JSONL, format_option, output_for
 from ..shell.screen import Screen
 from ..shell.session import Troubles
 from ..shell.startup_options import chosen_startup
-from ..shell.values import moment, read_by
+from ..shell.values import read_by, time_ms
 from .jsonl import rows
 from .text import Page
 
@@ -57,7 +57,7 @@ class Options:
 @click.option(
     "--now",
     metavar="TIME",
-    callback=read_by(moment),
+    callback=read_by(time_ms),
     help=f"{NOW_HELP} [default: when the logs were written to last]",
 )
 @kafka_option

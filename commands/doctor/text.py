@@ -179,8 +179,11 @@ class Page:
     def _entry(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
         yield from self._head(number, diagnosis)
         example = f"{os.path.basename(diagnosis.paths[0])}: " if len(diagnosis.paths) > 1 else ""
+        own = {os.path.basename(path) for path in diagnosis.paths}
         for text in diagnosis.found:
-            yield from self._field("found", f"{example}{place(diagnosis, text)}{safe(text)}")
+            name, _, rest = text.partition(": ")
+            said = rest if name in own else text
+            yield from self._field("found", f"{example}{place(diagnosis, text)}{safe(said)}")
             example = ""
         if diagnosis.broker:
             yield from self._field("broker", safe(without_subject(diagnosis.broker)))

@@ -12,7 +12,7 @@ from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
 from kdump.formats.schema_prefix import likely_id
-from kdump.formats.words import offset_range, size_text
+from kdump.formats.words import number_words, offset_range, size_text
 from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
 from kdump.storage.records import LOG_APPEND, NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
@@ -65,14 +65,14 @@ class TextLines:
         offsets = _offsets_of(batch)
         count = "?" if batch.is_wrapper else str(batch.record_count)
         records = f"{count} record" if count == "1" else f"{count} records"
-        position = f"at {batch.position}"
+        position = f"at byte {batch.position}"
         # what was widest so far in this file, so that the lines of batches stand under each other
         widths = self._widths
         widths[0] = max(widths[0], len(offsets))
         widths[1] = max(widths[1], len(records))
         widths[2] = max(widths[2], len(position))
         parts = [
-            f"batch {offsets:<{widths[0]}}  {records:<{widths[1]}}  {position:<{widths[2]}}  {batch.size:>7} B"
+            f"batch {offsets:<{widths[0]}}  {records:<{widths[1]}}  {position:<{widths[2]}}  {batch.size:>7} bytes"
             f"  v{batch.magic} {batch.codec:<6}"
         ]
         timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
@@ -240,8 +240,8 @@ class TextLines:
         number = likely_id(data) if self._shows_schemas else None
         schema = "" if number is None else f", schema {number}"
         if self._full or size <= BINARY_SHOWN:
-            return f"0x{data.hex()} ({size} B{schema})"
-        return f"0x{data[:BINARY_SHOWN].hex()}… ({size} B{schema})"
+            return f"0x{data.hex()} ({number_words(size, 'byte')}{schema})"
+        return f"0x{data[:BINARY_SHOWN].hex()}… ({number_words(size, 'byte')}{schema})"
 
 
 def shown_json(value: Any) -> str:
@@ -275,7 +275,7 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
             import json
 
             return safe(json.dumps(fields, ensure_ascii=False))
-    return f"0x{value.hex()} ({len(value)} B)"
+    return f"0x{value.hex()} ({number_words(len(value), 'byte')})"
 
 
 def _control_type(key: bytes | None) -> int | None:

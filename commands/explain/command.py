@@ -83,7 +83,7 @@ def _kinds(words: Sequence[str]) -> list[FindingKind]:
     for word in words:
         found = [kind for code, kind in CATALOGUE.items() if fnmatchcase(code, word.upper())]
         if not found:
-            close = closest(word.upper(), CATALOGUE, 0.5)
+            close = closest(word.upper(), CATALOGUE, 0.75)
             hint = f" Did you mean '{close}'?" if close else ""
             raise click.UsageError(f"no finding has the code {safe(word)}.{hint} 'kdump explain' lists all codes.")
         kinds += found

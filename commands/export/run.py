@@ -28,6 +28,7 @@ from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import PathCounter, ProgressBar
 from ..shell.replicas import newest, replicas_at
 from ..shell.schemas import payload_decoder
+from ..shell.screen import Screen
 from ..shell.session import Troubles
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _export(
         except RefusedError as error:
             complain(safe(str(error)))
             return exit_codes.REFUSED
-    _tell(summary, folder)
+    _tell(summary, folder, troubles.code)
     return troubles.code
 
 
@@ -168,12 +169,17 @@ def _check_columns(options: ExportOptions) -> None:
         raise click.UsageError(safe(str(error))) from None
 
 
-def _tell(summary: Summary, folder: str) -> None:
+_VERDICTS = {exit_codes.OK: "Done.", exit_codes.FINDINGS: "FOUND: damaged batches were skipped."}
+
+
+def _tell(summary: Summary, folder: str, code: int) -> None:
+    Screen.current.has_said_incomplete = True
     resumed = f" ({summary.resumed} of {summary.units} parts were there already)" if summary.resumed else ""
     whole = "" if summary.is_whole else "; not complete, so there is no _SUCCESS"
     with Output() as out:
         out.write(
-            f"{number_words(summary.rows, 'record')} in {number_words(summary.files, 'file')} of"
+            f"{_VERDICTS.get(code, 'INCOMPLETE.')} {number_words(summary.rows, 'record')} in"
+            f" {number_words(summary.files, 'file')} of"
             f" {size_text(summary.bytes)} in {safe_path(folder)}"
             f"{resumed}{whole}\n"
         )

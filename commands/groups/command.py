@@ -17,7 +17,7 @@ from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from ..shell.unknown import meant
-from .text import Printer, Sums, json_lines, text_lines
+from .text import Groups, Sums, json_lines, text_lines
 
 
 @click.command("groups")
@@ -61,8 +61,7 @@ def command(
     offsets = [replica for replica in found if replica.topic == names.CONSUMER_OFFSETS_TOPIC]
     groups = GroupsOf(found, troubles, newest(offsets, troubles))
     chosen = chooses(patterns)
-    lines: Printer = json_lines if format_ == "jsonl" else text_lines
-    sums = Sums()
+    shown, sums = Groups(), Sums()
     known: list[str] = []
     with output_for(format_) as out:
         for group in groups:
@@ -70,14 +69,16 @@ def command(
             if not chosen(group.name) or not _has_partitions(group, topics):
                 continue
             sums.add(group, groups.ranges)
-            if groups.is_beyond(group):
+            is_beyond = groups.is_beyond(group)
+            if is_beyond:
                 troubles.worsen(exit_codes.FINDINGS)
-            if format_ == "text" and group.is_dead:
-                continue
-            for line in lines(group, groups.ranges, retention_ms, now):
-                out.write(line)
+            if format_ != "text":
+                out.write("".join(json_lines(group, groups.ranges, retention_ms, now)))
+            elif not group.is_dead:
+                lines = text_lines(group, groups.ranges, retention_ms, now)
+                out.write("".join(shown.add(lines, needs_somebody=is_beyond)))
         if format_ == "text" and sums.groups:
-            out.write("".join(sums.lines(troubles.code)))
+            out.write("".join((*shown.rest(), *sums.lines(troubles.code))))
     if patterns and not sums.groups:
         raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}{meant(patterns[0], known)}")
     return troubles.code

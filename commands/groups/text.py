@@ -11,13 +11,15 @@ from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
 from kdump.topics.lag import BEFORE_START, BEYOND_CODE, BEYOND_END, Range, Ranges
 from kdump.topics.share_state import ShareStart
 
+from ..shell.line_budget import LineBudget
 from ..shell.rows import json_line
 from ..shell.screen import Screen
 from ..shell.tables import aligned, times_of_table
 from ..shell.times import iso_time
 from ..shell.words import verdict
 
-Printer = Callable[[Group, Ranges, int, int], Iterator[str]]
+MAX_ROWS, MAX_MEMBERS = 36, 8
+"""Partitions and members of a group that are listed by default; partitions with remarks come first then."""
 
 
 def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
@@ -30,23 +32,64 @@ def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Ite
             f"  in __consumer_offsets-{group.partition}: {_amount(group.live_bytes, group.live_records)} live,"
             f" {_amount(group.superseded_bytes, group.superseded_records)} superseded\n"
         )
-    members = [_member_cells(member) for member in group.members]
+    members, more = _some([_member_cells(member) for member in group.members], MAX_MEMBERS, "member")
     drop = ("EPOCH", "HOST", "STATE")
     yield from aligned(("MEMBER", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNED"), members, indent="  ", drop=drop)
+    yield from more
     every = (*group.commits, *group.pending)
     date, shown = times_of_table([commit.commit_timestamp for commit in every if commit.commit_timestamp != -1])
     rows = [_commit_cells(group, commit, ranges, retention_ms, now, shown) for commit in every]
+    if len(rows) > MAX_ROWS and not Screen.current.verbosity:
+        rows.sort(key=lambda row: not row[-1])
+    rows, more = _some(rows, MAX_ROWS, "partition")
     numbers: tuple[str, ...] = ("COMMITTED", "LOG END", "LAG", "LEADER EPOCH")
     yield from aligned(
         ("PARTITION", *numbers, "COMMITTED AT", "REMARKS"), rows, right=numbers, indent="  ",
         drop=("LEADER EPOCH", "COMMITTED AT"),
     )  # fmt: skip
+    yield from more
     if date:
         yield f"  Times: {date} UTC.\n"
     starts = [_start_cells(topic, start, ranges) for topic, start in group.share_starts]
+    starts, more = _some(starts, MAX_ROWS, "partition")
     numbers = ("START OFFSET", "LOG END", "LAG", "STATE EPOCH")
     yield from aligned(("PARTITION", *numbers), starts, right=numbers, indent="  ")
+    yield from more
     yield "\n"
+
+
+def _some(rows: list[tuple[str, ...]], most: int, what: str) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the rows that are listed, and the line about the others."""
+    if Screen.current.verbosity or len(rows) <= most:
+        return rows, []
+    return rows[:most], [f"  {number_words(len(rows) - most, f'more {what}')}: -v lists all.\n"]
+
+
+class Groups:
+    """The groups in words as far as a screen goes, those first that need somebody; -v has all, as they come."""
+
+    def __init__(self) -> None:
+        self._budget = LineBudget()
+        self._held: list[tuple[bool, list[str]]] = []
+
+    def add(self, lines: Iterator[str], *, needs_somebody: bool) -> Iterator[str]:
+        """Take the lines of a group; yield what is to be printed now."""
+        if Screen.current.verbosity:
+            yield from lines
+        else:
+            self._held.append((needs_somebody, list(lines)))
+
+    def rest(self) -> Iterator[str]:
+        """Yield what is to be printed at the end."""
+        self._held.sort(key=lambda held: not held[0])
+        more = 0
+        for _, lines in self._held:
+            if not more and self._budget.takes(len(lines)):
+                yield from lines
+            else:
+                more += 1
+        if more:
+            yield f"{number_words(more, 'more group')}: -v lists all, --group some.\n\n"
 
 
 class Sums:

@@ -20,12 +20,13 @@ from .notes import (
     directory_notes,
     directory_words,
     file_name,
-    index_notes,
     is_damaged,
     listed_notes,
     log_notes,
+    missing_indexes,
     partition_lines,
     partition_notes,
+    preallocated,
     short_words,
 )
 
@@ -191,7 +192,8 @@ class Tables:
 
     def _segment_notes(self, info: SegmentInfo, prefix: str) -> None:
         self._notes(log_notes(info), prefix)
-        self._notes(index_notes(info), prefix)
+        self._notes(missing_indexes(info), prefix)
+        self._lines(f"{prefix}{each}" for each in preallocated(info))
 
     def _heading(self, text: str, more: str = "") -> None:
         if self._begun:

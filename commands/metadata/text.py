@@ -15,8 +15,10 @@ from .rows import Fields, Row
 _REPLICAS = ("replicas", "isr", "eligibleLeaderReplicas")
 
 
-MAX_ROWS, FIRST = 40, 10
-"""Of more objects of a type than that, only those with remarks are listed, or so many of the first."""
+MAX_ROWS, FIRST, MIN_ROWS = 40, 8, 2
+"""Of more objects than that, of a type only those with remarks are listed, or so many of the first; fewer of the later
+types.
+"""
 
 
 def text_lines(rows: Sequence[Row], *, is_all: bool) -> Iterator[str]:
@@ -25,24 +27,28 @@ def text_lines(rows: Sequence[Row], *, is_all: bool) -> Iterator[str]:
     for row in rows:
         by_type.setdefault(row.type, []).append(row.fields)
     yield from _cluster(by_type["cluster"][0])
-    for kind, heading, cells in _SECTIONS:
-        table = [cells(fields) for fields in by_type.get(kind, ())]
+    tables = [(heading, [cells(fields) for fields in by_type.get(kind, ())]) for kind, heading, cells in _SECTIONS]
+    shows_all = is_all or sum(len(table) for _, table in tables) <= MAX_ROWS
+    room = MAX_ROWS - MIN_ROWS * len([table for _, table in tables if table])
+    for heading, table in tables:
         if not table:
             continue
-        shown = table if is_all or len(table) <= MAX_ROWS else _some(heading, table)
+        shown = table if shows_all else _some(heading, table, max(room, MIN_ROWS))
+        room -= len(shown)
         yield "\n"
         yield from aligned(heading, shown, right=_RIGHT)
         if more := len(table) - len(shown):
             yield f"{count_text(more)} more, {count_text(len(table))} in all: -v lists them.\n"
 
 
-def _some(heading: tuple[str, ...], table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the rows that have something to look at, or else the first ones."""
+def _some(heading: tuple[str, ...], table: list[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
+    """Return the rows that have something to look at as far as there is room, or else the first ones."""
+    first = table[: min(FIRST, room)]
     if "REMARKS" not in heading:
-        return table[:FIRST]
+        return first
     leader, remarks = heading.index("LEADER"), heading.index("REMARKS")
     special = [row for row in table if row[remarks] or row[leader] == "none"]
-    return special[:MAX_ROWS] or table[:FIRST]
+    return special[:room] or first
 
 
 def _cluster(fields: Fields) -> Iterator[str]:
@@ -169,7 +175,7 @@ def _or_default(name: str | None) -> str:
 
 
 def _scram(fields: Fields) -> tuple[str, ...]:
-    sizes = f"salt {fields['saltBytes']} B, keys {fields['storedKeyBytes']} B and {fields['serverKeyBytes']} B"
+    sizes = f"salt {fields['saltBytes']} bytes, keys {fields['storedKeyBytes']} and {fields['serverKeyBytes']} bytes"
     return safe(fields["user"]), fields["mechanism"], str(fields["iterations"]), sizes
 
 

@@ -11,6 +11,7 @@ from kdump.cluster.set_voters import NewVoters
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
 
+from ..shell.again import again
 from ..shell.tables import aligned
 
 _HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH")
@@ -103,7 +104,7 @@ class Text:
         if plan.is_done:
             return
         if changes is None:
-            self._line("\nDry run: nothing was changed. Next: the same command with --apply")
+            self._line(f"\nDry run: nothing was changed.\nNext: {again('--apply')}")
             return
         self._line(f"\nDone. Check: kdump quorum {self._paths}")
         self._line(f"Undo:  kdump undo {safe_path(plan.leaders[0].path)} --change {changes[0].id} --apply")

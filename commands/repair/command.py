@@ -152,7 +152,7 @@ def command(
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 
     applies = options["applies"] or options["apply_plan"] is not None
-    checks_copies = applies and strategy == SALVAGE and not only_copy and options["output"] is None
+    checks_copies = strategy == SALVAGE and not only_copy and options["output"] is None
 
     if sources:
         from kdump.operations.heal import plan_heal
@@ -173,7 +173,7 @@ def command(
         return code
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
-    planned = planning(request, clusters, checks_copies=checks_copies)
+    planned = planning(request, clusters, checks_copies=checks_copies, applies=applies)
     return run(paths, planned, startup, command=command_, **options)
 
 

@@ -12,6 +12,7 @@ from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words, size_text
 from kdump.operations.cluster import Resurrected
 
+from ..shell.again import again
 from .run import Asked
 
 _HEADINGS = {
@@ -84,10 +85,10 @@ class Text:
         for line in self._how_to_start(found):
             self._line(line)
         if done is None:
-            self._line("\nDry run: nothing was changed. Next: the same command with --apply")
+            self._line(f"\nDry run: nothing was changed.\nNext: {again('--apply')}")
             return
-        paths = " ".join(safe_path(each.path) for each in done.directories)
-        self._line(f"\nDone. Check: kdump verify {paths}")
+        paths = " ".join(safe_path(each.path) for each in self._directories)
+        self._line(f"\nDone.\nCheck: kdump verify {paths}")
         if done.changes:
             self._line(f"Undo:  kdump undo {self._paths} --change {done.changes[0].id} --apply (before any broker ran)")
 

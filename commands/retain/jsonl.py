@@ -57,6 +57,9 @@ class JsonLines:
         operations = sum(len(plan.operations) for plan in plans)
         self._row("applied", {"path": path, "operations": operations, "change": kept})
 
+    def end(self, *, is_complete: bool) -> None:
+        """Write nothing: the summary is every command's."""
+
     def _row(self, kind: str, fields: Row) -> None:
         self._write(json_line(kind, fields))
 

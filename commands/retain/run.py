@@ -64,6 +64,9 @@ class Printer(Protocol):
         removed.
         """
 
+    def end(self, *, is_complete: bool) -> None:
+        """Say what came of all; `is_complete`: everything could be read, and nothing was refused."""
+
 
 def retain(paths: Iterable[str], options: Options) -> int:
     """Examine what is at `paths`, and apply; the exit code. Raises click.UsageError."""
@@ -79,6 +82,7 @@ def retain(paths: Iterable[str], options: Options) -> int:
             why = nothing_chosen(options.topics)
             if why != NO_PARTITION:
                 failures.complain(why)
+        run.end()
     return failures.code
 
 
@@ -121,7 +125,12 @@ class _Run:
             elif isinstance(event, Note):
                 note(safe(event.text))
             else:
-                self._printer.done(group.log_directory, event.plans, event.change)
+                self._printer.done(self._failures.given(group.log_directory), event.plans, event.change)
+
+    def end(self) -> None:
+        """Print the answer, unless nothing was reached."""
+        if self.looked:
+            self._printer.end(is_complete=self._failures.code in (exit_codes.OK, exit_codes.FINDINGS))
 
     def _interrupted(self, event: Interrupted) -> None:
         text = f"{safe_path(event.path)}: change {event.change.id} ({safe(event.change.command)}) was interrupted"

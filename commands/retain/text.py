@@ -19,6 +19,7 @@ from kdump.retention.totals import Totals
 from kdump.storage.live import tally
 from kdump.storage.timestamps import TimestampSource
 
+from ..shell.again import again
 from ..shell.line_budget import LineBudget
 from ..shell.tables import aligned
 from ..shell.times import iso_time
@@ -28,7 +29,9 @@ NAMES_SHOWN = 3
 
 _POLICY_WORDS = {LOG_START: "log start offset", SIZE: "size", TIME: "time"}
 _SOURCE_WORDS = {
-    TimestampSource.TIME_INDEX: "time index", TimestampSource.BATCHES: "batches", TimestampSource.MTIME: "file time"
+    TimestampSource.TIME_INDEX: "time index",
+    TimestampSource.BATCHES: "batches",
+    TimestampSource.MTIME: "file time",
 }
 _HEAD = ("BASE OFFSET", "LAST", "SIZE", "MAX TIMESTAMP", "SOURCE", "DELETED IN")
 _RIGHT = (*_HEAD[:3], _HEAD[-1])
@@ -45,7 +48,8 @@ class Text:
         self._applies = applies
         self._budget = LineBudget(is_all=is_all)
         self._is_first = True
-        self._routine = self._changed = self._more = self._blocked = 0
+        self._routine = self._changed = self._more = self._blocked = self._working = 0
+        self._done: list[tuple[str, int, str | None]] = []
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
         """Print a heading with the settings, the table of the segments, what goes and what comes next, what blocks.
@@ -55,6 +59,7 @@ class Text:
         """
         lines = list(_partition_lines(found))
         self._blocked += found.block is not None
+        self._working += found.has_work
         if not self._is_all and not segments:
             if not found.has_work and found.block is None:
                 self._routine += 1
@@ -82,10 +87,11 @@ class Text:
             self._line(f"  {number_words(self._routine, 'partition')} {verb} nothing now (-v)")
         if self._changed:
             verb = "loses" if self._changed == 1 else "lose"
-            self._line(f"  {number_words(self._changed, 'partition')} of these {verb} data at the next start:"
-                f" kdump doctor {shown}")
-        is_blocked = self._blocked > 0
-        self._routine = self._changed = self._more = self._blocked = 0
+            self._line(
+                f"  {number_words(self._changed, 'partition')} of these {verb} data at the next start:"
+                f" kdump doctor {shown}"
+            )
+        self._routine = self._changed = self._more = 0
         if totals.freed.segments:
             rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in Policy]
             rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
@@ -95,24 +101,30 @@ class Text:
         if totals.blocked:
             blocked = f"{number_words(totals.blocked, 'partition')} blocked"
             self._line(f"  {blocked}: {size_text(totals.held_space)} stay that are old enough")
-        if totals.working and not self._applies:
-            would = f"{number_words(totals.working, 'partition')} would be"
-            self._line(f"Dry run: nothing was changed. {would}. Next: the same command with --apply")
-        elif not totals.working and is_blocked:
-            self._line("Nothing is deleted now.")
-        elif not totals.working and not tally.unreadable:
-            self._line("Nothing to do.")
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
-        """Print that it was done, and where the old is kept."""
-        self._line("")
-        if not plans:
-            self._line(f"{safe_path(path)}: nothing was changed")
-        elif kept is None:
-            self._line(f"{safe_path(path)}: done, nothing was kept")
-        else:
-            self._line(f"{safe_path(path)}: done; what was removed is kept, and its space")
-            self._line(f"Undo:  kdump undo {safe_path(path)} --change {kept}")
+        """Keep what was done and where the old is kept, for the end."""
+        self._done.append((path, len(plans), kept))
+
+    def end(self, *, is_complete: bool) -> None:
+        """Print the answer."""
+        if self._applies and any(count for _, count, _ in self._done):
+            self._line("")
+            changed = number_words(sum(count for _, count, _ in self._done), "partition")
+            keeps = "what was removed is kept, and its space"
+            self._line(f"Done. {changed} changed; {keeps if self._done[0][2] else 'nothing was kept'}.")
+            for path, _, kept in self._done:
+                if kept:
+                    self._line(f"Undo:  kdump undo {safe_path(path)} --change {kept}")
+        elif self._applies and self._working:
+            self._line("Nothing was changed.")
+        elif self._working:
+            self._line(f"Dry run: nothing was changed. {number_words(self._working, 'partition')} would be.")
+            self._line(f"Next: {again('--apply')}")
+        elif self._blocked:
+            self._line("Nothing is deleted now.")
+        elif is_complete and not tally.unreadable:
+            self._line("Nothing to do.")
 
     def _heading(self, text: str) -> None:
         if not self._is_first:
@@ -198,8 +210,8 @@ def _outcome(found: PartitionRetention) -> Iterator[str]:
             yield f"all segments go: a new one is begun at offset {found.end_offset} first"
     elif found.moves_start:
         yield f"deletes no segment; the log then starts at {found.new_log_start_offset}"
-    else:
-        yield "deletes nothing now" if found.block else "Nothing to do."
+    elif found.block:
+        yield "deletes nothing now"
     for file, old, new in found.checkpoint_changes():
         yield f"{file}: {'no entry' if old is None else old} becomes {'no entry' if new is None else new}"
     yield from _next(found)
@@ -219,7 +231,7 @@ def _next(found: PartitionRetention) -> Iterator[str]:
     if following.due is not None and following.due > found.now:
         ways.append(f"at {_time(following.due)}, in {duration(following.due - found.now)}")
     if following.more_bytes:
-        ways.append(f"once {size_text(following.more_bytes)} ({following.more_bytes} bytes) more have been appended")
+        ways.append(f"once {number_words(following.more_bytes, 'byte')} more have been appended")
     if following.log_start_offset is not None:
         ways.append(f"once the log starts at {following.log_start_offset} or later")
     if ways:

@@ -23,7 +23,7 @@ from .choice import are_missing, check_chosen, chosen_paths, given_paths
 from .completing import offer_files, topics_of_paths
 from .release import ENVIRONMENT, asked_release
 from .screen import Screen
-from .values import duration_seconds, moment, read_by
+from .values import duration_seconds, read_by, time_ms
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -142,7 +142,7 @@ min_severity_option: Option = click.option(
 
 
 def _now(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
-    return time.time_ns() // 1_000_000 if text is None else int(read_by(moment)(ctx, param, text))
+    return time.time_ns() // 1_000_000 if text is None else int(read_by(time_ms)(ctx, param, text))
 
 
 NOW_HELP = "Compute ages at this time: ISO 8601, ms, or -15m for a quarter of an hour ago."
@@ -150,7 +150,7 @@ now_option: Option = click.option(
     "--now", metavar="TIME", callback=_now, help=f"{NOW_HELP} [default: the clock]"
 )  # fmt: skip
 now_if_given_option: Option = click.option(
-    "--now", metavar="TIME", callback=read_by(moment), help=f"{NOW_HELP} [default: the clock]"
+    "--now", metavar="TIME", callback=read_by(time_ms), help=f"{NOW_HELP} [default: the clock]"
 )  # fmt: skip
 """As `now_option`, but None where no time is given."""
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from kdump.disk.reading import read_small
-from kdump.errors import KdumpError, NameFormatError
+from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
@@ -22,6 +22,7 @@ from kdump.storage.live import tally
 from kdump.storage.open import check_file, directory_of_kafka, open_directory
 from kdump.storage.partition import PartitionLog
 
+from .again import holds_text
 from .output import NO_SUCH
 
 
@@ -87,6 +88,8 @@ def place_at(path: str) -> Place:
     """Return what one path is. Raises as `expand` does."""
     try:
         return open_directory(path) if os.path.isdir(path) else kafka_file(path)
+    except HoldsLogDirectoriesError as error:
+        raise FileNotFoundError(2, holds_text(error), path) from None
     except NameFormatError as error:
         raise FileNotFoundError(2, str(error).removeprefix(f"{path}: "), path) from None
 

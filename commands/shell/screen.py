@@ -38,6 +38,8 @@ class Screen:
     times_in_ms: bool = False
     min_severity: str | None = None
     fail_on: str | None = None
+    words: tuple[str, ...] = ()
+    """The command line after `kdump`."""
     asked: tuple[str, ...] = ()
     narrowed: tuple[str, ...] = ()
     is_in_vain: bool = False

@@ -8,14 +8,16 @@ from contextlib import contextmanager
 
 import click
 
-from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, Problem, RefusedError
+from kdump.errors import BrokerRunsError, HoldsLogDirectoriesError, KdumpError, KdumpRunsError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
+from .again import holds_text
 from .output import about, as_given, complain, os_error_text
 from .screen import Screen
+from .unfinished import note_untold
 
 
 class Troubles:
@@ -61,6 +63,10 @@ class Failures:
         """Name this directory, or what is in it, as the command line does in all that is said of it."""
         self._given[os.path.abspath(path)] = path
 
+    def given(self, path: str) -> str:
+        """Return a directory as the command line names it."""
+        return self._given.get(os.path.abspath(path), path)
+
     def _spoken(self, text: str) -> str:
         return safe(as_given(text, self._given))
 
@@ -74,6 +80,8 @@ class Failures:
             if not was_deleted(path, error):
                 tally.cannot_read(path)
                 self.complain(self._spoken(os_error_text(error, path)))
+        elif isinstance(error, HoldsLogDirectoriesError):
+            self.complain(about(error.path, holds_text(error)))
         elif isinstance(error, KdumpError):
             self.complain(self._spoken(str(error)))
         else:
@@ -126,9 +134,10 @@ def tell_circumstances(code: int) -> None:
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
         click.echo(f"Note: {safe_path(path)}: {text}.", err=True)
+    note_untold()
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout
-    elif code == exit_codes.INCOMPLETE and tally.unreadable:
+    elif code == exit_codes.INCOMPLETE and tally.unreadable and not Screen.current.is_in_vain:
         partitions = number_words(len(tally.partitions), "partition")
         click.echo(f"INCOMPLETE. {count_text(len(tally.unreadable))} of {partitions} could not be read.", err=True)
     elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:

@@ -29,7 +29,7 @@ def _hint(path: str) -> str:
 
 def _sentence(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
-        close = closest(error.option_name, error.possibilities or (), 0.5)
+        close = closest(error.option_name, error.possibilities or (), 0.7)
         known = f" Did you mean '{close}'?" if close else ""
         return f"unknown option '{error.option_name}'.{known}"
     if isinstance(error, click.MissingParameter):

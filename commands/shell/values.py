@@ -53,22 +53,20 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
 
 
 def time_ms(text: str) -> int:
-    """Return the ms of a text: ms since 1970, or a date or time in ISO 8601, UTC where it names no zone; rounded up."""
+    """Return the ms of a text: ms since 1970, or a date or time in ISO 8601, UTC where it names no zone; rounded up; or
+    a time so long ago: -15m, -2h, -1d12h.
+    """
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)
+    if re.fullmatch(r"-([0-9]+[dhms])+", text.strip().lower()):
+        return time.time_ns() // 1_000_000 - time_span(text.strip()[1:])
     try:
         return parse_time(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is neither a number of milliseconds nor ISO 8601, as in 2023-11-14T22:13:20Z"
+            f"{text!r} is neither a number of milliseconds nor ISO 8601, as in 2023-11-14T22:13:20Z, nor a time ago, as"
+            " in -15m"
         ) from None
-
-
-def moment(text: str) -> int:
-    """Return a time as `time_ms` has it, or one so long ago: -15m, -2h, -1d12h. In ms."""
-    if re.fullmatch(r"-([0-9]+[dhms])+", text.strip().lower()):
-        return time.time_ns() // 1_000_000 - time_span(text.strip()[1:])
-    return time_ms(text)
 
 
 def content(text: str) -> Test:

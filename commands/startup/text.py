@@ -62,6 +62,7 @@ class TextPrinter:
         self._write = write
         self._verbose = verbose
         self._totals = Totals()
+        self._named: list[str] = []
         self._blocks: list[str] = []
         self._ranks: dict[int, int] = {}
         self._heads: list[tuple[int, DirectoryState, bool | None, int, int]] = []
@@ -81,6 +82,8 @@ class TextPrinter:
     def log(self, loaded: Loaded) -> None:
         """Print one partition."""
         self._totals.log(loaded)
+        if loaded.is_named:
+            self._named.append(loaded.path)
         if self._verbose or loaded.is_named or not loaded.is_quiet:
             if not (self._verbose or loaded.is_named):
                 self._ranks[len(self._blocks)] = _rank(loaded)
@@ -128,7 +131,7 @@ class TextPrinter:
         else:
             is_clean = state.clean if clean is None else clean
             lines = [f"{self._bold(safe_path(state.path))}: {_shutdown(is_clean, clean is not None)}"]
-            lines.append(f"{_HOW[is_clean]}: {read}.")
+            lines.append(f"{_HOW[is_clean]}: {read}." if checked else "The broker re-checks no segment.")
         lines += [f"  {self._careful('warning')}  {safe(warning)}" for warning in state.warnings]
         return "".join(f"{line}\n" for line in lines)
 
@@ -174,7 +177,7 @@ class TextPrinter:
     def _summary(self, start: BrokerStart) -> str:
         totals = self._totals
         if totals.logs < 2 and not totals.directories:
-            return ""
+            return self._next() if totals.failing or totals.losing or totals.stray or totals.expiring else ""
         if start.stops:
             starts = self._bad(f"The {start.who} will NOT start.")
         elif start.offline:
@@ -200,7 +203,7 @@ class TextPrinter:
         return f"{said}\n" + (self._next() if needs_somebody else "")
 
     def _next(self) -> str:
-        paths = " ".join(map(safe_path, self._totals.directories)) or "PATH"
+        paths = " ".join(map(safe_path, self._totals.directories or self._named))
         return f"Next: {'before you start it: ' if self._totals.losing else ''}kdump doctor {paths}\n"
 
 

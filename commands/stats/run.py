@@ -72,7 +72,7 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
         else:
             from .text import Text
 
-            Text(out.write).all(topics, details=options.details)
+            Text(out.write, paths).all(topics, details=options.details)
     if options.report is not None:
         _write_report(options.report, topics, options)
     return troubles.code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
@@ -13,6 +13,7 @@ from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
+from ..shell.choice import asked_paths
 from ..shell.tables import aligned
 from ..shell.times import iso_second, iso_time
 
@@ -32,15 +33,24 @@ _FOLDED = 5
 class Text:
     """Prints figures for people."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
+    def __init__(self, write: Callable[[str], None], paths: Iterable[str]) -> None:
+        """`write` takes whole lines; `paths` are those that were given."""
         self._write = write
+        self._paths = tuple(paths)
 
     def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
         """Print the table of all partitions; then topics in words: those that there is room for, or
         with `details` all.
         """
         found = [each for topic in topics for each in topic.partitions]
+        self._figures(found, topics, details=details)
+        ranges = [each.stats.damage_count for each in found if each.stats.damage_count]
+        if ranges:
+            of = f"{len(ranges)} of {number_words(len(found), 'partition')}"
+            self._write(f"\nFOUND: {number_words(sum(ranges), 'damaged range')} in {of}.\n")
+            self._write(f"Next: kdump doctor {asked_paths(self._paths)}\n")
+
+    def _figures(self, found: list[PartitionStats], topics: list[TopicStats], *, details: bool | None) -> None:
         shown = found
         if len(found) > MAX_PARTITIONS:
             shown = sorted(found, key=lambda each: -each.stats.size)[:LARGEST]
@@ -133,7 +143,7 @@ def _batch_lines(batches: BatchStats) -> Iterator[tuple[str, str]]:
     if each.mean is not None:
         text += f", {each.mean:.1f} a batch ({each.least} to {each.most})"
     if batches.records and not batches.wrappers:
-        text += f", {batches.bytes / batches.records:.1f} B each on disk"
+        text += f", {batches.bytes / batches.records:.1f} bytes each on disk"
     yield "records", text
     yield "batch size", sizes_text(batches.sizes)
     formats = [f"v{magic}" for magic in sorted(batches.magics)]

@@ -13,7 +13,7 @@ from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
 from kdump.change.place import new_id, place_of
 from kdump.change.undo import Verdict
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import HoldsLogDirectoriesError, KdumpError, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import Rails
 from kdump.operations.undo import (
@@ -27,7 +27,8 @@ from kdump.operations.undo import (
 )
 
 from ..shell import exit_codes
-from ..shell.output import NO_SUCH, Output, as_given, complain, os_error_text
+from ..shell.again import holds_text
+from ..shell.output import NO_SUCH, Output, about, as_given, complain, os_error_text
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
 from ..shell.session import tell_refused
@@ -206,6 +207,8 @@ class _Run:
             raise
         except OSError as error:
             self._complain(self._shown.spoken(os_error_text(error, path)), exit_codes.INCOMPLETE)
+        except HoldsLogDirectoriesError as error:
+            self._complain(about(error.path, holds_text(error)), exit_codes.INCOMPLETE)
         except KdumpError as error:
             self._complain(safe(self._shown.spoken(str(error))), exit_codes.INCOMPLETE)
 

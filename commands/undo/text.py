@@ -15,6 +15,7 @@ from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Listed, Undone
 from kdump.repair.proposal import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
+from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.tables import aligned
 from .run import Asked
@@ -92,8 +93,8 @@ class Text:
         if asked.id is None and not asked.prune:
             self._list(reason)
         elif self._count and not asked.applies:
-            done = f"deleted. {number_words(self._count, 'change')} would be.\n" if asked.prune else "changed. "
-            self._write(f"Dry run: nothing was {done}Next: the same command with --apply\n")
+            done = f"deleted. {number_words(self._count, 'change')} would be." if asked.prune else "changed."
+            self._write(f"Dry run: nothing was {done}\nNext: {again('--apply')}\n")
         elif self._count and asked.prune:
             self._write(f"Done. {number_words(self._count, 'change')} pruned, {size_text(self._size)} freed.\n")
         elif self._count:

@@ -201,7 +201,7 @@ def command(
     try:
         options.check()
     except ValueError as error:
-        raise click.UsageError(f"{error}.") from None
+        raise click.UsageError(str(error)) from None
     cluster = cluster_of(engine, master, conf)
     if cluster is not None and (max_duration is not None or resume is not None or state_file is not None):
         raise click.UsageError("--max-duration, --resume and --state are for the local engine.")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError
+from kdump.errors import HoldsLogDirectoriesError, KdumpError
 from kdump.findings.kind import ERROR, WARNING
 from kdump.formats.printable import escape_json, safe
 from kdump.formats.words import number_words
@@ -17,6 +17,7 @@ from kdump.verify.options import Options
 from kdump.verify.tasks import look
 
 from ..shell import exit_codes
+from ..shell.again import holds_text
 from ..shell.output import Output, about, complain, note, wants_color
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
@@ -126,6 +127,9 @@ def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
             for found in matches(path):
                 look(found)
                 chosen.append(found)
+        except HoldsLogDirectoriesError as error:
+            complain(about(error.path, holds_text(error)))
+            unread += 1
         except KdumpError as error:
             complain(safe(str(error)))
             unread += 1

@@ -193,7 +193,7 @@ class TextReport:
         place = _place(finding)
         severity = self._styles[finding.severity](_severity_word(finding))
         head = f"{safe_path(finding.group)}  {severity}  {finding.code}"
-        self._out.write(f"{head}{f'  {place}' if place else ''}: {safe(finding.message)}\n")
+        self._out.write(f"{head}{f'  {place}' if place else ''}: {_message(finding)}\n")
         self._group = finding.group
 
     def _block(self, finding: Finding) -> None:
@@ -209,7 +209,7 @@ class TextReport:
             self._explained.clear()
         head = f"  {self._styles[finding.severity](f'{_severity_word(finding):7}')}  {finding.code}"
         self._out.write(f"{head}  {_place(finding)}".rstrip() + "\n")
-        self._indented(safe(finding.message))
+        self._indented(_message(finding))
         self._explained.add(finding.code)
         for line in effects:
             self._indented(line, self._dim)
@@ -225,7 +225,7 @@ class TextReport:
         """Return how many lines a finding takes, with the heading of its partition."""
         is_heading = finding.group != self._group
         is_explained = finding.severity == INFO or (not is_heading and finding.code in self._explained)
-        texts = (safe(finding.message), *(() if is_explained else consequences(finding, finding.group)))
+        texts = (_message(finding), *(() if is_explained else consequences(finding, finding.group)))
         return (3 if is_heading else 1) + sum(len(folded(text, self._width, first=_INDENT)) for text in texts)
 
     def _indented(self, text: str, style: Style | None = None) -> None:
@@ -280,6 +280,11 @@ _INDENT = " " * 11
 
 def _severity_word(finding: Finding) -> str:
     return "note" if finding.severity == INFO else finding.severity
+
+
+def _message(finding: Finding) -> str:
+    """Return what was found, without the name of the partition that it stands under."""
+    return safe(finding.message.removeprefix(f"{os.path.basename(finding.group)}: "))
 
 
 def _place(finding: Finding) -> str:

@@ -25,10 +25,12 @@ _FILES = Lock()
 
 
 class _Parsed(NamedTuple):
-    """What a checkpoint said when it had this size, inode, and time of change, which no copy preserves."""
+    """What a checkpoint said when it had this size, inode, and time of change, which no copy preserves; None where it
+    cannot be parsed.
+    """
 
     state: tuple[int, int, int]
-    offsets: Offsets
+    offsets: Offsets | None
 
 
 _PARSED: dict[str, _Parsed] = {}
@@ -90,13 +92,22 @@ def within_log(partition_directory: str, log_end_offset: int, known: Checkpoints
     return operations
 
 
-def offset_in(path: str, topic: str, partition: int) -> int:
-    """Return the offset (absolute) that a checkpoint has for a partition; -1 for none. Raises OSError."""
-    return _offsets_of(path).get((topic, partition), -1)
+def offset_in(path: str, topic: str, partition: int) -> int | None:
+    """Return the offset (absolute) that a checkpoint has for a partition; -1 for none, None where it cannot be parsed.
+
+    Raises OSError.
+    """
+    offsets = _parsed(path)
+    return None if offsets is None else offsets.get((topic, partition), -1)
 
 
 def _offsets_of(path: str) -> Offsets:
     """Return what a checkpoint says; nothing where it cannot be parsed. Raises OSError."""
+    return _parsed(path) or {}
+
+
+def _parsed(path: str) -> Offsets | None:
+    """Return what a checkpoint says; None where it cannot be parsed. Raises OSError."""
     try:
         info = os.stat(path)
     except FileNotFoundError:
@@ -105,7 +116,7 @@ def _offsets_of(path: str) -> Offsets:
     known = _PARSED.get(path)
     if known is not None and known.state == state:
         return known.offsets
-    offsets: Offsets = {}
+    offsets: Offsets | None = None
     with suppress(CheckpointError):
         offsets = read_offsets(path)
     if len(_PARSED) >= _MAX_PARSED:

@@ -24,7 +24,7 @@ from kdump.change.checks import (
 )
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
-from kdump.change.states import FileState, digest_of, file_differences, state_of
+from kdump.change.states import FileState, digest_of, file_differences, offset_difference, state_of
 from kdump.disk import durable
 from kdump.errors import RefusedError
 from kdump.named_tuples import NamedTuple
@@ -89,9 +89,8 @@ def _judge_files(change: Change, thorough: bool) -> Judged:
             f" {end} now. Undo would drop offsets {lost}",
         )
     for file in sorted({*now.offsets, *change.after.offsets}):
-        there, was = now.offsets.get(file, -1), change.after.offsets.get(file, -1)
-        if there != was:
-            found.append(f"{file} had {was} for it, it has {there} now")
+        if difference := offset_difference(file, now.offsets.get(file, -1), {change.after.offsets.get(file, -1)}):
+            found.append(difference)
     if now.was_clean and not change.before.was_clean:
         found.append("a broker has run and was stopped since (.kafka_cleanshutdown)")
     if thorough and not found:

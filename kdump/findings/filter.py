@@ -52,6 +52,6 @@ class FindingFilter(NamedTuple):
 
 def _check_pattern(pattern: str) -> None:
     if not any(fnmatchcase(code, pattern) for code in CATALOGUE):
-        close = closest(pattern, CATALOGUE, 0.5)
+        close = closest(pattern, CATALOGUE, 0.75)
         hint = f". Did you mean '{close}'?" if close else ""
         raise ValueError(f"no code matches {pattern!r}{hint}")

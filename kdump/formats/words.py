@@ -22,7 +22,7 @@ def number_words(number: int, one: str, many: str | None = None) -> str:
 
 def byte_words(size: int) -> str:
     """Return a size for a sentence: 752 bytes, 10.3 KiB, 10 MiB."""
-    return number_words(size, "byte") if size < MAX_PLAIN else size_text(size).replace(".0 ", " ")
+    return size_text(size).replace(".0 ", " ")
 
 
 def offset_range(first: int | None, last: int | None) -> str:
@@ -42,9 +42,9 @@ def either(words: Iterable[object]) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a size for a table: 312 B, 12.0 KiB."""
-    if size < 1024:
-        return f"{size} B"
+    """Return a size for a table: 312 bytes, 12.0 KiB."""
+    if size < MAX_PLAIN:
+        return number_words(size, "byte")
     value = float(size)
     for unit in ("KiB", "MiB", "GiB", "TiB"):
         value /= 1024

@@ -16,6 +16,7 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import number_words, offset_range
 from kdump.named_tuples import NamedTuple, dataclass, field
 from kdump.recovery.outcome import Loss
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
     Raises RefusedError where a broker runs, OSError.
     """
     partitions = list(partitions)
+    tally.changes_told.update(map(os.path.abspath, partitions))
     with locked(log_directory, partitions, rails):
         guard = Guard(log_directory, rails)
         changes, real = _changes_in(log_directory, partitions, rails), os.path.realpath(log_directory)
@@ -185,7 +187,7 @@ def check_loss(path: str, dropped: Loss, rails: Rails) -> None:
     number = number_words(dropped.records, "valid record")
     offsets = offset_range(dropped.first_offset, dropped.last_offset)
     raise RefusedError(
-        f"this plan drops {number} of {name} (offsets {offsets}). kdump repair without --strategy lists the ways that"
+        f"this plan drops {number} of {name} (offsets {offsets}). Without --strategy, repair lists the ways that"
         f" lose nothing, or less. To drop them all the same: --accept-loss {dropped.records}"
     )
 

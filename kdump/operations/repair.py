@@ -19,7 +19,7 @@ from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
-from kdump.repair.replicas import check_only_copy, replicas_of
+from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_copy
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.parallel import processors
@@ -65,16 +65,20 @@ class Repaired(NamedTuple):
     kept: bool = False
 
 
-def planning(request: Request, clusters: Clusters, *, checks_copies: bool) -> Examine:
+def planning(request: Request, clusters: Clusters, *, checks_copies: bool, applies: bool) -> Examine:
     """Return what plans as a request asks for; a decision that is left to the user says where other replicas are.
 
-    With `checks_copies` a salvage is refused of what other brokers have.
+    With `checks_copies` a salvage of what other brokers have is refused where it `applies`; else its plan says so.
     """
 
     def planned(log: PartitionLog, start: Startup, _: object) -> Task:
         task = examine(log, start, request)
         if checks_copies and task.rescue is not None and task.rescue.given_up:
-            check_only_copy(log, replicas_of(log, clusters))
+            replicas = replicas_of(log, clusters)
+            if applies:
+                check_only_copy(log, replicas)
+            elif why := why_not_only_copy(log, replicas):
+                task = task._replace(notes=(*task.notes, f"{why[0]}. --apply needs --only-copy, if {why[1]} gone"))
         if task.decision is None:
             return task
         return task._replace(decision=task.decision._replace(replicas=replicas_of(log, clusters)))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar
 
-from kdump.errors import KdumpError, Problem, Report
+from kdump.errors import RUNTIME, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
 from kdump.named_tuples import NamedTuple, dataclass, field
@@ -30,6 +30,7 @@ from kdump.recovery.broker_start import (
     unknown_metadata_version,
 )
 from kdump.recovery.loader import load_log
+from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import NEWEST, KafkaRelease
@@ -42,6 +43,7 @@ from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
+from kdump.topics.metadata_log import live_snapshots
 
 _Read = TypeVar("_Read")
 
@@ -72,8 +74,18 @@ class StartupOptions(NamedTuple):
     @property
     def is_controller(self) -> bool | None:
         """Whether the properties are those of a controller that is no broker; None where they do not say it."""
+        roles = self._roles
+        return None if roles is None else roles == {"controller"}
+
+    @property
+    def is_combined(self) -> bool:
+        """Whether the properties are those of a controller that is a broker too."""
+        return self._roles == {"broker", "controller"}
+
+    @property
+    def _roles(self) -> set[str] | None:
         roles = self.properties.get("process.roles")
-        return None if roles is None else {role.strip() for role in roles.split(",")} == {"controller"}
+        return None if roles is None else {role.strip() for role in roles.split(",")}
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """Return the settings of a broker's topics; `configs` are those in the cluster's metadata."""
@@ -208,8 +220,8 @@ class BrokerStart:
             self.by_order.append(directory.path)
 
     def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
-        """Yield what a broker cannot read of the cluster's metadata in a directory: its bootstrap.checkpoint, and what
-        is not of the release that is to start.
+        """Yield what a broker cannot read of the cluster's metadata in a directory: its bootstrap.checkpoint, the
+        newest snapshot, and what is not of the release that is to start.
         """
         if names.CLUSTER_METADATA_DIR not in directory.directories:
             return
@@ -219,6 +231,7 @@ class BrokerStart:
         path = os.path.join(directory.path, names.BOOTSTRAP_CHECKPOINT)
         if bootstrap := self._attempt(path, partial(bootstrap_failure, path)):
             yield bootstrap
+        yield from self._unusable(os.path.join(directory.path, names.CLUSTER_METADATA_DIR), cluster)
         release, level = self.circumstances.release, cluster.metadata_version
         if release is None:
             return
@@ -228,6 +241,20 @@ class BrokerStart:
         topics = ((name, given) for (kind, name), given in cluster.configs.items() if kind == TOPIC_RESOURCE)
         if small := sorted(with_too_small(topics, release)):
             yield small_segments(release, small)
+
+    def _unusable(self, path: str, cluster: ClusterMetadata) -> Iterator[Failure]:
+        """Yield what ends the process of a node that reads the cluster's metadata, whose log is in the directory at
+        `path`.
+        """
+        from kdump.operations.started_clusters import contradiction_in
+
+        wrong = contradiction_in(cluster)
+        if wrong is None:
+            return
+        if snapshot := self._attempt(path, partial(_newest_snapshot_failure, path)):
+            yield snapshot
+        elif wrong.path != path and (self.circumstances.is_combined or self.circumstances.is_controller):
+            yield Failure(RUNTIME, f"Error loading metadata: {wrong.text}", wrong.path, offline=False)
 
     def partition(self, path: str) -> Iterator[Loaded]:
         """Yield a partition that is asked for by itself; what is around it counts, if it can be read."""
@@ -358,6 +385,14 @@ class BrokerStart:
         except KdumpError as error:
             self.report(Problem(path, None, str(error), is_unreadable=True))
         return None
+
+
+def _newest_snapshot_failure(path: str) -> Failure | None:
+    """Return what ends the process of a node that reads the newest snapshot in a metadata log's directory. Raises
+    OSError.
+    """
+    newest = next(live_snapshots(PartitionLog(path)), None)
+    return None if newest is None else read_snapshot(newest).failure
 
 
 def _stray(log: PartitionLog, cluster: ClusterMetadata) -> str | None:

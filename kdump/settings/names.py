@@ -34,10 +34,11 @@ _GONE = {
 """Settings of logs that releases before 4.0 had."""
 
 _OTHERS = _words("""
-    advertised.listeners cordoned.log.dirs default.replication.factor delete.topic.enable
+    advertised.listeners allow.everyone.if.no.acl.found cordoned.log.dirs default.replication.factor delete.topic.enable
     follower.replication.throttled.replicas leader.replication.throttled.replicas listeners log.dir log.dirs
     max.incremental.fetch.session.cache.slots max.request.partition.size.limit node.id offset.metadata.max.bytes
     process.roles request.timeout.ms remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    super.users
 """)
 _FAMILIES = tuple(
     _words("""
@@ -49,7 +50,13 @@ _FAMILIES = tuple(
     unstable. zookeeper.
 """)
 )
-"""What names of settings begin with that are about the network, the cluster, security and such (Kafka: KafkaConfig)."""
+"""What names of settings begin with that are about the network, the cluster, security and such (Kafka: KafkaConfig,
+StandardAuthorizer).
+"""
+
+
+MAX_NAMED = 5
+"""So many names that Kafka does not have, such as those of plugins, are in a note."""
 
 
 def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) -> Iterator[str]:
@@ -59,14 +66,21 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
     Settings of logs that do not count are named unless they say what is so without them; others are passed over.
     """
     used = names_of(counting)
-    idle = []
+    idle, strange = [], []
     for name, text in properties.items():
         if name in _GONE:
             yield f"{name} is not used: {_GONE[name]}"
         elif name in _NOT_FOLLOWED or (name in BY_NAME and name not in used and not _is_default(name, text)):
             idle.append(name)
         elif not is_known(name):
-            yield f"{name} is not a setting that kdump knows: not used{_suggestion(name, BY_NAME)}"
+            close = closest(name, BY_NAME, 0.8)
+            if close is None:
+                strange.append(name)
+            else:
+                yield f"{name} is not a setting of Kafka: not used. Did you mean '{close}'?"
+    if strange:
+        more = f" and {len(strange) - MAX_NAMED} more" if len(strange) > MAX_NAMED else ""
+        yield f"not a setting of Kafka, not used: {', '.join(strange[:MAX_NAMED])}{more}"
     if idle:
         yield f"not used here: {', '.join(idle)}"
 
@@ -80,11 +94,6 @@ def is_known(name: str) -> bool:
         or name in _OTHERS
         or name.startswith(tuple(_FAMILIES))
     )
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = closest(name, known, 0.8)
-    return f". Did you mean '{close}'?" if close else ""
 
 
 def _is_default(name: str, text: str) -> bool:

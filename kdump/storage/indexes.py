@@ -21,6 +21,7 @@ from kdump.formats.index_entries import (
     offset_entry_at,
     time_entry_at,
 )
+from kdump.formats.words import number_words
 
 WARM_BYTES = 8192  # what a busy broker has in memory of an index
 CHUNK_ENTRIES = 8192
@@ -130,7 +131,8 @@ def floor_slot(
     """
     first_hot = max(0, entries - 1 - WARM_BYTES // entry_size)
     if trace:
-        trace(f"{entries} entries, its hot section begins at slot {first_hot}" if entries else "no entries")
+        count = number_words(entries, "entry", "entries")
+        trace(f"{count}, its hot section begins at slot {first_hot}" if entries else "no entries")
         key = _traced(key, trace)
     if entries == 0:
         return -1

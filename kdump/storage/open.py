@@ -73,11 +73,7 @@ def check_is_not_around(directory: LogDirectory) -> None:
     """Raise HoldsLogDirectoriesError for a directory that is no log directory and has such in it. Raises OSError."""
     inner = log_directories_in(directory)
     if inner:
-        path = directory.path
-        raise HoldsLogDirectoriesError(
-            f"{path}: not a log directory; it holds {len(inner)}. Give {'it' if len(inner) == 1 else 'them'} instead:"
-            f" {' '.join(os.path.join(path, name) for name in inner)}"
-        )
+        raise HoldsLogDirectoriesError(directory.path, [os.path.join(directory.path, name) for name in inner])
 
 
 def check_has_kafka_files(log: PartitionLog) -> None:

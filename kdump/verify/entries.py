@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kdump import kernels
 from kdump.disk.reading import ReadOnlyFile
@@ -12,6 +12,7 @@ from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
+from kdump.formats.words import number_words
 from kdump.storage.segment import Segment
 from kdump.verify.column import increases
 
@@ -19,6 +20,8 @@ CHUNK_ENTRIES = 4096
 MAX_HELD = 1000
 
 Pair = tuple[int, int]
+Entry = tuple[int, int, int]
+"""Its number in the file, and what it says; the number is -1 for the least that a first entry has to be above."""
 
 _LITTLE = sys.byteorder == "little"
 
@@ -59,20 +62,22 @@ class Entries:
         self.first: array[int] = array("q")
         self.second: array[int] = array("q")
         self.numbers: list[int] | range = range(0)
-        self._before = [lowest]  # the last two that were in order
+        self._before: list[Entry] = [(-1, *lowest)]  # the last two that were in order
 
     def __len__(self) -> int:
         return len(self.first)
 
-    def fill(self, start: int, first: array[int], second: array[int]) -> list[tuple[int, int, int]]:
-        """Go on with entries from number `start` on, and give those back that break the order."""
+    def fill(self, start: int, first: array[int], second: array[int]) -> list[tuple[Entry, Entry]]:
+        """Go on with entries from number `start` on, and give those back that break the order, each with the entry
+        that it contradicts.
+        """
         self.first, self.second = first, second
         self.numbers = range(start, start + len(first))
         if not first:
             return []
         before = self._before[-1]
-        if before[0] < first[0] and before[1] < second[0] and increases(first) and increases(second):
-            self._before = [*self._before, *zip(first[-2:], second[-2:], strict=True)][-2:]
+        if _is_above((start, first[0], second[0]), before) and increases(first) and increases(second):
+            self._before = [*self._before, *zip(self.numbers[-2:], first[-2:], second[-2:], strict=True)][-2:]
             return []
         return list(self._sort_out())
 
@@ -85,31 +90,39 @@ class Entries:
         """Yield number, first and second of each."""
         return zip(self.numbers, self.first, self.second, strict=True)
 
-    def _sort_out(self) -> Iterable[tuple[int, int, int]]:
+    def _sort_out(self) -> Iterable[tuple[Entry, Entry]]:
         """Leave out the entries that break the order: of two, the one that its neighbours are against."""
-        kept: list[tuple[int, int, int]] = []
+        kept: list[Entry] = []
         older = self._before[-1]
-        if not _is_above((self.first[0], self.second[0]), older):
+        if not _is_above((self.numbers[0], self.first[0], self.second[0]), older):
             older = self._before[0]  # the last entry of the stretch before may be the wrong one, which the log told
-        for number, first, second in self:
-            last = kept[-1][1:] if kept else older
-            if _is_above((first, second), last):
-                kept.append((number, first, second))
+        for entry in self:
+            last = kept[-1] if kept else older
+            if _is_above(entry, last):
+                kept.append(entry)
                 continue
-            before = kept[-2][1:] if len(kept) > 1 else older
-            if kept and _is_above((first, second), before):
-                yield kept.pop()
-                kept.append((number, first, second))
+            before = kept[-2] if len(kept) > 1 else older
+            if kept and _is_above(entry, before):
+                yield kept.pop(), entry
+                kept.append(entry)
             else:
-                yield number, first, second
+                yield entry, last
         self.numbers = [entry[0] for entry in kept]
         self.first = array("q", [entry[1] for entry in kept])
         self.second = array("q", [entry[2] for entry in kept])
-        self._before = [older, *(entry[1:] for entry in kept[-2:])][-2:]
+        self._before = [older, *kept[-2:]][-2:]
 
 
-def _is_above(pair: Pair, other: Pair) -> bool:
-    return pair[0] > other[0] and pair[1] > other[1]
+def _is_above(entry: Entry, other: Entry) -> bool:
+    return entry[1] > other[1] and entry[2] > other[2]
+
+
+def order_text(entry: Entry, other: Entry, words: Callable[[Entry], str], base_offset: int) -> str:
+    """Return which two entries are out of order, or which one where the segment begins above it."""
+    one, two = sorted((entry, other))
+    if one[0] < 0:
+        return f"out of order: entry {two[0]} is {words(two)}, the segment begins at offset {base_offset}"
+    return f"out of order: entry {one[0]} is {words(one)}, entry {two[0]} is {words(two)}"
 
 
 class Leftovers:
@@ -155,6 +168,11 @@ class Leftovers:
             return
         text = f"entries {first} to {entries - 1} are not of this log, but of one that was truncated"
         yield found(self._code, self._path, text, first * self._entry_size)
+
+
+def zeros_text(zeros: int, entries: int) -> str:
+    """Return how many entries of zeros an index ends with, behind so many others."""
+    return f"{number_words(zeros, 'entry', 'entries')} of zeros after {number_words(entries, 'entry', 'entries')}"
 
 
 def used_entries(segment: Segment, kind: str) -> int:

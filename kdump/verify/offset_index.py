@@ -21,7 +21,18 @@ from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
 from kdump.storage.indexes import OffsetIndex, may_end_at
 from kdump.storage.segment import Segment
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
+from kdump.verify.entries import (
+    CHUNK_ENTRIES,
+    Entries,
+    Entry,
+    Leftovers,
+    absolute,
+    columns_of,
+    order_text,
+    used_entries,
+    widened,
+    zeros_text,
+)
 from kdump.verify.sheets import Sheet
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)
@@ -83,7 +94,7 @@ class OffsetIndexCheck:
         index.drop_zero_tail()
         if zeros := total - index.entries:
             code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
-            text = f"{zeros} entries of zeros after {index.entries} entries"
+            text = zeros_text(zeros, index.entries)
             yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
         elif not total and not self._is_open:
             times = used_entries(self._segment, names.TIME_INDEX)
@@ -113,9 +124,9 @@ class OffsetIndexCheck:
         self.content = data if len(data) == index.size else b""
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
         offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
-        for number, offset, position in self._entries.fill(self._next, offsets, widened(columns[1::2])):
-            text = f"entry {number} (offset {offset}, position {position}) is out of order"
-            yield found("KD-IDX-ORDER", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
+        for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):
+            text = order_text(entry, other, _entry_words, self._segment.base_offset)
+            yield found("KD-IDX-ORDER", self.path, text, entry[0] * OFFSET_ENTRY_SIZE, entry[1])
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
@@ -235,6 +246,10 @@ class OffsetIndexCheck:
             if self._next >= index.entries:
                 break
             yield from self._load(index)
+
+
+def _entry_words(entry: Entry) -> str:
+    return f"offset {entry[1]} at byte {entry[2]}"
 
 
 def _agree(sheet: Sheet, offsets: array[int], positions: array[int]) -> bool:

@@ -27,7 +27,7 @@ from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, no_files, owner_of
-from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot
+from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot, check_start
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
@@ -241,6 +241,8 @@ class Tasks:
             yield Closing(segment)
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
+        if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
+            yield Said(check_start(log))
         for name, says in log.files.items():
             if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE:
                 yield Said(check_kraft_snapshot(os.path.join(log.path, name), reading))

@@ -22,8 +22,23 @@ from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.storage.timestamps import has_zero_tail
 from kdump.verify.column import is_sorted
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
+from kdump.verify.entries import (
+    CHUNK_ENTRIES,
+    Entries,
+    Entry,
+    Leftovers,
+    absolute,
+    columns_of,
+    order_text,
+    used_entries,
+    widened,
+    zeros_text,
+)
 from kdump.verify.sheets import Sheet
+
+
+def _entry_words(entry: Entry) -> str:
+    return f"timestamp {shown(entry[1])} at offset {entry[2]}"
 
 
 class TimeIndexCheck:
@@ -66,7 +81,7 @@ class TimeIndexCheck:
             index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
         if zeros := total - index.entries:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
-            text = f"{zeros} entries of zeros after {index.entries} entries"
+            text = zeros_text(zeros, index.entries)
             if not self._excused and has_zero_tail(self._segment):
                 text += ": a broker treats the records as written in 1970, and retention deletes the segment"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
@@ -95,9 +110,9 @@ class TimeIndexCheck:
         signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
         times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
         offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
-        for number, timestamp, offset in self._entries.fill(self._next, times, offsets):
-            text = f"entry {number} (timestamp {shown(timestamp)}, offset {offset}) is out of order"
-            yield found("KD-TIDX-ORDER", self.path, text, number * TIME_ENTRY_SIZE, offset)
+        for entry, other in self._entries.fill(self._next, times, offsets):
+            text = order_text(entry, other, _entry_words, self._segment.base_offset)
+            yield found("KD-TIDX-ORDER", self.path, text, entry[0] * TIME_ENTRY_SIZE, entry[2])
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:

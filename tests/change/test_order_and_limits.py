@@ -278,7 +278,7 @@ class TestCheckpoints:
         checkpoint.write_text("0\n1\norders 0 7\n")
         judged = judge(change)
         assert judged.verdict == Verdict.CHANGED
-        assert judged.why.endswith(f"{names.RECOVERY_POINT_CHECKPOINT} had -1 for it, it has 7 now")
+        assert judged.why.endswith(f"{names.RECOVERY_POINT_CHECKPOINT} had none for it, it has 7 now")
 
     def test_an_offset_goes_and_comes_back(self, partition: Path) -> None:
         checkpoint = partition.parent / names.CLEANER_CHECKPOINT

@@ -66,7 +66,7 @@ def test_a_stock_file_goes_through_every_command_without_a_word(
     assert "log.cleanup.policy is 'Compact': expected delete, compact or both" in run.err
     stock.write_text("cleanup.polcy=compact\n")
     run(command, orders, "--config", stock)
-    assert "cleanup.polcy is not a setting that kdump knows: not used. Did you mean 'cleanup.policy'?" in run.err
+    assert "cleanup.polcy is not a setting of Kafka: not used. Did you mean 'cleanup.policy'?" in run.err
 
 
 @pytest.fixture

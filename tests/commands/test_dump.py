@@ -281,29 +281,29 @@ def test_text(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "t-0", 9, data, indexes=False)
     at = [0, len(data[0]), len(data[0] + data[1]), len(b"".join(data[:3]))]
     size = len(b"".join(data))
-    sizes = [f"{len(item):>7} B" for item in data]
+    sizes = [f"{len(item):>7} bytes" for item in data]
     assert run(path).stdout.splitlines() == [
-        f"{path}  {size} B",
-        f"batch 9\N{EN DASH}13          5 records    at {at[0]:<8}  {sizes[0]}  v2 lz4"
+        f"{path}  {size} bytes",
+        f"batch 9\N{EN DASH}13          5 records    at byte {at[0]:<3}  {sizes[0]}  v2 lz4"
         "     CreateTime +10000-01-01T00:00:00.000Z"
         "  epoch 2  producer 77 epoch 1  seq 5\N{EN DASH}9",
-        '   9  2023-11-14T22:13:20.000Z    user-1            {"a":"x"}',
+        '   9  2023-11-14T22:13:20.000Z    user-1                {"a":"x"}',
         "      header trace  a1",
         "      header n      null",
-        '  10  2023-11-14T22:13:21.234Z    null              ""',
-        '  11  1970-01-01T00:00:00.005Z    "null"            "null"',
-        f"  12  no time                     0x00000001 (4 B)  0x{'ff' * 64}… (100 B)",
-        "  13  +10000-01-01T00:00:00.000Z  k                 two\\nlines\\t\\x1b[31m \\n",
-        f"batch 14            1 record     at {at[1]:<8}  {sizes[1]}  v2 none    CreateTime"
+        '  10  2023-11-14T22:13:21.234Z    null                  ""',
+        '  11  1970-01-01T00:00:00.005Z    "null"                "null"',
+        f"  12  no time                     0x00000001 (4 bytes)  0x{'ff' * 64}… (100 bytes)",
+        "  13  +10000-01-01T00:00:00.000Z  k                     two\\nlines\\t\\x1b[31m \\n",
+        f"batch 14            1 record     at byte {at[1]:<3}  {sizes[1]}  v2 none    CreateTime"
         " 2023-11-14T22:13:20.000Z  epoch -1  producer 77 epoch 1  transaction committed  control",
         "  14  2023-11-14T22:13:20.000Z  COMMIT  coordinator epoch 7",
-        f"batch 15            1 record     at {at[2]:<8}  {sizes[2]}  v0 none    no time",
+        f"batch 15            1 record     at byte {at[2]:<3}  {sizes[2]}  v0 none    no time",
         "  15    old  null",
-        f"batch \N{EN DASH}17           ? records    at {at[3]:<8}  {sizes[3]}  v1 gzip    CreateTime"
+        f"batch \N{EN DASH}17           ? records    at byte {at[3]:<3}  {sizes[3]}  v1 gzip    CreateTime"
         " 2023-11-14T22:13:20.000Z",
         "  17  2023-11-14T22:13:20.000Z  o  v",
     ]
-    assert f"0x{'ff' * 100} (100 B)" in run(path, "--full").stdout
+    assert f"0x{'ff' * 100} (100 bytes)" in run(path, "--full").stdout
 
 
 def test_kraft_control_records_are_decoded() -> None:
@@ -417,7 +417,7 @@ def test_limit_counts_across_files(partition: Path, tmp_path: Path) -> None:
 def test_titles_of_files_with_nothing_to_show_are_left_out(partition: Path) -> None:
     text = run(partition, "--key", "key-3", "--offsets", "20:25").stdout
     path = partition / f"{20:020d}.log"
-    assert [line for line in text.splitlines() if ".log" in line] == [f"{path}  {path.stat().st_size} B"]
+    assert [line for line in text.splitlines() if ".log" in line] == [f"{path}  {path.stat().st_size} bytes"]
 
 
 def test_bounds_save_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

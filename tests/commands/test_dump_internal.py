@@ -129,7 +129,7 @@ def test_raw(log: Log) -> None:
     assert row["key"] == key.decode()
     assert base64.b64decode(row["valueBase64"]) == value
     shown = run(log.folder, "--raw").stdout
-    assert f"0x{value.hex()} ({len(value)} B)" in shown
+    assert f"0x{value.hex()} ({len(value)} bytes)" in shown
     assert "OffsetCommit" not in shown
 
 

@@ -29,8 +29,8 @@ def test_a_log_directory(run: Run, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("export", data, "--to", out) == 0
     assert run.err == ""
-    assert run.out.startswith("60 records in 3 files of ")
-    assert run.out.endswith(f"KiB in {out}\n")
+    assert run.out.startswith("Done. 60 records in 3 files of ")
+    assert run.out.endswith(f" bytes in {out}\n")
     assert sorted(path.name for path in out.iterdir()) == ["_SUCCESS", "_kdump", "topic=clicks", "topic=orders"]
     assert run("export", data, "--to", out) == 0
     assert run.out.endswith("(3 of 3 parts were there already)\n")
@@ -41,7 +41,7 @@ def test_topics_bounds_and_levels(run: Run, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("--topic", "orders", "--offsets", "5:15", "--by", "none", "--format", "jsonl", "--columns", "offset")
     assert run("export", data, "--to", out, *arguments) == 0
-    assert run.out.startswith("20 records in 2 files")
+    assert run.out.startswith("Done. 20 records in 2 files")
     lines = "".join(path.read_text() for path in sorted(out.glob("part-*.jsonl"))).splitlines()
     assert lines == [f'{{"offset":{offset}}}' for offset in range(5, 15)] * 2
     assert run("export", data, "--to", out, "--topic", "none-such") == 3
@@ -77,7 +77,7 @@ def test_the_replica_that_reaches_farthest(run: Run, tmp_path: Path) -> None:
     for broker, count in (("a", 1), ("b", 2)):
         write_segment(tmp_path / broker / "orders-0", 0, [batch(10 * number, 10) for number in range(count)])
     assert run("export", tmp_path / "a", tmp_path / "b", "--to", tmp_path / "out") == 0
-    assert run.out.startswith("20 records")
+    assert run.out.startswith("Done. 20 records")
     assert f"{tmp_path / 'a' / 'orders-0'}: not used" in run.err
 
 

@@ -81,6 +81,55 @@ def test_no_plan_takes_more_than_a_screen_or_two(strategy: str, directory: str, 
     assert len(said.out.splitlines()) <= 60
 
 
+CLUSTER = """
+seed: cluster
+kafka: "4.3"
+clock: 2026-11-20T02:10:00Z
+topics:
+{topics}
+cluster:
+  groups:
+{groups}
+"""
+TOPIC = "  - {{name: t{}, partitions: 4, config: {{segment.index.bytes: 4096}}, steps: [append: {{records: 2}}]}}"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A node with many topics and groups; of some the commits are above the log's end."""
+    folder = tmp_path_factory.mktemp("cluster")
+    topics = "\n".join(TOPIC.format(number) for number in range(60))
+    commits = (", ".join(f"t{number}-{each}: {1 + number % 3}" for each in range(4)) for number in range(60))
+    groups = "\n".join(f"    group-{number}: {{{each}}}" for number, each in enumerate(commits))
+    every = ", ".join(f"t{number}-0: 1" for number in range(60))
+    text = CLUSTER.format(topics=topics, groups=f"{groups}\n    all: {{{every}}}")
+    (folder / "spec.yaml").write_text(text)
+    assert kdump(folder, "fixture", "build", "spec.yaml", "data").code == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("groups", "data"), ("groups", "data", "--group", "all"), ("metadata", "data"), ("quorum", "data"),
+     ("resurrect", "data", "--into", "new")],
+)  # fmt: skip
+def test_a_cluster_with_many_topics_and_groups(arguments: tuple[str, ...], cluster: Path) -> None:
+    said = kdump(cluster, *arguments)
+    assert said.out
+    assert len(said.out.splitlines()) <= 60
+    assert len(said.err.splitlines()) <= 1
+
+
+def test_groups_that_need_somebody_come_first(cluster: Path) -> None:
+    out = kdump(cluster, "groups", "data").out
+    assert "above the log end offset" in out.split("\n\n")[0]
+    assert re.search(r"^\d+ more groups: -v lists all, --group some\.$", out, re.MULTILINE)
+    every = kdump(cluster, "groups", "data", "-v").out
+    assert sum(f"group-{number}: " in every for number in range(60)) == 60
+    one = kdump(cluster, "groups", "data", "--group", "all").out
+    assert "24 more partitions: -v lists all." in one
+
+
 CHANGING = (
     ("rebuild-index", "data", "--apply"),
     ("trim", "data", "--apply"),

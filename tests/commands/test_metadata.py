@@ -247,7 +247,7 @@ def test_many_objects_are_not_all_listed(tmp_path: Path, monkeypatch: pytest.Mon
     data = str(cluster_directory(tmp_path))
     every = run(data).stdout.splitlines()
     monkeypatch.setattr(text, "MAX_ROWS", 1)
-    monkeypatch.setattr(text, "FIRST", 1)
+    monkeypatch.setattr(text, "MIN_ROWS", 1)
     short = run(data).stdout.splitlines()
     assert len(short) < len(every)
     counts = {kind: len(of_type(kind, data)) for kind in ("broker", "partition")}
@@ -257,4 +257,4 @@ def test_many_objects_are_not_all_listed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     heading = ("TOPIC", "LEADER", "REMARKS")
     well, leaderless, behind = ("a", "1", ""), ("b", "none", ""), ("c", "1", "under-replicated")
-    assert text._some(heading, [well, well, leaderless, behind]) == [leaderless, behind]
+    assert text._some(heading, [well, well, leaderless, behind], 4) == [leaderless, behind]

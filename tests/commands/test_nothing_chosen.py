@@ -55,7 +55,7 @@ WRONG_PATHS = {
     "notes.txt": "not the name of a file that Kafka writes",
     "pipe": "neither a file nor a directory",
     "dangling": "a symbolic link to nowhere, which does not exist",
-    "around": "not a log directory; it holds 1. Give it instead: around/data",
+    "around": "not a log directory; it holds 1: kdump ",
 }
 TAKES_PATHS = sorted({*CHOOSING, "metadata", "undo"})
 EMPTY_IS_A_DISK = {"replicas"}  # that of a broker that has lost everything

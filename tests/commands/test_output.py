@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -164,8 +165,8 @@ def test_no_sizes(text: str) -> None:
 
 
 def test_size_text() -> None:
-    sizes = [0, 1023, 1024, 1536, (1 << 20) - 1, 1 << 20, 5 << 30, 1 << 50]
-    shown = ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 GiB", "1024.0 TiB"]
+    sizes = [0, 1, 1536, 9999, 10_000, (1 << 20) - 1, 1 << 20, 5 << 30, 1 << 50]
+    shown = ["0 bytes", "1 byte", "1536 bytes", "9999 bytes", "9.8 KiB", "1.0 MiB", "1.0 MiB", "5.0 GiB", "1024.0 TiB"]
     assert [size_text(size) for size in sizes] == shown
 
 
@@ -200,3 +201,9 @@ def test_help_on_a_full_disk() -> None:
         done = subprocess.run([sys.executable, "-m", "kdump", "--help"], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 3
     assert done.stderr == b"kdump: cannot write to standard output: No space left on device\n"
+
+
+def test_a_time_may_be_so_long_ago() -> None:
+    now = time.time_ns() // 1_000_000
+    assert now - 900_000 <= filters.time_ms("-15m") <= now - 900_000 + 60_000
+    assert filters.time_ms("-2") == -2

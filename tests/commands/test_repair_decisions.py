@@ -69,7 +69,8 @@ class TestDecide:
         said = ["no repair: start while another in-sync replica", "--from OTHER ", "--fix-bit", "--strategy salvage"]
         assert [text.index(way) for way in said] == sorted(text.index(way) for way in said)
         assert text.index(said[-1]) < text.index("--strategy truncate")
-        assert text.endswith("Nothing was changed. 1 partition needs a decision.\nNext: decide for orders-0\n")
+        assert "Nothing was changed. 1 partition needs a decision.\n" in text
+        assert text.endswith(f"\nNext: decide for orders-0: kdump repair {partition} OPTION\n")
 
     def test_what_no_bit_explains(self, run: Run, partition: Path, config: list[str]) -> None:
         zeroed(partition)
@@ -144,6 +145,11 @@ class TestReplicas:
         before = content(damaged)
         salvage = ["repair", damaged, "--strategy", "salvage", *config]
         assert run(*salvage) == 1
+        text = " ".join(run.out.split())
+        assert "broker 2 is in sync for orders-0; the leader would never send what is given up here again" in text
+        assert "--apply needs --only-copy, if its copy is gone" in text
+        assert "Next: the same command with --apply" not in text
+        assert text.index("without --strategy lists the ways that lose nothing") < text.index("with --apply")
         assert run(*salvage, "--apply") == 4
         assert "Refused: broker 2 is in sync for orders-0; the leader would never send" in run.err
         assert content(damaged) == before

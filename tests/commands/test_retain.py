@@ -67,7 +67,7 @@ def test_a_log_directory_in_words(run: Run, data: Path) -> None:
     assert tree(data) == before
     text = run.out
     assert "1 partition deletes nothing now (-v)" in text
-    assert "Dry run: nothing was changed. 1 partition would be. Next: the same command with --apply\n" in text
+    assert "Dry run: nothing was changed. 1 partition would be.\nNext: kdump retain " in text
     assert f"{data}/keyed-0" not in text
     assert run("retain", data, WEEK, AT, "-v") == 1
     text = run.out
@@ -240,10 +240,10 @@ def test_apply(run: Run, data: Path) -> None:
     assert log_names(data / "stuck-0") == ["0", "2", "3"]
     assert log_names(data / "keyed-0") == ["0", "1", "2"]
     change = only_change(data / "orders-0")
-    assert f"done; what was removed is kept, and its space\nUndo:  kdump undo {data} --change {change.id}\n" in run.out
+    assert f"; what was removed is kept, and its space.\nUndo:  kdump undo {data} --change {change.id}\n" in run.out
     assert len(change_files(data, f"old+{0:020d}.log")) == 1
     assert run("retain", data, WEEK, AT, "--apply") == 0
-    assert "nothing was changed" in run.out
+    assert run.lines[-1] == "Nothing is deleted now."
     assert run("retain", data, WEEK, AT) == 0
 
 

@@ -112,7 +112,7 @@ def test_a_partition_that_loses_data(run: Run, damaged: Path) -> None:
     assert run(damaged / "orders-1") == 1
     assert run.err == ""
     assert run.lines[0] == f"{damaged / 'orders-1'}   loses offsets 6\N{EN DASH}11: 2 valid batches among them"
-    assert [line.replace(":", "").split()[:2] for line in run.lines[1:-1]] == [
+    assert [line.replace(":", "").split()[:2] for line in run.lines[1:-3]] == [
         ["check", file(4, "log")],
         ["cut", file(4, "log")],
         ["remove", file(8, "log")],
@@ -125,14 +125,15 @@ def test_a_partition_that_loses_data(run: Run, damaged: Path) -> None:
     cut = f"at byte {SIZE} of {2 * SIZE}: batch 6\N{EN DASH}7 (2 records, {SIZE} bytes) fails its CRC"
     assert cut in run.line("cut")
     assert f"{file(4, 'log')} before it is cut, so later ones are removed" in run.line("remove")
-    assert f"({2 * SIZE} B)" in run.line("check")
+    assert f"({2 * SIZE} bytes)" in run.line("check")
+    assert run.lines[-1] == f"Next: before you start it: kdump doctor {damaged / 'orders-1'}"
 
 
 def test_a_log_directory_tells_the_harmless_as_a_count(run: Run, damaged: Path) -> None:
     assert run(damaged) == 1
     assert run.lines[:2] == [
         f"{damaged}: unclean shutdown (.kafka_cleanshutdown is missing).",
-        f"The broker re-checks each log from its recovery point: 2 segments, {4 * SIZE} B.",
+        f"The broker re-checks each log from its recovery point: 2 segments, {4 * SIZE} bytes.",
     ]
     assert "orders-0" not in run.out
     assert [line.split()[0] for line in run.lines[3:7]] == [str(damaged / "orders-1"), "cut", "remove", "then"]
@@ -141,6 +142,16 @@ def test_a_log_directory_tells_the_harmless_as_a_count(run: Run, damaged: Path) 
     assert run(damaged, "--verbose") == 1
     assert f"  check   {file(8, 'log')} " in run.out
     assert f"{damaged / 'orders-0'}   loses nothing" in run.lines
+
+
+def test_a_segment_without_an_index_is_counted_once(run: Run, data: Path) -> None:
+    """The broker checks it when it opens it, and again where it lies behind the recovery point."""
+    run(data, "--unclean", "--recovery-point", "0")
+    checked = run.lines[1]
+    for index in (data / "orders-0").glob("*.index"):
+        index.unlink()
+    run(data, "--unclean", "--recovery-point", "0")
+    assert run.lines[1] == checked
 
 
 def test_partitions_come_by_topic_and_number(run: Run, data: Path) -> None:

@@ -16,6 +16,7 @@ from kdump.change import journal, place
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.storage.live import tally
 from tests.change.kept import change_files, killed_after
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, build, name
@@ -142,7 +143,8 @@ class TestUndo:
         before = contents(data), kept(data)
         assert run("undo", data / "orders-0", "--change", id_) == 1
         assert f"{data}/orders-0  restores " in run.out
-        assert run.out.endswith("Dry run: nothing was changed. Next: the same command with --apply\n")
+        again = f"kdump undo {data / 'orders-0'} --change {id_} --apply"
+        assert run.out.endswith(f"Dry run: nothing was changed.\nNext: {again}\n")
         assert (contents(data), kept(data)) == before
 
     def test_and_undone_again(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ class TestPrune:
         assert run.out == "Nothing to do.\n"
         assert run("undo", data, "--prune") == 1
         assert run.lines[-2:] == [
-            "Dry run: nothing was deleted. 2 changes would be.", "Next: the same command with --apply"
+            "Dry run: nothing was deleted. 2 changes would be.", f"Next: kdump undo {data} --prune --apply"
         ]  # fmt: skip
         assert (contents(data), kept(data)) == before
         assert run("undo", data, "--prune", "--older-than", "0s", "--apply") == 0
@@ -212,6 +214,7 @@ class TestInterrupted:
     def interrupted(self, run: Run, data: Path, config: list[str]) -> str:
         with killed_after(6):
             run("repair", data / "orders-1", *TRUNCATE, *config, "--apply")
+        tally.clear()  # whose process is gone
         (change,) = journal.unfinished(str(data / "orders-1"))
         return change.id
 
@@ -227,6 +230,26 @@ class TestInterrupted:
             run(command, data / "orders-0")
             assert text not in run.err
 
+    @pytest.mark.parametrize("wrote", [False, True])
+    def test_every_reader_says_it(self, run: Run, data: Path, interrupted: str, wrote: bool, tmp_path: Path) -> None:
+        """What they print is of half a change; and once, whoever says it."""
+        if wrote:
+            with open(max((data / "orders-1").glob("*.log")), "ab") as log:
+                log.write(b"more")
+        readers = (
+            ["stats"], ["txns"], ["lookup", "--offset", "3"], ["dump"], ["dump", "--batches-only"], ["ls"], ["startup"],
+            ["replicas"], ["export", "--to", str(tmp_path / "out"), "--format", "jsonl"],
+        )  # fmt: skip
+        for command in readers:
+            run(command[0], data / "orders-1", *command[1:])
+            text = f"{data}/orders-1: change {interrupted} (repair truncate) was interrupted"
+            assert run.err.count(text) == 1, command
+            run(command[0], data / "orders-2", *command[1:])
+            assert "was interrupted" not in run.err
+        for other in ("retain", "compact", "verify", "doctor", "repair", "trim", "rebuild-index", "undo"):
+            run(other, data / "orders-1")
+            assert interrupted in run.out + run.err, other
+
     def test_taken_back(self, run: Run, data: Path, sound: Path, interrupted: str) -> None:
         wanted = data.parent / "wanted"
         shutil.copytree(sound, wanted)
@@ -236,9 +259,7 @@ class TestInterrupted:
         assert content(data / "orders-1") == content(wanted)
         assert kept(data) == {}
 
-    def test_not_over_what_was_written_since(
-        self, run: Run, data: Path, config: list[str], interrupted: str
-    ) -> None:
+    def test_not_over_what_was_written_since(self, run: Run, data: Path, config: list[str], interrupted: str) -> None:
         with open(max((data / "orders-1").glob("*.log")), "ab") as log:
             log.write(b"more")
         before = contents(data)
@@ -358,9 +379,7 @@ class TestBackupDir:
         assert run("repair", data / "orders-0", *before, *config) == 0
         return journal.changes_of(str(data / "orders-0"))[0].id
 
-    def test_listed_shown_and_undone(
-        self, run: Run, data: Path, salvaged: str, sound: Path, tmp_path: Path
-    ) -> None:
+    def test_listed_shown_and_undone(self, run: Run, data: Path, salvaged: str, sound: Path, tmp_path: Path) -> None:
         for path in (data, data / "orders-0"):
             assert run("undo", path) == 0
             assert salvaged in run.out
@@ -385,9 +404,7 @@ class TestBackupDir:
         assert "can be undone" in run.out
         assert run("undo", partition, "--change", salvaged, "--apply", *options) == 0
 
-    def test_an_interrupted_one_is_not_overlooked(
-        self, run: Run, data: Path, config: list[str], backups: Path
-    ) -> None:
+    def test_an_interrupted_one_is_not_overlooked(self, run: Run, data: Path, config: list[str], backups: Path) -> None:
         with killed_after(6):
             run("repair", data / "orders-1", *TRUNCATE, *config, "--backup-dir", backups, "--apply")
         assert run("verify", data, "--format", "jsonl") == 1
@@ -478,6 +495,6 @@ def test_a_directory_around_log_directories_is_not_taken_for_one_without_changes
 ) -> None:
     (data / "meta.properties").write_text("version=1\nnode.id=1\n")
     assert run("undo", tmp_path) == 3
-    assert f"not a log directory; it holds 1. Give it instead: {data}" in run.err
+    assert f"not a log directory; it holds 1: kdump undo {data}" in run.err
     assert "No changes are kept" not in run.out
     assert run("undo", data) == 0

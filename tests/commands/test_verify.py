@@ -73,7 +73,7 @@ def test_a_sound_directory(run: VerifyRun, sound: Log) -> None:
     assert run(sound.directory) == 0
     verdict, checked = run.out.splitlines()
     assert verdict == "OK. No errors in 1 partition."
-    assert checked.startswith("Checked: 2 segments, 534 B in ")
+    assert checked.startswith("Checked: 2 segments, 534 bytes in ")
     assert checked.endswith(" s; records not decoded (--deep).")
     assert run.err == ""
 

@@ -101,7 +101,7 @@ class TestOnly:
         task = examined(partition, "indexes", "epochs", strategy=strategy)
         assert task.plan is None
         (problem,) = task.problems
-        assert problem.endswith(": not rebuilt: the log is damaged. First: kdump repair")
+        assert ". Indexes were not rebuilt. First: kdump repair " in problem
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_a_log_without_its_indexes(self, partition: Path, strategy: Strategy) -> None:
@@ -192,7 +192,7 @@ class TestIndexes:
         spoiled = content(partition)
         task = rebuilt(partition)
         assert any(name(base, "log") in problem for problem in task.problems)
-        assert all(each.endswith("not rebuilt: the log is damaged. First: kdump repair") for each in task.problems)
+        assert all("Indexes were not rebuilt. First: kdump repair " in each for each in task.problems)
         after = content(partition)
         for each, data in after.items():
             says = parse_file_name(each)

@@ -166,12 +166,21 @@ def test_names_that_do_not_count_are_noted() -> None:
         )
     )
     assert notes == [
-        "log.retention.hour is not a setting that kdump knows: not used. Did you mean 'log.retention.hours'?",
-        "my.own.plugin is not a setting that kdump knows: not used",
+        "log.retention.hour is not a setting of Kafka: not used. Did you mean 'log.retention.hours'?",
         "message.timestamp.difference.max.ms is not used: Kafka 4.0 replaced it by message.timestamp.before.max.ms and"
         " message.timestamp.after.max.ms",
+        "not a setting of Kafka, not used: my.own.plugin",
         "not used here: log.flush.interval.ms, segment.bytes",
     ]
+
+
+def test_names_of_plugins_are_one_note() -> None:
+    known = {"super.users": "User:a", "allow.everyone.if.no.acl.found": "true"}  # StandardAuthorizer's
+    assert list(notes_on(known, RetentionSettings.counting())) == []
+    strange = {f"my.plugin.{number}": "x" for number in range(7)}
+    said = ", ".join(list(strange)[:5])
+    notes = list(notes_on(known | strange, RetentionSettings.counting()))
+    assert notes == [f"not a setting of Kafka, not used: {said} and 2 more"]
 
 
 def test_the_policy_has_one_spelling() -> None:
