@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from errno import EROFS
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from kdump.change.saved_plan import load, plan_row, save
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
+from kdump.named_tuples import dataclass, field
 from kdump.operations.rails import Rails
 from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
@@ -30,7 +30,7 @@ from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
 
 
-@dataclass(slots=True)
+@dataclass
 class Totals:
     """What came of a run: how many partitions have work, failed, and were changed by which change (its id).
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from kdump.formats import names
+from kdump.named_tuples import dataclass, field
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
@@ -14,7 +14,7 @@ from kdump.topics.clusters import Clusters
 Bases = frozenset[int] | None
 
 
-@dataclass(slots=True)
+@dataclass
 class PartitionGroup:
     """Partition directories in one log directory: those of its own that a broker serves (`is_whole`), or named ones.
 
@@ -60,7 +60,7 @@ def _is_served(name: str) -> bool:
     return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
 
 
-@dataclass(slots=True)
+@dataclass
 class Target:
     """Partition directories of one log directory; those of which only segments were named, with their base offsets.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kdump.blocks import BatchBlock, RecordBlock
@@ -12,6 +11,7 @@ from kdump.errors import CodecError, CorruptRecordError, InvalidRecordError, Kdu
 from kdump.formats.batch import CRC_START, HEADER_SIZE, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.words import number_words, offset_range
+from kdump.named_tuples import dataclass, field
 
 _PIECE = 1 << 20
 
@@ -45,7 +45,7 @@ AT_THE_END = (DamageKind.TORN, DamageKind.GARBAGE, DamageKind.ZEROS)
 """What nothing follows, by its kind."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Damage:
     """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
 

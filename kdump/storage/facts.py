@@ -8,7 +8,6 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -18,7 +17,7 @@ from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import NAMES
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
-from kdump.named_tuples import NamedTuple
+from kdump.named_tuples import NamedTuple, dataclass, field
 from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
@@ -81,7 +80,7 @@ class SegmentInfo(NamedTuple):
     error: OSError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SegmentFacts:
     """A segment for the rules of cleaner and retention. Offsets are absolute, times in ms, sizes in bytes.
 
@@ -148,7 +147,7 @@ def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
     return max(log_start_offset, segment_end_offset(log.segments[-1]))
 
 
-@dataclass(slots=True)
+@dataclass
 class _Seen:
     """What the batches looked at say; `position` (bytes) is where the last of them ends."""
 

@@ -6,7 +6,6 @@ import os
 import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import read_small
@@ -14,6 +13,7 @@ from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.named_tuples import dataclass, field
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset
@@ -34,7 +34,7 @@ _LOW_BYTE = 0 if sys.byteorder == "little" else 7
 _SNAPSHOT_LIMIT = 1 << 28
 
 
-@dataclass(slots=True)
+@dataclass
 class OpenTxn:
     """A transaction without a marker. Offsets are absolute, timestamps in ms, `size` in bytes.
 
@@ -64,7 +64,7 @@ class OpenTxn:
         self.size += block.size[row]
 
 
-@dataclass(slots=True)
+@dataclass
 class PartitionTxns:
     """What a walk over a partition found; offsets are absolute.
 
