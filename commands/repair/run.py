@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from errno import EROFS
 from typing import Protocol
 
@@ -13,7 +14,6 @@ from kdump.change.saved_plan import load, plan_row, save
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.named_tuples import dataclass, field
 from kdump.operations.rails import Rails
 from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, h
 from kdump.disk.reading import real_path
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import number_words, offset_range
-from kdump.named_tuples import NamedTuple, dataclass, field
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
 from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog

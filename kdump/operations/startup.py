@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 from kdump.errors import RUNTIME, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
-from kdump.named_tuples import NamedTuple, dataclass, field
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kdump.formats import names
-from kdump.named_tuples import dataclass, field
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters

@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kdump.disk.pace import Pace
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING
-from kdump.named_tuples import NamedTuple, dataclass, field
+from kdump.named_tuples import NamedTuple
 from kdump.verify.options import Options
 from kdump.verify.resume import NOTHING_YET, Mark, PassTotals, Place, read_place, remove_mark, write_place
 from kdump.verify.run import Verification

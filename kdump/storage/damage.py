@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kdump.blocks import BatchBlock, RecordBlock
@@ -11,7 +12,6 @@ from kdump.errors import CodecError, CorruptRecordError, InvalidRecordError, Kdu
 from kdump.formats.batch import CRC_START, HEADER_SIZE, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.words import number_words, offset_range
-from kdump.named_tuples import dataclass, field
 
 _PIECE = 1 << 20
 

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from kdump.disk import meeting
 from kdump.disk.held import Hold, is_held, room_for_files
@@ -22,7 +23,6 @@ from kdump.errors import CorruptIndexError
 from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.formats.names import parse_file_name
-from kdump.named_tuples import dataclass, field
 from kdump.storage.around import directory_around
 from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.partition import PartitionLog

@@ -6,6 +6,7 @@ import os
 import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import read_small
@@ -13,7 +14,6 @@ from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
-from kdump.named_tuples import dataclass, field
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset

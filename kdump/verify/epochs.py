@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kdump.errors import CheckpointError
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import SERVES_WRONG_DATA
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
-from kdump.named_tuples import dataclass
 from kdump.storage.partition import PartitionLog
 from kdump.verify.column import is_uniform
 from kdump.verify.sheets import Sheet

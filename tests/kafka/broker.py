@@ -52,9 +52,6 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.session.timeout.ms": "60000",
     "group.share.session.timeout.ms": "60000",
-    # A busy machine may hold a broker up for longer than the default of 9 s: it would be fenced, and a fenced
-    # coordinator gives the markers of prepared transactions up.
-    "broker.session.timeout.ms": "60000",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
@@ -91,10 +88,6 @@ class BrokerError(Exception):
 def minor(release: str) -> str:
     """`4.3` of `4.3.1`."""
     return ".".join(release.split(".")[:2])
-
-
-SOON_FENCED = {"broker.session.timeout.ms": "9000"}
-"""For brokers of which some are killed, and others are to lead then."""
 
 
 def settings_of(release: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-from tests.kafka.broker import SOON_FENCED, Broker, BrokerError
+from tests.kafka.broker import Broker, BrokerError
 from tests.kafka.ports import free_ports
 
 NODES = (1, 2, 3)
@@ -34,7 +34,6 @@ class Cluster:
                 folder / f"node-{node}",
                 [folder / f"node-{node}" / "data"],
                 **{
-                    **SOON_FENCED,
                     "node.id": str(node),
                     "controller.quorum.voters": voters,
                     "listeners": f"PLAINTEXT://127.0.0.1:{clients[node]},CONTROLLER://127.0.0.1:{quorum[node]}",

@@ -13,7 +13,7 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-from tests.kafka.broker import CLUSTER, SOON_FENCED, Broker, BrokerError, java
+from tests.kafka.broker import CLUSTER, Broker, BrokerError, java
 from tests.kafka.command import jsonl
 from tests.kafka.ports import free_ports
 
@@ -36,7 +36,6 @@ class Dynamic:
         listeners = f"PLAINTEXT://127.0.0.1:{self.clients[node]}"
         at = f"CONTROLLER://127.0.0.1:{self.controllers[node]}"
         settings = {
-            **SOON_FENCED,
             "node.id": str(node),
             "controller.quorum.voters": "",
             "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in controllers),
