@@ -8,8 +8,6 @@ from typing import Any
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.operations.heal import plan_heal
-from kdump.operations.heal_sources import check_sources
 from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
@@ -157,6 +155,9 @@ def command(
     checks_copies = strategy == SALVAGE and not only_copy and options["output"] is None
 
     if sources:
+        from kdump.operations.heal import plan_heal
+        from kdump.operations.heal_sources import check_sources
+
         others = check_sources(sources)
 
         def healed(log: PartitionLog, start: Startup, _: object) -> Task:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import file_differences, offset_difference, state_of
 from kdump.errors import RefusedError

@@ -18,8 +18,6 @@ from kdump.errors import RUNTIME, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
 from kdump.named_tuples import NamedTuple
-from kdump.operations.started_clusters import contradiction_in, warnings_of
-from kdump.recovery.bootstrap import bootstrap_failure
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,
@@ -37,7 +35,6 @@ from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import NEWEST, KafkaRelease
-from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings, log_directories
@@ -46,7 +43,6 @@ from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
-from kdump.topics.cluster_image import TOPIC_RESOURCE
 from kdump.topics.clusters import ClusterMetadata, Clusters
 from kdump.topics.metadata_log import live_snapshots
 
@@ -121,6 +117,7 @@ class StartupOptions(NamedTuple):
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
             loading,
+            state.checkpoints if state.checkpoints.folder else None,
         )
 
 
@@ -164,7 +161,7 @@ class Loaded(NamedTuple):
         return end, mark - 1
 
 
-@dataclass(slots=True)
+@dataclass
 class BrokerStart:
     """One start of one broker or of several. Fill it with `directory` and `partition`; `end` comes last.
 
@@ -229,6 +226,9 @@ class BrokerStart:
         """
         if names.CLUSTER_METADATA_DIR not in directory.directories:
             return
+        from kdump.recovery.bootstrap import bootstrap_failure
+        from kdump.topics.cluster_image import TOPIC_RESOURCE
+
         path = os.path.join(directory.path, names.BOOTSTRAP_CHECKPOINT)
         if bootstrap := self._attempt(path, partial(bootstrap_failure, path)):
             yield bootstrap
@@ -247,6 +247,8 @@ class BrokerStart:
         """Yield what ends the process of a node that reads the cluster's metadata, whose log is in the directory at
         `path`.
         """
+        from kdump.operations.started_clusters import contradiction_in
+
         wrong = contradiction_in(cluster)
         if wrong is None:
             return
@@ -358,6 +360,8 @@ class BrokerStart:
         stray = _stray(log, cluster) if outcome.ok else None
         expiring: tuple[int, ...] = ()
         if outcome.ok and log.name and kind == LIVE and stray is None and not outcome.loss.has_data:
+            from kdump.retention.zero_tails import aged_by_zeros
+
             expiring = aged_by_zeros(log, startup, outcome.log_end_offset, settings)
         mark = state.high_watermark_of(log)
         return Loaded(log.path, startup, outcome, kind, fate_of(log), mark, is_named, stray, expiring)
@@ -368,6 +372,8 @@ class BrokerStart:
         for problem in cluster.troubles:
             if problem.is_unreadable:
                 self.report(problem)
+        from kdump.operations.started_clusters import warnings_of
+
         return cluster, warnings_of(cluster)
 
     def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -45,8 +44,7 @@ ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
 INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What is asked for.
 
     `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
@@ -95,14 +93,16 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
     from kdump.repair.strategies import PLANNERS
 
     check_has_kafka_files(log)
-    task = PLANNERS[request.strategy](log, startup, request)._replace(was_closed=startup.clean)
+    task = PLANNERS[request.strategy](log, startup, request)
+    if startup.clean:
+        task = task._replace(was_closed=True)
     if request.kinds is not None:
         task = _narrowed(task, log, request.kinds)
     wants_checkpoints = request.kinds is None or CHECKPOINTS in request.kinds
     if task.plan is None or task.extent is None or log.name is None or not wants_checkpoints:
         return task
     try:
-        lines = within_log(log.path, task.extent[1])
+        lines = within_log(log.path, task.extent[1], startup.checkpoints)
     except OSError:
         if changed_log(task.plan):
             raise

@@ -37,7 +37,7 @@ SWAP_PAUSE = 0.05
 _ORDER: dict[str, int] = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
 
 
-@dataclass(slots=True)
+@dataclass
 class Tally:
     """What a run has come to, beside brokers and otherwise.
 

@@ -72,6 +72,7 @@ class OffsetIndexCheck:
         self._is_last, self._is_open = is_last, is_open
         self.leftovers = Leftovers("KD-IDX-LEFTOVER", self.path, OFFSET_ENTRY_SIZE, may_be=excused)
         self._index: OffsetIndex | None = None
+        self.content = b""  # all of the file, where it was read at once
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((segment.base_offset - 1, -1))  # offsets and positions
         self._waiting: tuple[int, int, int] | None = None  # an entry that names a later batch's last offset
@@ -120,6 +121,7 @@ class OffsetIndexCheck:
         """Yield the next entries, those out of order left out."""
         count = min(CHUNK_ENTRIES, index.entries - self._next)
         data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
+        self.content = data if len(data) == index.size else b""
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
         offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
         for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):

@@ -55,6 +55,7 @@ class TimeIndexCheck:
         self._is_open = is_open
         self._leftovers = Leftovers("KD-TIDX-LEFTOVER", self.path, TIME_ENTRY_SIZE, may_be=excused)
         self._index: TimeIndex | None = None
+        self.content = b""  # all of the file, where it was read at once
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((-1, segment.base_offset - 1))  # timestamps and offsets
         self._covered = -1  # the largest timestamp that the index has been told of
@@ -104,6 +105,7 @@ class TimeIndexCheck:
         """Yield the next entries, those out of order left out."""
         count = min(CHUNK_ENTRIES, index.entries - self._next)
         data = index.read(self._next * TIME_ENTRY_SIZE, count * TIME_ENTRY_SIZE)
+        self.content = data if len(data) == index.size else b""
         data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
         signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
         times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))

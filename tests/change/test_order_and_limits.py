@@ -14,11 +14,12 @@ import pytest
 
 from kdump.change import apply, copy_out, journal, place
 from kdump.change.apply import apply_plan, apply_staged, clear_leftovers
+from kdump.change.change import Change, ChangeState
 from kdump.change.checkpoint_lines import offset_in, put_offset
 from kdump.change.checks import SPARE_BYTES, check_space
 from kdump.change.copy_out import complete, copy_log_directory
 from kdump.change.interrupted import finish_interrupted
-from kdump.change.journal import Change, Changes, ChangeState, changes_of
+from kdump.change.journal import Changes, changes_of
 from kdump.change.kept import kept_pieces
 from kdump.change.place import ChangeFiles, label_of, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, REPLACE, TRUNCATE, Cut, Operation, Plan, make_plan

@@ -12,8 +12,8 @@ import pytest
 import kdump
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan
+from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import check_finishable, finish_interrupted
-from kdump.change.journal import Change, ChangeState
 from kdump.change.place import new_change
 from kdump.change.plan import Plan
 from kdump.change.undo import Verdict, close, judge, prune, roll_back, undo
