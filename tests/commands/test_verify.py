@@ -20,7 +20,8 @@ LOG = file(0, "log")
 LAST = file(6, "log")
 FIELDS = {
     "type": str, "code": str, "severity": str, "topic": str, "partition": int, "path": str,
-    "position": (int, type(None)), "offset": (int, type(None)), "message": str, "broker": str, "repair": str, "actions": list,
+    "position": (int, type(None)), "offset": (int, type(None)), "message": str, "broker": str, "repair": str,
+    "actions": list,
 }  # fmt: skip
 SUMMARY = {
     "type": str, "sound": bool, "complete": bool, "errors": int, "warnings": int, "infos": int, "unread": int,
