@@ -34,7 +34,7 @@ LIMITED_API = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "0x030B00
 
 
 def numbers() -> str:
-    """The numbers that the compiled kernel shares with Python modules, as Cython enums."""
+    """Return the numbers that the compiled kernel shares with Python modules, as Cython enums."""
     lines = ["# Written by setup.py."]
     if (here := str(Path(__file__).parent)) not in sys.path:
         sys.path.insert(0, here)  # for what these modules import
@@ -55,7 +55,7 @@ def write_numbers() -> None:
 
 
 def native_kernels() -> list[Extension]:
-    """The compiled kernel as the list that setup() wants; empty where it is not to be, or cannot be, built."""
+    """Return the compiled kernel as the list that setup() wants; empty where it is not to be, or cannot be, built."""
     required = os.environ.get("KDUMP_REQUIRE_NATIVE") == "1"
     if os.environ.get("KDUMP_SKIP_NATIVE") == "1":
         return []
@@ -103,7 +103,7 @@ def without_inspect(source: Path) -> None:
 
 
 def build_folder() -> str:
-    """A folder that lives as long as this process.
+    """Return a folder that lives as long as this process.
 
     setuptools packs whatever lies in its build folder: a kernel left there by an earlier build (sanitized, or of a
     source that no longer compiles) would be installed as if it were this build's.

@@ -25,12 +25,12 @@ END = "<!-- End of the table. -->\n"
 
 
 def severity(kind: FindingKind) -> str:
-    """The severity as people say it."""
+    """Return the severity as people say it."""
     return "note" if kind.severity == Severity.INFO else kind.severity.value
 
 
 def table() -> str:
-    """A Markdown table with a line for each code."""
+    """Return a Markdown table with a line for each code."""
     lines = ["| code | severity | what it means | what the broker does |", "|---|---|---|---|"]
     for kind in CATALOGUE.values():
         link = f"[`{kind.code}`](findings/{kind.code}.md)"
@@ -40,13 +40,13 @@ def table() -> str:
 
 
 def with_table(page: str) -> str:
-    """The page with its table as it should be. Raises ValueError where the page has no place for it."""
+    """Return the page with its table as it should be. Raises ValueError where the page has no place for it."""
     start = page.index(BEGIN) + len(BEGIN)
     return page[:start] + table() + page[page.index(END, start) :]
 
 
 def page_of(kind: FindingKind) -> str:
-    """The page of one code."""
+    """Return the page of one code."""
     return "\n".join(_lines(kind)) + "\n"
 
 

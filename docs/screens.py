@@ -36,7 +36,7 @@ class ScreenError(Exception):
 
 
 def with_screens(page: str) -> str:
-    """The page with its screens as they should be. Raises ScreenError."""
+    """Return the page with its screens as they should be. Raises ScreenError."""
     return _SCREEN.sub(lambda found: f"{found[1]}{_PROMPT}{found[4]}\n{_screen(found)}{found[6]}", page)
 
 
@@ -50,7 +50,7 @@ def _screen(found: re.Match[str]) -> str:
 
 
 def _output(session: str, command: str) -> list[str]:
-    """What the first such command of a session prints. Raises ScreenError."""
+    """Return what the first such command of a session prints. Raises ScreenError."""
     path = SESSIONS / f"{session}.txt"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     lines = _WIDTH.sub(_PROMPT, text).splitlines()
@@ -62,7 +62,7 @@ def _output(session: str, command: str) -> list[str]:
 
 
 def _parts(text: str | None, size: int) -> Iterator[tuple[int, int] | None]:
-    """The ranges of lines (from 1, inclusive), with None where some are left out between."""
+    """Return the ranges of lines (from 1, inclusive), with None where some are left out between."""
     before = 0
     for part in (text or "1-").split(","):
         first, dash, last = part.partition("-")

@@ -31,6 +31,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Lines are as wide as in a pipe, wherever the tests run.
 os.environ.pop("COLUMNS", None)
 
+# The tests do not go on behind whatever a test holds a lock for.
+os.environ["KDUMP_PRIORITY"] = "normal"
+
 
 def _fsync(descriptor: int | FileIO) -> None:
     """Raise what fsync does for a file that is not open, and wait for no disk."""

@@ -33,20 +33,18 @@ ROOMS = {
     "kdump/fixture": "log directories, and faults in them, made for tests",
     "kdump/operations/cluster.py": "new log directories for a resurrected cluster",
     "kdump/operations/lost_records.py": "a new directory for what was lost",
-    "kdump/operations/repair.py": "a copy that came to nothing",
     "kdump/pytest_plugin.py": "log directories for the tests of others",
     "kdump/schemas/sources.py": "a file of records, read as a stream",
     "kdump/spark": "what an executor stages, and the driver commits",
     "kdump/storage/regions.py": "pipes to the processes that work on regions",
-    "kdump/verify/resume.py": "a file that a finished run removes",
     "kdump/serve/channels.py": "bytes of segments, sent to a socket",
     "commands/cli.py": "/dev/null in place of a stdout that nobody reads",
     "commands/dump/lone.py": "a log that is unpacked into a temporary file, and standard input",
     "commands/dump_log": "pipes to the processes that print regions, and stderr",
     "commands/export/upload.py": "a temporary folder for what is uploaded",
-    "commands/shell/output.py": "the same",
+    "commands/shell/output.py": "/dev/null in place of a stdout that nobody reads",
     "commands/shell/whole_lines.py": "stdout",
-    "commands/stats/run.py": "the file that --output names",
+    "commands/stats/run.py": "the file that --output names, beside which nothing may be written over",
 }
 """Who opens or changes files, and what for; nobody else does."""
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import duration, number_words, offset_range, size_text
+from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.actions import Action, Stake
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.copies import reference_of, sight_of
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import DirectoryHealth, Health
-from kdump.repair.replicas import Replicas
 
 from ..shell.choice import asked_paths
 from ..shell.copies import STANDINGS, blocked_words, difference_words, leader_words, loss_words
@@ -23,13 +21,12 @@ from ..shell.output import Style
 from ..shell.prose import folded, folded_command
 from ..shell.screen import Screen
 from ..shell.tables import aligned
+from .words import command_words, place, quoted, replica_words, sentence, stake_words, without_subject
 
 MAX_ENTRIES = 10
 """Entries with a number; those that a screen has no room for are a line each."""
 _COLUMN = 12
 _MAX_NAMES = 2
-_SHORT = re.compile(r"^(?:If|Start this broker only while) (.+?) runs(?:, start this broker:|\.).*")
-"""Of what a person does, what fits a table."""
 _AFTER_START = frozenset({"KD-TXN-HANGING"})
 
 
@@ -94,9 +91,9 @@ class Page:
                 str(number),
                 self._names(diagnosis),
                 diagnosis.title,
-                _stake_words(diagnosis).removesuffix(" are at stake").replace("committed offsets", "committed"),
-                _replica_words(diagnosis.replicas) if diagnosis.needs_replicas else "",
-                _command_words(diagnosis.actions[:1]),
+                stake_words(diagnosis).removesuffix(" are at stake").replace("committed offsets", "committed"),
+                replica_words(diagnosis.replicas) if diagnosis.needs_replicas else "",
+                command_words(diagnosis.actions[:1]),
             )
             for number, diagnosis in enumerate(self._shown, 1)
         ]
@@ -173,7 +170,7 @@ class Page:
     def _head(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
         style = self._bad if diagnosis.stake <= Stake.COMMITTED else self._careful
         head = f"{number} {self._names(diagnosis)}   "
-        stake = _stake_words(diagnosis)
+        stake = stake_words(diagnosis)
         title = diagnosis.title.upper() + (f": {stake}" if stake else "")
         lines = folded(title, self._width, first=head, indent=" " * 4)
         yield style(lines[0])
@@ -186,14 +183,14 @@ class Page:
         for text in diagnosis.found:
             name, _, rest = text.partition(": ")
             said = rest if name in own else text
-            yield from self._field("found", f"{example}{_place(diagnosis, text)}{safe(said)}")
+            yield from self._field("found", f"{example}{place(diagnosis, text)}{safe(said)}")
             example = ""
         if diagnosis.broker:
-            yield from self._field("broker", safe(_without_subject(diagnosis.broker)))
+            yield from self._field("broker", safe(without_subject(diagnosis.broker)))
         if diagnosis.consumers and diagnosis.stake in (Stake.ANSWERS, Stake.CONSUMERS):
             yield from self._field("consumers", diagnosis.consumers)
         if diagnosis.needs_replicas:
-            yield from self._field("replicas", _replica_words(diagnosis.replicas))
+            yield from self._field("replicas", replica_words(diagnosis.replicas))
         if diagnosis.copies is not None:
             yield from self._leaders(diagnosis.copies)
         yield from self._actions(diagnosis)
@@ -248,12 +245,12 @@ class Page:
             yield from folded_command([safe(word) for word in action.command], self._width, first=" " * _COLUMN)
             return
         first = f"  {label:<{_COLUMN - 2}}{condition}"
-        words = [_quoted(word) for word in action.command]
+        words = [quoted(word) for word in action.command]
         if condition and self._width is not None and len(first) + len(" ".join(words)) > self._width:
             yield first.rstrip()
             first = " " * _COLUMN
         yield from folded_command(words, self._width, first=first)
-        yield from self._field("", f"{_sentence(action.text)}{loses}".strip())
+        yield from self._field("", f"{sentence(action.text)}{loses}".strip())
 
     def _field(self, label: str, text: str, margin: int = 2) -> Iterator[str]:
         yield from folded(
@@ -343,67 +340,3 @@ class Page:
 
     def _arguments(self) -> str:
         return asked_paths(self._paths)
-
-
-def _stake_words(diagnosis: Diagnosis) -> str:
-    if diagnosis.stake in (Stake.START, Stake.DISK):
-        return ""
-    offsets = ""
-    if diagnosis.offsets is not None and len(diagnosis.paths) == 1:
-        offsets = f" {offset_range(*diagnosis.offsets)}"
-    if diagnosis.stake == Stake.COMMITTED:
-        return f"committed offsets{offsets} are at stake"
-    if diagnosis.stake == Stake.RECORDS:
-        return f"offsets{offsets} are at stake" if offsets else "records are at stake"
-    if diagnosis.stake == Stake.SERVICE:
-        return "the partition goes out of service here"
-    return ""
-
-
-def _replica_words(replicas: Replicas | None) -> str:
-    if replicas is None:
-        return "unknown (no cluster metadata on these disks)"
-    in_sync = ", ".join(map(str, replicas.in_sync)) or "none"
-    words = f"{', '.join(map(str, replicas.brokers))}; in sync: {in_sync}"
-    if replicas.is_under_replicated:
-        words += "; under-replicated"
-    if replicas.is_under_min_isr:
-        words += f"; below min.insync.replicas ({replicas.min_insync}): acks=all is refused"
-    if replicas.leader is not None and replicas.leader == replicas.broker and len(replicas.brokers) > 1:
-        words += f"; leads now, after it {'nobody' if replicas.next_leader is None else replicas.next_leader}"
-    return words
-
-
-def _command_words(actions: Sequence[Action]) -> str:
-    for action in actions:
-        if action.command and action.command[0] == "kdump":
-            return " ".join(map(_quoted, action.command))
-        return safe(_SHORT.sub(r"start while \1 runs", action.text).partition(". ")[0].rstrip("."))
-    return ""
-
-
-def _place(diagnosis: Diagnosis, text: str) -> str:
-    """Return the file and the byte, unless the text has them."""
-    for finding in diagnosis.findings:
-        if finding.message == text:
-            name = os.path.basename(finding.path)
-            if name == os.path.basename(diagnosis.paths[0]) or name in text:
-                return ""
-            return f"{safe(name)}{f', byte {finding.position}' if finding.position is not None else ''}: "
-    return ""
-
-
-def _sentence(text: str) -> str:
-    said = safe(text[:1].upper() + text[1:])
-    return said if not said or said.endswith(".") else f"{said}."
-
-
-def _without_subject(text: str) -> str:
-    """Return what the broker does, after the label that names it."""
-    return text.removeprefix("The broker ")
-
-
-def _quoted(word: str) -> str:
-    from shlex import quote
-
-    return safe(quote(word))

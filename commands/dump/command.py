@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -186,7 +185,7 @@ def command(
     from .lone import lone_logs
 
     with lone_logs(paths, base_offset) as found:
-        return dump([], replace(asked, use_indexes=False), found)
+        return dump([], asked._replace(use_indexes=False), found)
 
 
 def _fields(paths: tuple[str, ...], at: int, format_: str, *, is_alone: bool, base_offset: int | None) -> int:

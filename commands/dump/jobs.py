@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 
 import click
 
@@ -14,6 +13,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
 from kdump.formats.printable import safe_path
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
+from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.storage.around import directory_around
 from kdump.storage.live import opened
@@ -44,11 +44,10 @@ INCLUDED = {
 LOGS = (names.LOG, names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
 
 
-@dataclass(slots=True)
-class Options:
+class Options(NamedTuple):
     """What the command line asks for. `kinds` are those of formats.names that directories are dumped for."""
 
-    selection: Selection = field(default_factory=Selection)
+    selection: Selection = Selection()
     kinds: frozenset[str] = frozenset((names.LOG,))
     format: str = "text"
     color: str = "auto"
@@ -95,7 +94,8 @@ def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
     """
     if isinstance(place, KafkaFile):
         raise click.UsageError(f"--kept shows what changes keep of directories, and {safe_path(place.path)} is a file")
-    from kdump.change.journal import Change, Changes, changes_of
+    from kdump.change.change import Change
+    from kdump.change.journal import Changes, changes_of
 
     changes: list[Change] = []
     found: Changes | None = None
@@ -118,7 +118,7 @@ def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
 def _as_given(piece: KeptPiece, folder: str) -> KeptPiece:
     """Return a piece with its path as that of its log directory is given."""
     root = os.path.abspath(folder) + os.sep
-    return replace(piece, path=os.path.join(folder, piece.path[len(root) :])) if piece.path.startswith(root) else piece
+    return piece._replace(path=os.path.join(folder, piece.path[len(root) :])) if piece.path.startswith(root) else piece
 
 
 def _jobs(place: Place, options: Options, unreadable: list[tuple[str, OSError]]) -> Iterator[Job]:

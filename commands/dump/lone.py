@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from io import BufferedIOBase, BufferedReader, FileIO
 from typing import IO, Any, cast
 
@@ -16,6 +15,7 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe_path
+from kdump.named_tuples import NamedTuple
 from kdump.storage.segment import Segment
 
 STANDARD_INPUT = "-"
@@ -25,8 +25,7 @@ _MIN_FREE = 1 << 30
 """Bytes that unpacking leaves free on the disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoneLog:
+class LoneLog(NamedTuple):
     """A log that is read without a partition around it: where its bytes are, what it is called, its base offset.
 
     `problem` says why only the beginning of a compressed file could be unpacked ("": all of it was).

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import IO, Any
 
 import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
+from kdump.named_tuples import NamedTuple
 from kdump.operations.lookup import LookupOptions, Lookups
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
@@ -46,8 +46,7 @@ SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
 _MAX_SHOWN = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What to look for, and how to tell."""
 
     path: str

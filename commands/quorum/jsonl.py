@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Quorum, lost
 from kdump.cluster.set_voters import NewVoters

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.cluster.quorum import Quorum
 from kdump.cluster.set_voters import NewVoters, VoterAt, plan_voters
 from kdump.errors import RefusedError

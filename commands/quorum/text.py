@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Difference, Quorum, lost
 from kdump.cluster.set_voters import NewVoters

@@ -8,8 +8,6 @@ from typing import Any
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.operations.heal import plan_heal
-from kdump.operations.heal_sources import check_sources
 from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
@@ -154,9 +152,12 @@ def command(
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 
     applies = options["applies"] or options["apply_plan"] is not None
-    checks_copies = applies and strategy == SALVAGE and not only_copy and options["output"] is None
+    checks_copies = strategy == SALVAGE and not only_copy and options["output"] is None
 
     if sources:
+        from kdump.operations.heal import plan_heal
+        from kdump.operations.heal_sources import check_sources
+
         others = check_sources(sources)
 
         def healed(log: PartitionLog, start: Startup, _: object) -> Task:
@@ -172,7 +173,7 @@ def command(
         return code
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
-    planned = planning(request, clusters, checks_copies=checks_copies)
+    planned = planning(request, clusters, checks_copies=checks_copies, applies=applies)
     return run(paths, planned, startup, command=command_, **options)
 
 

@@ -30,7 +30,7 @@ from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
 
 
-@dataclass(slots=True)
+@dataclass
 class Totals:
     """What came of a run: how many partitions have work, failed, and were changed by which change (its id).
 

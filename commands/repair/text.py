@@ -49,6 +49,7 @@ class TextPrinter:
         self._routine: list[SafePlan] = []
         self._unlisted = 0
         self._dropped = self._given_up = 0
+        self._gives_up = False
         self._budget = LineBudget()
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
@@ -56,13 +57,15 @@ class TextPrinter:
         task = done.task
         assert task is not None
         if task.decision is not None:
-            self._undecided.append(decision_text(done.path, task.decision))
+            text = decision_text(done.path, task.decision)
+            self._undecided.append(text + "".join(f"    {line}\n" for line in _interrupted(done, applies=applies)))
             self._to_decide.append(done.path)
             return
         if task.plan is not None and not task.plan and not done.interrupted:
             self._notes(done.path, task)
             return
         self._dropped += task.dropped.records
+        self._gives_up |= task.rescue is not None and bool(task.rescue.given_up)
         text = self._block(done, applies=applies)
         if applies:
             self._changed.append(done.path)
@@ -123,9 +126,7 @@ class TextPrinter:
         task = done.task
         assert task is not None
         lines = [safe_path(done.path)]
-        for change in done.interrupted:
-            what = "finished" if applies else "to be finished by --apply"
-            lines.append(f"  change {change.id} ({safe(change.command)}) was interrupted, {what}")
+        lines += (f"  {line}" for line in _interrupted(done, applies=applies))
         lines += (f"  {line}" for line in self._verdict(task))
         for operation in task.plan.operations if task.plan else ():
             lines.append(f"    {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
@@ -194,12 +195,15 @@ class TextPrinter:
             self._next(work)
 
     def _next(self, work: int) -> None:
-        """Print how the plan is applied; of one that drops valid records first how to keep them."""
-        if not self._dropped:
+        """Print how the plan is applied; of one that drops or gives up records first how to keep them."""
+        if not self._dropped and not self._gives_up:
             self._write(f"Next: {again('--apply')}\n")
             return
-        accepts = f"--accept-loss {self._dropped}" if work == 1 else "and the --accept-loss of each partition"
         self._write("Next: kdump repair without --strategy lists the ways that lose nothing, or less.\n")
+        if not self._dropped:
+            self._write("To give them up all the same: this command with --apply\n")
+            return
+        accepts = f"--accept-loss {self._dropped}" if work == 1 else "and the --accept-loss of each partition"
         self._write(f"To drop them all the same: this command with --apply {accepts}\n")
 
     def _done(self, totals: Totals, more: str) -> None:
@@ -257,6 +261,13 @@ class TextPrinter:
             yield f"{self._good('put in:')} {safe(str(marker))} ({marker.gap.name})"
         for producer in rescue.open_txns if rescue.cuts else ():
             yield _open_txn(producer)
+
+
+def _interrupted(done: Repaired, *, applies: bool) -> Iterator[str]:
+    """Yield the interrupted changes of a partition."""
+    what = "finished" if applies else "to be finished by --apply"
+    for change in done.interrupted:
+        yield f"change {change.id} ({safe(change.command)}) was interrupted, {what}"
 
 
 def _rank(done: Repaired, task: Task) -> int:

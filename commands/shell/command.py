@@ -10,6 +10,7 @@ import click
 
 from .given_once import GivenOnce
 from .options import COMMON, help_of, with_common_options
+from .priority import yield_to_brokers
 from .prose import folded
 from .screen import Screen
 
@@ -39,6 +40,11 @@ class Command(click.Command):
         for param in self.get_params(ctx):
             param.add_to_parser(parser, ctx)
         return parser
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, behind a broker where it meets one."""
+        yield_to_brokers(ctx.command.name)
+        return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the command does; in short: the first paragraph, the exit codes, and a few examples."""

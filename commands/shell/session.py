@@ -17,6 +17,7 @@ from . import exit_codes
 from .again import holds_text
 from .output import about, as_given, complain, os_error_text
 from .screen import Screen
+from .unfinished import note_untold
 
 
 class Troubles:
@@ -133,6 +134,7 @@ def tell_circumstances(code: int) -> None:
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
         click.echo(f"Note: {safe_path(path)}: {text}.", err=True)
+    note_untold()
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout
     elif code == exit_codes.INCOMPLETE and tally.unreadable and not Screen.current.is_in_vain:

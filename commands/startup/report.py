@@ -29,10 +29,10 @@ class Totals:
         self.logs += 1
         self.losing += outcome.loss.has_data
         self.loss = total_loss((self.loss, outcome.loss))
-        for step in outcome.steps:
-            if step.action == RECOVER:
-                self.checked += 1
-                self.checked_bytes += step.size or 0
+        # one without an index is checked when it is opened, and again where it lies behind the recovery point
+        checked = {step.file: step.size or 0 for step in reversed(outcome.steps) if step.action == RECOVER}
+        self.checked += len(checked)
+        self.checked_bytes += sum(checked.values())
         self.failing += not outcome.ok
         self.stray += loaded.stray is not None
         self.expiring += bool(loaded.expiring)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
 from kdump.errors import NameFormatError
 from kdump.formats.names import parse_partition_dir

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
 from kdump.change.place import new_id, place_of
 from kdump.change.undo import Verdict

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict

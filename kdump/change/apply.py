@@ -12,9 +12,9 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from kdump.change import journal, place
+from kdump.change.change import Change, ChangeState, KeptCut, Step
 from kdump.change.checkpoint_lines import put_offset
 from kdump.change.checks import (
     check_changeable,
@@ -24,7 +24,7 @@ from kdump.change.checks import (
     check_writable,
     source_before,
 )
-from kdump.change.journal import Change, Changes, ChangeState, KeptCut, Step
+from kdump.change.journal import Changes
 from kdump.change.place import ChangeFiles, log_directory_of, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import FileState, digest_of, state_of
@@ -113,7 +113,7 @@ def carry_out(
     journal.write(change, role=place.STAGING)
     try:
         steps = tuple(_staged(change, drafts))
-        change = replace(change, steps=steps, cuts=tuple(_kept_cuts(change, cuts)))
+        change = change._replace(steps=steps, cuts=tuple(_kept_cuts(change, cuts)))
         check_unchanged(change)
     except BaseException:
         discard(files, path)
@@ -197,7 +197,7 @@ def _completed(change: Change) -> Change:
     after = state_of(change.path)
     touched = {step.operation.name for step in change.steps if step.operation.action in (REPLACE, TRUNCATE)}
     digests = {name: digest_of(os.path.join(change.path, name)) for name in sorted(touched) if name in after.files}
-    done = replace(change, state=ChangeState.DONE, after=after, digests=digests, log_end_offset=end_offset(change.path))
+    done = change._replace(state=ChangeState.DONE, after=after, digests=digests, log_end_offset=end_offset(change.path))
     journal.write(done)
     tidy(done)
     return done
@@ -229,8 +229,7 @@ def tidy(change: Change) -> None:
         return
     for step in change.steps:
         if step.kept:
-            with suppress(FileNotFoundError):
-                os.remove(change.file(step.kept))
+            durable.remove_file(change.file(step.kept))
 
 
 def discard(files: ChangeFiles, partition_directory: str) -> None:
@@ -295,14 +294,14 @@ def _staged(change: Change, drafts: Iterable[Draft]) -> Iterator[Step]:
                 content = content_of(change.path, draft.recipe)
                 durable.write_file(staged, content, _model(change.path, operation.name), draft.modified)
             info = os.lstat(staged)
-            step = replace(step, staged=_named(change, staged), new=FileState(info.st_size, info.st_mtime_ns))
+            step = step._replace(staged=_named(change, staged), new=FileState(info.st_size, info.st_mtime_ns))
         elif operation.action == TRUNCATE and change.keeps_old:
             tail = own(place.TAIL, operation.name)
             source = os.path.join(change.path, source_before(operations, operation.name))
             durable.keep_tail(source, operation.size, tail)
-            step = replace(step, kept=_named(change, tail))
+            step = step._replace(kept=_named(change, tail))
         if operation.action in (REMOVE, RENAME, REPLACE) and displaces:
-            step = replace(step, kept=_named(change, own(place.OLD, operation.name)))
+            step = step._replace(kept=_named(change, own(place.OLD, operation.name)))
         present -= {operation.source, operation.name if operation.action == REMOVE else ""}
         present |= {operation.name} if operation.action in (RENAME, REPLACE) else set()
         operations.append(operation)

@@ -18,17 +18,19 @@ from kdump.formats.names import (
     parse_partition_dir,
 )
 from kdump.named_tuples import NamedTuple
-from kdump.storage.checkpoints import Offsets, read_entries, read_offsets
+from kdump.storage.checkpoints import Checkpoints, Offsets, read_entries, read_offsets
 
 _FILES = Lock()
 """Held while a checkpoint is read and written: several partitions, each in its thread, share it."""
 
 
 class _Parsed(NamedTuple):
-    """What a checkpoint said when it had this size, inode, and time of change, which no copy preserves."""
+    """What a checkpoint said when it had this size, inode, and time of change, which no copy preserves; None where it
+    cannot be parsed.
+    """
 
     state: tuple[int, int, int]
-    offsets: Offsets
+    offsets: Offsets | None
 
 
 _PARSED: dict[str, _Parsed] = {}
@@ -65,13 +67,13 @@ def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.s
     durable.sync_directory(log_directory)
 
 
-def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]:
+def within_log(partition_directory: str, log_end_offset: int, known: Checkpoints | None = None) -> list[Operation]:
     """Return what to change in the checkpoints so that none leads beyond the end (absolute offset) of a partition's
     log.
 
     A recovery point and a high watermark beyond it are moved there. A log start offset beyond it, with which a broker
-    would drop the whole log, and a cleaner offset beyond it are dropped. A file that cannot be read, which a broker
-    takes for empty and writes anew, is left to it. Raises OSError.
+    would drop the whole log, and a cleaner offset beyond it are dropped. A file that cannot be parsed, which a broker
+    takes for empty and writes anew, is left to it. The checkpoints are read unless they are `known`. Raises OSError.
     """
     log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
     says = parse_partition_dir(directory_name, partition_directory)
@@ -79,8 +81,10 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
         return []
     operations = []
     partition, prefix = (says.topic, says.partition), os.path.join(log_directory, "")
+    lines = known.readable().lines if known is not None else None
     for name in OFFSET_CHECKPOINTS:
-        offset = _offsets_of(prefix + name).get(partition, -1)
+        offsets = _offsets_of(prefix + name) if lines is None else lines.get(name, {})
+        offset = offsets.get(partition, -1)
         if offset > log_end_offset:
             stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
             why = f"{offset} is above the log end offset {log_end_offset}: {'set to it' if stays else 'removed'}"
@@ -88,13 +92,22 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
     return operations
 
 
-def offset_in(path: str, topic: str, partition: int) -> int:
-    """Return the offset (absolute) that a checkpoint has for a partition; -1 for none. Raises OSError."""
-    return _offsets_of(path).get((topic, partition), -1)
+def offset_in(path: str, topic: str, partition: int) -> int | None:
+    """Return the offset (absolute) that a checkpoint has for a partition; -1 for none, None where it cannot be parsed.
+
+    Raises OSError.
+    """
+    offsets = _parsed(path)
+    return None if offsets is None else offsets.get((topic, partition), -1)
 
 
 def _offsets_of(path: str) -> Offsets:
     """Return what a checkpoint says; nothing where it cannot be parsed. Raises OSError."""
+    return _parsed(path) or {}
+
+
+def _parsed(path: str) -> Offsets | None:
+    """Return what a checkpoint says; None where it cannot be parsed. Raises OSError."""
     try:
         info = os.stat(path)
     except FileNotFoundError:
@@ -103,7 +116,7 @@ def _offsets_of(path: str) -> Offsets:
     known = _PARSED.get(path)
     if known is not None and known.state == state:
         return known.offsets
-    offsets: Offsets = {}
+    offsets: Offsets | None = None
     with suppress(CheckpointError):
         offsets = read_offsets(path)
     if len(_PARSED) >= _MAX_PARSED:

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
-from kdump.change.states import file_differences, state_of
+from kdump.change.states import file_differences, offset_difference, state_of
 from kdump.errors import RefusedError
 from kdump.storage.recipe import NewContent, Recipe
 
@@ -32,9 +32,8 @@ def differences(change: Change) -> Iterator[str]:
     for name in sorted({*now.offsets, *change.before.offsets}):
         allowed = {change.before.offsets.get(name, -1)}
         allowed |= {max(step.operation.size, -1) for step in change.steps if step.operation.name == name}
-        offset = now.offsets.get(name, -1)
-        if offset not in allowed:
-            yield f"{name} had {' or '.join(map(str, sorted(allowed)))}, it has {offset} now"
+        if difference := offset_difference(name, now.offsets.get(name, -1), allowed):
+            yield difference
 
 
 def check_made_for(path: str, operations: Iterable[Operation]) -> None:

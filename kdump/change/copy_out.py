@@ -47,9 +47,14 @@ def begin_copy(target: str) -> str:
         raise CopyError(f"{target}: exists already; give the name of a directory that is to be made")
     part = os.path.abspath(target) + PART_SUFFIX
     if os.path.isdir(part):
-        shutil.rmtree(part)
+        abandon(part)
     os.mkdir(part)
     return part
+
+
+def abandon(part: str) -> None:
+    """Remove a copy that came to nothing, or was not completed. Raises OSError."""
+    shutil.rmtree(part)
 
 
 Unreadable = Callable[[str, OSError], None]
@@ -78,7 +83,7 @@ def copy_log_directory(
     try:
         copy_directories(folders, part, copies, unreadable)
     except (KdumpError, OSError):
-        shutil.rmtree(part)
+        abandon(part)
         raise
     return part
 

@@ -6,8 +6,8 @@ import os
 
 from kdump.change import journal
 from kdump.change.apply import clear_leftovers, finish
+from kdump.change.change import Change
 from kdump.change.checks import differences
-from kdump.change.journal import Change
 from kdump.errors import RefusedError
 
 

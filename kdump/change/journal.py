@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from kdump.change import place
+from kdump.change.change import Change, ChangeState, KeptCut, Step
 from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of, places_of_partition
-from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Action, Cut, Operation
-from kdump.change.states import ANY_TIME, FileState, PartitionState
+from kdump.change.plan import Action, Cut, Operation
+from kdump.change.states import FileState, PartitionState
 from kdump.disk import durable
 from kdump.disk.reading import read_small, real_path
 from kdump.errors import KdumpError
@@ -26,128 +23,6 @@ from kdump.errors import KdumpError
 VERSION = 2
 MAX_BYTES = 1 << 28
 _PART = "part"
-_MIN_BLOCK = 4096
-
-
-class ChangeState(StrEnum):
-    """How far a change is."""
-
-    INTERRUPTED = "interrupted"
-    DONE = "done"
-    UNDONE = "undone"
-    CLOSED = "closed"
-    """It was interrupted, the partition was changed since, and it stays as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An operation and the files that it takes from and keeps at: names in the change's directory, or paths.
-
-    `staged` is the new file that a REPLACE puts in place, `kept` takes the file that goes or, of a TRUNCATE, the bytes
-    that are cut off. `new` is what the new file is. "" and None where there is no such file.
-    """
-
-    operation: Operation
-    staged: str = ""
-    kept: str = ""
-    new: FileState | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KeptCut:
-    """Bytes that salvage took out of a log, and the name of the file that has them."""
-
-    cut: Cut
-    file: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of the partition directory `path` by `command`, begun at `begun` (ms).
-
-    `before` is the partition when it was begun, `after` when it was done, with the digests of the files that it made
-    and the log end offset (absolute; None where it is not known). `undoes` is the id of the change that this one takes
-    back. `made_directory`: the partition directory was made for it. Unless `keeps_old`, nothing but what was cut out is
-    kept once it is done.
-    """
-
-    files: ChangeFiles
-    path: str
-    command: str
-    begun: int
-    steps: tuple[Step, ...]
-    before: PartitionState
-    cuts: tuple[KeptCut, ...] = ()
-    keeps_old: bool = True
-    undoes: str = ""
-    state: ChangeState = ChangeState.INTERRUPTED
-    after: PartitionState | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
-    log_end_offset: int | None = None
-    made_directory: bool = False
-
-    @property
-    def id(self) -> str:
-        """The id of the change; changes of several partitions by one run share it."""
-        return self.files.id
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether it was begun, and is neither done nor taken back."""
-        return self.state == ChangeState.INTERRUPTED
-
-    @property
-    def is_undone(self) -> bool:
-        """Whether it was taken back."""
-        return self.state == ChangeState.UNDONE
-
-    def file(self, name: str) -> str:
-        """Return the path of a file that a step or a cut names."""
-        return os.path.join(self.files.directory, name)
-
-    @cached_property
-    def kept_bytes(self) -> int:
-        """How many bytes of the disk the files use that it keeps."""
-        return sum(_used(path) for path in self.files.all() if path != self.files.path(place.JOURNAL))
-
-    @property
-    def all_bytes(self) -> int:
-        """How many bytes of the disk its files use, the journal's too."""
-        return sum(map(_used, self.files.all()))
-
-    def allowed(self) -> dict[str, set[FileState | None]]:
-        """Return what each file may be while the change is carried out; None: not there."""
-        now: dict[str, FileState | None] = dict(self.before.files)
-        allowed: dict[str, set[FileState | None]] = {name: {state} for name, state in now.items()}
-
-        def becomes(name: str, state: FileState | None) -> None:
-            allowed.setdefault(name, {now.get(name)}).add(state)
-            now[name] = state
-
-        for step in self.steps:
-            operation = step.operation
-            if operation.action == REMOVE:
-                becomes(operation.name, None)
-            elif operation.action == REPLACE:
-                becomes(operation.name, step.new)
-            elif operation.action == RENAME:
-                moved = now.get(operation.source)
-                becomes(operation.source, None)
-                becomes(operation.name, moved)
-            elif operation.action == TRUNCATE:
-                was = now.get(operation.name)
-                # between the cut and its modification time there may have been a kill
-                becomes(operation.name, FileState(operation.size, ANY_TIME))
-                now[operation.name] = FileState(operation.size, was.modified if was else ANY_TIME)
-        return allowed
-
-
-def _used(path: str) -> int:
-    with suppress(FileNotFoundError):
-        info = os.lstat(path)
-        # a file that was just written, or is small, may have no block of its own yet
-        return min(info.st_size, max(info.st_blocks * 512, _MIN_BLOCK))
-    return 0
 
 
 def write(change: Change, *, role: str = place.JOURNAL) -> None:
@@ -160,8 +35,7 @@ def write(change: Change, *, role: str = place.JOURNAL) -> None:
 
 
 def _put(target: str, part: str, content: bytes, partition_directory: str) -> None:
-    with suppress(FileNotFoundError):
-        os.remove(part)
+    durable.remove_file(part)
     like = durable.file_in(os.stat(partition_directory))
     durable.write_file(part, (content,), like, allow_other_owner=True)
     os.replace(part, target)
@@ -215,7 +89,7 @@ def _encoded(change: Change) -> bytes:
     row |= {"undoes": change.undoes, "keepsOld": change.keeps_old, "logEndOffset": change.log_end_offset}
     row |= {"before": change.before._asdict(), "after": change.after._asdict() if change.after else None}
     row |= {"digests": dict(change.digests)} | ({"madeDirectory": True} if change.made_directory else {})
-    row["steps"] = [asdict(step) | {"operation": step.operation._asdict()} for step in change.steps]
+    row["steps"] = [step._asdict() | {"operation": step.operation._asdict()} for step in change.steps]
     row["cuts"] = [{"cut": kept.cut._asdict(), "file": kept.file} for kept in change.cuts]
     return json.dumps(row).encode()
 
@@ -363,14 +237,14 @@ def _of_partition(change: Change, path: str) -> Change | None:
     if recorded == path:
         return change
     is_moved = os.path.basename(recorded) == os.path.basename(path) and not os.path.isdir(recorded)
-    return replace(change, path=path) if is_moved else None
+    return change._replace(path=path) if is_moved else None
 
 
 def _known_in(log_directory: str, change: Change) -> Change:
     """Return a change of which a log directory knows: the partition is in it, wherever the originals are."""
     if change.files.directory.startswith(os.path.join(log_directory, "")) or change.files.directory == log_directory:
         return change
-    return replace(change, path=os.path.join(log_directory, os.path.basename(change.path)))
+    return change._replace(path=os.path.join(log_directory, os.path.basename(change.path)))
 
 
 def _age(change: Change) -> tuple[str, int, str, str, int]:
@@ -400,6 +274,6 @@ def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[
 
 def ended(change: Change, state: ChangeState) -> Change:
     """Write down that a change is in this state now. Raises OSError."""
-    changed = replace(change, state=state)
+    changed = change._replace(state=state)
     write(changed)
     return changed

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import REMOVE, TRUNCATE
 from kdump.disk.reading import is_file
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from kdump.change.journal import Change
+    from kdump.change.change import Change
 
 
-@dataclass(frozen=True, slots=True)
-class KeptPiece:
+class KeptPiece(NamedTuple):
     """Bytes that a change took out of a log, in a file of their own.
 
     `start` and `stop` are where they were in the file `file` of the partition directory `partition`, which need not

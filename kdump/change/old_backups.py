@@ -7,7 +7,6 @@ itself could drop records: that is refused, and whoever knows better copies the 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -63,6 +62,8 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
 def prune_old(backup: OldBackup) -> None:
     """Delete such a folder. Raises OSError."""
     assert not backup.is_interrupted
+    import shutil  # which loads Python's compressors
+
     shutil.rmtree(backup.path)
     with suppress(OSError):
         os.rmdir(os.path.dirname(backup.path))

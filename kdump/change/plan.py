@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 
-from kdump.disk.reading import ReadOnlyFile
+from kdump.disk.reading import FileStatus, ReadOnlyFile
 from kdump.formats import names
 from kdump.formats.names import FileName, parse_file_name
 from kdump.named_tuples import NamedTuple
@@ -38,6 +38,7 @@ REMOVE, TRUNCATE, RENAME, REPLACE, CHECKPOINT = Action
 
 
 _ACTIONS = (REMOVE, REPLACE, RENAME, TRUNCATE)
+_UNKNOWN: Mapping[str, FileStatus] = {}
 
 
 class Operation(NamedTuple):
@@ -78,22 +79,24 @@ class Plan(NamedTuple):
         return bool(self.operations)
 
 
-def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str]) -> Plan:
+def make_plan(
+    path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str], known: Mapping[str, FileStatus] = _UNKNOWN
+) -> Plan:
     """Return the changes that turn the files of directory `path` into `wanted`; `reasons` say why, by file name.
+
+    What the system says of the files that are `known` is not asked for again: `wanted` was made from them.
 
     In between no index leads astray: one that has to change with its .log goes before that, and comes after. Without
     it a broker builds the segment's indexes anew. Leader epochs beyond the end of a log do no harm: they go at the end.
     Raises OSError.
     """
-    present: dict[str, os.stat_result] = {}
-    if os.path.lexists(path):  # else the directory is to be made
-        present = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path) if entry.is_file()}
+    present = _present(path, known)
     uses = Counter(recipe.name for recipe in wanted.values() if isinstance(recipe, SourceBytes))
     changes: list[Operation] = []
     by_name = {
         name: list(_changes(name, _as_prefix(path, name, recipe, present), present, wanted.keys(), uses))
         for name, recipe in wanted.items()
-        if uses[name] > 1 or name not in present or recipe != SourceBytes(name, 0, present[name].st_size)
+        if uses[name] > 1 or name not in present or recipe != SourceBytes(name, 0, present[name].size)
     }
     logs = {parse_file_name(name).offset for name, found in by_name.items() if found and _is_log(name)}
     for name, found in sorted(by_name.items()):
@@ -103,7 +106,7 @@ def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str
         changes += [change._replace(why=change.why or reasons.get(name, "")) for change in found]
     renamed = {change.source for change in changes if change.action == RENAME}
     changes += [
-        Operation(REMOVE, name, 0, info.st_ino, info.st_size, why=reasons.get(name, ""))
+        Operation(REMOVE, name, 0, info.inode, info.size, why=reasons.get(name, ""))
         for name, info in present.items()
         if name not in wanted and name not in renamed
     ]
@@ -112,6 +115,22 @@ def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str
     return Plan(
         path, tuple(changes), {change.name: wanted[change.name] for change in changes if change.action == REPLACE}
     )
+
+
+def _present(path: str, known: Mapping[str, FileStatus]) -> dict[str, FileStatus]:
+    """Return what the system says of the files of a directory; nothing where it is to be made. Of links, of
+    themselves. Raises OSError.
+    """
+    if not os.path.lexists(path):
+        return {}
+    with os.scandir(path) as entries:
+        return {
+            entry.name: known[entry.name]
+            if entry.name in known and not entry.is_symlink()
+            else FileStatus.of(entry.stat(follow_symlinks=False))
+            for entry in entries
+            if entry.is_file()
+        }
 
 
 _BOUND_TO_LOG = (names.OFFSET_INDEX, names.TIME_INDEX)
@@ -136,15 +155,15 @@ def _turn(change: Operation) -> tuple[int, int]:
     return rank, _ACTIONS.index(change.action)
 
 
-def _anew(name: str, found: list[Operation], size: int, old: os.stat_result) -> list[Operation]:
+def _anew(name: str, found: list[Operation], size: int, old: FileStatus) -> list[Operation]:
     """Return the same changes of an index, without the old one in between."""
-    gone = Operation(REMOVE, name, 0, old.st_ino, old.st_size, why="rebuilt after its log has changed")
+    gone = Operation(REMOVE, name, 0, old.inode, old.size, why="rebuilt after its log has changed")
     if [change.action for change in found] == [RENAME]:
         return [gone, *found]
-    return [gone, Operation(REPLACE, name, size, old.st_ino, old.st_size)]
+    return [gone, Operation(REPLACE, name, size, old.inode, old.size)]
 
 
-def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, os.stat_result]) -> Recipe:
+def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, FileStatus]) -> Recipe:
     """Return the recipe, or where the file of that name starts with all of its new content, the one
     that only cuts it.
     """
@@ -158,7 +177,7 @@ def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, os.st
 def _changes(
     name: str,
     recipe: Recipe,
-    present: Mapping[str, os.stat_result],
+    present: Mapping[str, FileStatus],
     wanted: Collection[str],
     uses: Mapping[str, int],
 ) -> Iterator[Operation]:
@@ -167,7 +186,7 @@ def _changes(
     A file is renamed only where nothing else gets its name, so that renames can be made in any order.
     """
     old = present.get(name)
-    old_size = old.st_size if old else -1
+    old_size = old.size if old else -1
     if (
         not isinstance(recipe, SourceBytes)
         or recipe.start
@@ -175,13 +194,13 @@ def _changes(
         or recipe.name not in present
         or (recipe.name != name and recipe.name in wanted)
     ):
-        yield Operation(REPLACE, name, recipe.size, old.st_ino if old else 0, old_size)
+        yield Operation(REPLACE, name, recipe.size, old.inode if old else 0, old_size)
         return
     source = present[recipe.name]
     if recipe.name != name:
-        yield Operation(RENAME, name, source.st_size, source.st_ino, old_size, recipe.name)
-    if recipe.size < source.st_size:
-        yield Operation(TRUNCATE, name, recipe.size, source.st_ino, source.st_size)
+        yield Operation(RENAME, name, source.size, source.inode, old_size, recipe.name)
+    if recipe.size < source.size:
+        yield Operation(TRUNCATE, name, recipe.size, source.inode, source.size)
 
 
 KINDS = {

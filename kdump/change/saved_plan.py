@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 from kdump.change.plan import REPLACE, Plan
@@ -32,6 +30,8 @@ def plan_row(plan: Plan) -> dict[str, Any]:
     """Return a plan with the files and offsets that it was made for, and a digest of all new content.
     Raises OSError.
     """
+    from hashlib import blake2b  # as in kdump.change.states: only when it is needed
+
     path = os.path.abspath(plan.path)
     digest = blake2b(digest_size=16)
     for operation in plan.operations:
@@ -49,12 +49,16 @@ def plan_row(plan: Plan) -> dict[str, Any]:
 
 def save(path: str, command: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a plan file. Raises OSError."""
+    import json
+
     document = {"type": "kdump.plan", "version": VERSION, "command": command, "partitions": list(rows)}
     durable.replace_file(os.path.abspath(path), json.dumps(document, indent=1).encode() + b"\n", durable=True)
 
 
 def load(path: str) -> SavedPlans:
     """Read a plan file. Raises OSError, KdumpError where it is none that this release can read."""
+    import json
+
     try:
         document = json.loads(read_small(path, MAX_BYTES))
         if (document["type"], document["version"]) == ("kdump.plan", VERSION):

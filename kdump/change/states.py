@@ -15,6 +15,8 @@ from kdump.formats.names import OFFSET_CHECKPOINTS, parse_partition_dir
 from kdump.named_tuples import NamedTuple
 
 ANY_TIME = -1
+UNREAD = -2
+"""In the place of an offset: the checkpoint could not be read, so that nobody knows what it says."""
 _PIECE = 1 << 20
 
 
@@ -63,8 +65,8 @@ def files_of(path: str) -> dict[str, FileState]:
 
 
 def offsets_of(path: str) -> dict[str, int]:
-    """Return what the checkpoints of the log directory say of a partition; those that say nothing, or that cannot be
-    read, are left out.
+    """Return what the checkpoints of the log directory say of a partition; UNREAD for one that cannot be read. Those
+    that say nothing are left out.
     """
     log_directory, name = os.path.split(path)
     try:
@@ -75,9 +77,25 @@ def offsets_of(path: str) -> dict[str, int]:
         return {}
     found: dict[str, int] = {}
     for each in OFFSET_CHECKPOINTS:
+        offset = None
         with suppress(OSError):
-            found[each] = offset_in(os.path.join(log_directory, each), partition.topic, partition.partition)
-    return {each: offset for each, offset in found.items() if offset >= 0}
+            offset = offset_in(os.path.join(log_directory, each), partition.topic, partition.partition)
+        found[each] = UNREAD if offset is None else offset
+    return {each: offset for each, offset in found.items() if offset >= 0 or offset == UNREAD}
+
+
+def offset_difference(name: str, now: int, allowed: Collection[int]) -> str:
+    """Return how a checkpoint's offset of a partition differs from those that it may be, in words; "" where it does
+    not, or where nobody could read it then.
+    """
+    if now in allowed or UNREAD in allowed:
+        return ""
+    had = " or ".join(map(_offset_word, sorted(allowed)))
+    return f"{name} had {had} for it, it {'cannot be read' if now == UNREAD else 'has ' + _offset_word(now)} now"
+
+
+def _offset_word(offset: int) -> str:
+    return str(offset) if offset >= 0 else "none"
 
 
 def digest_of(path: str) -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from enum import StrEnum
 
 from kdump.change import journal
 from kdump.change.apply import Draft, carry_out, discard, end_offset
+from kdump.change.change import Change, ChangeState, Step
 from kdump.change.checkpoint_lines import put_offset
 from kdump.change.checks import (
     SPARE_BYTES,
@@ -22,10 +22,9 @@ from kdump.change.checks import (
     differences,
     inode_of,
 )
-from kdump.change.journal import Change, ChangeState, Step
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
-from kdump.change.states import FileState, digest_of, file_differences, state_of
+from kdump.change.states import FileState, digest_of, file_differences, offset_difference, state_of
 from kdump.disk import durable
 from kdump.errors import RefusedError
 from kdump.named_tuples import NamedTuple
@@ -90,9 +89,8 @@ def _judge_files(change: Change, thorough: bool) -> Judged:
             f" {end} now. Undo would drop offsets {lost}",
         )
     for file in sorted({*now.offsets, *change.after.offsets}):
-        there, was = now.offsets.get(file, -1), change.after.offsets.get(file, -1)
-        if there != was:
-            found.append(f"{file} had {was} for it, it has {there} now")
+        if difference := offset_difference(file, now.offsets.get(file, -1), {change.after.offsets.get(file, -1)}):
+            found.append(difference)
     if now.was_clean and not change.before.was_clean:
         found.append("a broker has run and was stopped since (.kafka_cleanshutdown)")
     if thorough and not found:
@@ -234,8 +232,7 @@ def _move_back(target: str, source: str, kept: str) -> None:
 def _regrow(change: Change, step: Step, target: str, kept: str) -> None:
     """Put the end of a file back that was cut off."""
     whole = f"{kept}~whole"
-    with suppress(FileNotFoundError):
-        os.remove(whole)
+    durable.remove_file(whole)
     size = step.operation.size
     was = _before(change, step)
     pieces = _pieces((target, size), (kept, os.path.getsize(kept)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from kdump.change.old_backups import old_backups
 from kdump.change.place import may_have_changes
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
+from kdump.storage.live import tally
 
 if TYPE_CHECKING:
     from kdump.change.journal import Changes
@@ -25,6 +27,7 @@ class Unfinished(NamedTuple):
 def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unfinished]:
     """Yield the interrupted changes of partition directories of one log directory. Raises OSError."""
     partitions = list(partitions)
+    tally.changes_told.update(map(os.path.abspath, partitions))
     changes = _changes_in(log_directory) if may_have_changes(log_directory, partitions) else None
     for path in partitions:
         if changes is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 
 from kdump.change import place
@@ -135,8 +134,7 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
         ]
         if entries or name in logs.files:
             path = os.path.join(directory, name)
-            with suppress(FileNotFoundError):  # it is there from an earlier pass
-                os.remove(path)
+            durable.remove_file(path)  # it is there from an earlier pass
             durable.write_file(path, (format_offset_checkpoint(entries),))
     durable.sync_directory(directory)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kdump.change.journal import Changes, ChangeState
+from kdump.change.change import ChangeState
+from kdump.change.journal import Changes
 from kdump.change.unfinished import unfinished_in
 from kdump.cluster.choice import Chosen
 from kdump.cluster.disks import Disk

@@ -73,6 +73,12 @@ def file_in(folder: os.stat_result) -> os.stat_result:
     return os.stat_result((folder.st_mode & ~0o111, *folder[1:]))
 
 
+def remove_file(path: str) -> None:
+    """Remove a file if it is there. Raises OSError."""
+    with suppress(FileNotFoundError):
+        os.remove(path)
+
+
 def keep(path: str, copy: str) -> None:
     """Give a file that is about to be replaced a second name, or make a copy where it can have none. Raises OSError.
 
@@ -97,8 +103,7 @@ def keep_tail(path: str, size: int, copy: str) -> None:
         info = os.fstat(file.fileno())
         file.seek(size)
         part = f"{copy}.part"
-        with suppress(FileNotFoundError):
-            os.remove(part)
+        remove_file(part)
         write_file(part, iter(lambda: file.read(COPY_SIZE), b""), info, allow_other_owner=True)
     os.replace(part, copy)
 
@@ -111,8 +116,7 @@ def truncate(path: str, size: int, spare: str) -> None:
     """
     info = os.stat(path)
     if info.st_nlink > 1:
-        with suppress(FileNotFoundError):
-            os.remove(spare)
+        remove_file(spare)
         with open(path, "rb") as file:
             write_file(spare, _beginning(file, size), info, info.st_mtime_ns)
         os.replace(spare, path)

@@ -142,13 +142,18 @@ class FileStatus(NamedTuple):
     on_disk: int
     inode: int
 
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileStatus:
+        """Return what counts here of what the system says."""
+        return cls(status.st_size, status.st_mtime_ns, getattr(status, "st_blocks", 0) * 512, status.st_ino)
+
 
 def status_of(path: str) -> FileStatus:
     """Return what the system says of a file, or of the one that is held under its path. Raises OSError."""
     held = held_file(path)
-    status = os.stat(path) if held is None else os.fstat(held.descriptor)
-    size = status.st_size if held is None else held.size
-    return FileStatus(size, status.st_mtime_ns, getattr(status, "st_blocks", 0) * 512, status.st_ino)
+    if held is None:
+        return FileStatus.of(os.stat(path))
+    return FileStatus.of(os.fstat(held.descriptor))._replace(size=held.size)
 
 
 def is_file(path: str) -> bool:

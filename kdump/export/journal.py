@@ -15,10 +15,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from kdump.disk.durable import named
+from kdump.disk.durable import named, remove_file
 from kdump.disk.reading import read_small
 from kdump.disk.syncing import sync
 from kdump.errors import KdumpError, RefusedError
@@ -129,8 +128,7 @@ class Journal:
         if len(done) < len(units) or stale:
             self.not_whole()
         for unit_name in (*gone, *(units.keys() - done.keys())):
-            with suppress(FileNotFoundError):
-                os.remove(self._path(unit_name))
+            remove_file(self._path(unit_name))
         for path in stale:
             os.remove(os.path.join(self.folder, path))
         return done
@@ -172,8 +170,7 @@ class Journal:
 
     def not_whole(self) -> None:
         """Take back that the export is whole. Raises OSError."""
-        with suppress(FileNotFoundError):
-            os.remove(os.path.join(self.folder, SUCCESS))
+        remove_file(os.path.join(self.folder, SUCCESS))
 
     def _files(self) -> Iterator[str]:
         """Yield all files below the directory that belong to the export, as paths below it."""

@@ -260,8 +260,10 @@ EXPLANATIONS: dict[str, Explanation] = {
     "KD-META-SHUTDOWN": _E("unusual .kafka_cleanshutdown", "The broker treats the shutdown as clean.", NOTHING_SEEN,
         OPERATOR),
     "KD-KRAFT-STATE": _E("damaged quorum-state", WILL_NOT_START, "They wait for the broker.", CRASH),
-    "KD-KRAFT-SNAPSHOT": _E("damaged KRaft snapshot", "The node does not start if it is the newest snapshot.",
-        NOTHING_SEEN, CRASH),
+    "KD-KRAFT-SNAPSHOT": _E("damaged KRaft snapshot", "The node does not start if it is the newest snapshot. If"
+        " that one ends early, the node starts, takes what is left for all there is, and renames the other partitions"
+        " to -stray.",
+        "Topics behind the end of the snapshot are gone.", CRASH),
     "KD-COPY-EPOCH": _E("copies with other records",
         "The broker cuts its copy where the leader's history parts from it.",
         "They get the leader's records. The records of the other copy at these offsets are lost.",

@@ -93,7 +93,7 @@ UNASSIGNED = (
 SWAP = (Remedy("startup", (), "shows what the broker does: it finishes the replacement"),)
 DAMAGED_SWAP = (
     REPLICA,
-    Remedy("repair", (), "while the segments that it is to replace are here and sound: keeps them, drops the .swap files"),
+    Remedy("repair", (), "where the segments that it is to replace are here and sound: keeps these"),
 )
 PARTITION_METADATA = (
     Remedy(None, (), "copy the file from another partition of the topic while the broker is stopped"),
@@ -116,7 +116,10 @@ OTHER_CLUSTER = (
 )
 QUORUM_STATE = (Remedy(None, (), "if the other voters run, move it away: the node may forget that it has voted"),)
 BOOTSTRAP = (Remedy(None, (), "move it away: only a cluster that has never run needs it"),)
-KRAFT_SNAPSHOT = (Remedy(None, (), "if other controllers run, move it away: the node fetches a snapshot again"),)
+KRAFT_SNAPSHOT = (
+    Remedy(None, (), "move it away before the start: the node takes an older snapshot, or the log alone"),
+)
+OLDER_SNAPSHOT = (Remedy(None, (), "leave it: a node reads the newest snapshot, which is another one"),)
 COMMIT_BEYOND = (
     Remedy("doctor", (), "another in-sync replica may have the lost records: let it lead before consumers start"),
     Remedy(None, (), "none has them: stop the group's consumers, then kafka-consumer-groups.sh --reset-offsets to the"

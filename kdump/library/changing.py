@@ -74,10 +74,10 @@ def repair(
         if len(targets) > 1:
             raise ValueError("output takes the partitions of one log directory")
     clusters = Clusters({target.log_directory for target in targets})
-    checks_copies = apply and not only_copy and output is None
+    checks_copies = not only_copy and output is None
     unread: list[Problem] = []
     wanted = Repair(
-        planning(request or Request(), clusters, checks_copies=checks_copies),
+        planning(request or Request(), clusters, checks_copies=checks_copies, applies=apply),
         startup_options(now=now, config=config, release=release),
         clusters,
         unread.append,

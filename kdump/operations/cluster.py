@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from kdump.change.apply import apply_plan
-from kdump.change.copy_out import begin_copy, complete, copy_directories
-from kdump.change.journal import Change
+from kdump.change.change import Change
+from kdump.change.copy_out import abandon, begin_copy, complete, copy_directories
 from kdump.change.place import new_change, new_id
 from kdump.change.plan import REMOVE, RENAME, REPLACE, Action, Operation, Plan
 from kdump.cluster.choice import Chosen
@@ -108,7 +107,7 @@ def build(found: Resurrection, into: str, now: int, still: GrowthWatch) -> Resur
         still.check()
         check_built(found, directories_of(found, part))
     except BaseException:
-        shutil.rmtree(part)
+        abandon(part)
         raise
     complete(part, into)
     return Resurrected(directories_of(found, into))

@@ -170,9 +170,12 @@ def node_of(log: PartitionLog) -> int | None:
 
 
 def checkpoint_offset(log: PartitionLog, name: str) -> int:
-    """Return what the checkpoint around a copy has for it; -1 for nothing. Raises OSError, CheckpointError."""
+    """Return what the checkpoint around a copy has for it; -1 for nothing, or where it cannot be parsed. Raises
+    OSError.
+    """
     path, says = os.path.join(directory_around(log.path), name), log.name
-    return -1 if says is None else offset_in(path, says.topic, says.partition)
+    offset = None if says is None else offset_in(path, says.topic, says.partition)
+    return -1 if offset is None else offset
 
 
 def _meta_of(log: PartitionLog) -> MetaProperties | None:

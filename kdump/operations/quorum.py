@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from kdump.change.apply import apply_plan
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.change.place import new_change, new_id, place_of
 from kdump.cluster.disks import read_disks
 from kdump.cluster.metadata_copies import read_metadata_copies

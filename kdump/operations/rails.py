@@ -7,19 +7,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from kdump.change.apply import clear_leftovers
-from kdump.change.interrupted import check_finishable, finish_interrupted
-from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.old_backups import old_backups
-from kdump.change.place import ChangeFiles, new_change, new_id, place_of
+from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
 from kdump.disk.reading import real_path
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import number_words, offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from kdump.change.change import Change
+    from kdump.change.journal import Changes
 
 ALL_LOSSES = -1
 """Accept the loss of however many records."""
@@ -45,7 +48,7 @@ class Rails(NamedTuple):
     reads_beside: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class Guard:
     """What is known of the partitions of a log directory while nobody else may change them.
 
@@ -81,9 +84,10 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
     Raises RefusedError where a broker runs, OSError.
     """
     partitions = list(partitions)
+    tally.changes_told.update(map(os.path.abspath, partitions))
     with locked(log_directory, partitions, rails):
         guard = Guard(log_directory, rails)
-        changes, real = Changes(log_directory), os.path.realpath(log_directory)
+        changes, real = _changes_in(log_directory, partitions, rails), os.path.realpath(log_directory)
         logs: list[str] = []
         for path in partitions:
             try:
@@ -117,7 +121,16 @@ def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> Abstr
     return nullcontext()
 
 
-def _finished(path: str, log_directory: str, changes: Changes, guard: Guard) -> tuple[Change, ...]:
+def _changes_in(log_directory: str, partitions: list[str], rails: Rails) -> Changes | None:
+    """Return the changes of a log directory; None where nothing is to be changed and there are none. Raises OSError."""
+    if not rails.applies and rails.backup_dir is None and not may_have_changes(log_directory, partitions):
+        return None
+    from kdump.change.journal import Changes
+
+    return Changes(log_directory)
+
+
+def _finished(path: str, log_directory: str, changes: Changes | None, guard: Guard) -> tuple[Change, ...]:
     """Finish what was interrupted in a partition, or say what would be finished.
 
     `log_directory` is the real path of the one it has to be in. Raises OSError, KdumpError.
@@ -126,8 +139,12 @@ def _finished(path: str, log_directory: str, changes: Changes, guard: Guard) -> 
     if os.path.dirname(real_path(path, log_directory)) != log_directory:
         raise RefusedError(f"{path}: a symbolic link that leads out of {guard.log_directory}: repair it there")
     check_no_old_work(path)
-    known = changes.of(path, rails.backup_dir)
-    found = [change for change in known if change.state == ChangeState.INTERRUPTED]
+    if changes is None:
+        return ()
+    from kdump.change.apply import clear_leftovers
+    from kdump.change.interrupted import check_finishable, finish_interrupted
+
+    found = [change for change in changes.of(path, rails.backup_dir) if change.is_interrupted]
     for change in found:
         check_finishable(change)
     if rails.applies:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
-from kdump.change.apply import apply_plan
-from kdump.change.copy_out import complete, copy_log_directory
-from kdump.change.journal import Change
 from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError, Problem, Report
@@ -23,7 +19,7 @@ from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
-from kdump.repair.replicas import check_only_copy, replicas_of
+from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_copy
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.parallel import processors
@@ -32,6 +28,9 @@ from kdump.topics.clusters import Clusters
 
 LARGE_LOG = 4 << 20
 """Bytes of a .log from which on partitions are looked at in several threads."""
+
+if TYPE_CHECKING:
+    from kdump.change.change import Change
 
 Examine = Callable[[PartitionLog, Startup, Bases], Task]
 
@@ -66,19 +65,23 @@ class Repaired(NamedTuple):
     kept: bool = False
 
 
-def planning(request: Request, clusters: Clusters, *, checks_copies: bool) -> Examine:
+def planning(request: Request, clusters: Clusters, *, checks_copies: bool, applies: bool) -> Examine:
     """Return what plans as a request asks for; a decision that is left to the user says where other replicas are.
 
-    With `checks_copies` a salvage is refused of what other brokers have.
+    With `checks_copies` a salvage of what other brokers have is refused where it `applies`; else its plan says so.
     """
 
     def planned(log: PartitionLog, start: Startup, _: object) -> Task:
         task = examine(log, start, request)
         if checks_copies and task.rescue is not None and task.rescue.given_up:
-            check_only_copy(log, replicas_of(log, clusters))
+            replicas = replicas_of(log, clusters)
+            if applies:
+                check_only_copy(log, replicas)
+            elif why := why_not_only_copy(log, replicas):
+                task = task._replace(notes=(*task.notes, f"{why[0]}. --apply needs --only-copy, if {why[1]} gone"))
         if task.decision is None:
             return task
-        return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
+        return task._replace(decision=task.decision._replace(replicas=replicas_of(log, clusters)))
 
     return planned
 
@@ -156,7 +159,8 @@ def _named(done: Repaired, target: Target) -> Repaired:
     task = done.task
     if task is not None and task.problems:
         task = task._replace(problems=tuple(map(target.spoken, task.problems)))
-    return done._replace(path=target.name(done.path), task=task)
+    path = target.name(done.path)
+    return done if path == done.path and task is done.task else done._replace(path=path, task=task)
 
 
 def _one(
@@ -176,19 +180,23 @@ def _one(
     check_loss(path, task.dropped, rails)
     check_backup_dir(rails, path)
     guard.check_still(path)
+    from kdump.change.apply import apply_plan
+
     change = apply_plan(task.plan, guard.files(path), command=rails.command, keep_old=rails.keep_old, cuts=task.cuts)
     return done._replace(change=change, kept=rails.keep_old or bool(change.cuts))
 
 
 def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> Iterator[Repaired]:
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
+    from kdump.change.copy_out import abandon, complete, copy_log_directory
+
     planning = Guard(target.log_directory, rails._replace(applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
     errors: dict[str, Exception] = {}
     readable = {path: bases for path, bases in target.partitions.items() if _is_readable(path, errors)}
     present = [path for path in readable if os.path.lexists(path)]
     watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
-    for done in _repair(replace(target, partitions=readable, names={}), wanted, planning, is_for_copy=True):
+    for done in _repair(Target(target.log_directory, readable, shown=target.shown), wanted, planning, is_for_copy=True):
         if done.task is not None:
             check_loss(done.path, done.task.dropped, rails)
 
@@ -202,7 +210,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     try:
         watch.check()
     except InUseError:
-        shutil.rmtree(part)
+        abandon(part)
         raise
     copied = Target(os.path.realpath(part), shown=output)
     for path, error in errors.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.named_tuples import NamedTuple
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from kdump.errors import Problem, Report
 from kdump.formats import names
 from kdump.recovery.loader import load_log
+from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.recovery.startup import Startup
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.topics.clusters import ClusterMetadata, Clusters
+from kdump.topics.metadata_log import live_snapshots
 
 if TYPE_CHECKING:
     from kdump.topics.placement import Cluster
@@ -49,8 +51,16 @@ class StartedClusters(Clusters):
             outcome = None if log is None else load_log(log, Startup(self._now, clean=False))
             if log is None or outcome is None or not outcome.ok:
                 return None
+            newest = next(live_snapshots(log), None)
+            read = None if newest is None else read_snapshot(newest)
+            if read is not None and read.failure is not None:
+                return None
             cluster = cluster_up_to(log, directory, outcome.log_end_offset)
-        if cluster is not None:
+        if cluster is None:
+            return None
+        if read is not None and read.ends_early:
+            cluster.read_early()
+        elif newest is None or outcome.loss.has_data:  # else what is wrong follows the snapshot's footer: nobody minds
             cluster.cut_at(outcome.log_end_offset, self._voters)
         return cluster
 
@@ -70,11 +80,26 @@ def warnings_of(cluster: ClusterMetadata) -> list[str]:
     first = cluster.troubles[0]
     more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
     text = f"{names.CLUSTER_METADATA_DIR}/{os.path.basename(first.path)}: {first.text}{more}"
+    if cluster.ends_early:
+        told = "the node takes what is left of it for all there is, and sets the other partitions aside"
+        return [f"the newest snapshot of the cluster's metadata ends early: {text}; {told}"]
     if cluster.cut is not None:
         return [f"the cluster's metadata are cut at offset {cluster.cut}: {text}{_what_follows(cluster)}"]
-    is_wrong = not (first.is_unreadable or first.is_newer)  # MetadataLoader, and SharedServer's fault handlers
-    then = "; a controller ends when it reads that, and a broker never serves" if is_wrong else ""
+    if cluster.placing is not None:
+        return [f"{text}; the node passes over it"]
+    then = "; a controller ends when it reads that, and a broker never serves" if contradiction_in(cluster) else ""
     return [f"topic settings and partitions set aside are not known: {text}{then}"]
+
+
+def contradiction_in(cluster: ClusterMetadata) -> Problem | None:
+    """Return what is wrong with metadata of which no start makes anything; None where it does, or nobody knows.
+
+    It ends the process of a controller (MetadataLoader, and SharedServer's fault handlers).
+    """
+    if not cluster.troubles or cluster.placing is not None or cluster.cut is not None or cluster.ends_early:
+        return None
+    first = cluster.troubles[0]
+    return None if first.is_unreadable or first.is_newer else first
 
 
 def _what_follows(cluster: ClusterMetadata) -> str:

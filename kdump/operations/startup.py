@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from kdump.errors import KdumpError, Problem, Report
+from kdump.errors import RUNTIME, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
 from kdump.named_tuples import NamedTuple
-from kdump.operations.started_clusters import warnings_of
-from kdump.recovery.bootstrap import bootstrap_failure
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,
@@ -33,10 +31,10 @@ from kdump.recovery.broker_start import (
     unknown_metadata_version,
 )
 from kdump.recovery.loader import load_log
+from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import NEWEST, KafkaRelease
-from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings, log_directories
@@ -45,8 +43,8 @@ from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
-from kdump.topics.cluster_image import TOPIC_RESOURCE
 from kdump.topics.clusters import ClusterMetadata, Clusters
+from kdump.topics.metadata_log import live_snapshots
 
 _Read = TypeVar("_Read")
 
@@ -77,8 +75,18 @@ class StartupOptions(NamedTuple):
     @property
     def is_controller(self) -> bool | None:
         """Whether the properties are those of a controller that is no broker; None where they do not say it."""
+        roles = self._roles
+        return None if roles is None else roles == {"controller"}
+
+    @property
+    def is_combined(self) -> bool:
+        """Whether the properties are those of a controller that is a broker too."""
+        return self._roles == {"broker", "controller"}
+
+    @property
+    def _roles(self) -> set[str] | None:
         roles = self.properties.get("process.roles")
-        return None if roles is None else {role.strip() for role in roles.split(",")} == {"controller"}
+        return None if roles is None else {role.strip() for role in roles.split(",")}
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """Return the settings of a broker's topics; `configs` are those in the cluster's metadata."""
@@ -109,6 +117,7 @@ class StartupOptions(NamedTuple):
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
             loading,
+            state.checkpoints if state.checkpoints.folder else None,
         )
 
 
@@ -152,7 +161,7 @@ class Loaded(NamedTuple):
         return end, mark - 1
 
 
-@dataclass(slots=True)
+@dataclass
 class BrokerStart:
     """One start of one broker or of several. Fill it with `directory` and `partition`; `end` comes last.
 
@@ -212,14 +221,18 @@ class BrokerStart:
             self.by_order.append(directory.path)
 
     def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
-        """Yield what a broker cannot read of the cluster's metadata in a directory: its bootstrap.checkpoint, and what
-        is not of the release that is to start.
+        """Yield what a broker cannot read of the cluster's metadata in a directory: its bootstrap.checkpoint, the
+        newest snapshot, and what is not of the release that is to start.
         """
         if names.CLUSTER_METADATA_DIR not in directory.directories:
             return
+        from kdump.recovery.bootstrap import bootstrap_failure
+        from kdump.topics.cluster_image import TOPIC_RESOURCE
+
         path = os.path.join(directory.path, names.BOOTSTRAP_CHECKPOINT)
         if bootstrap := self._attempt(path, partial(bootstrap_failure, path)):
             yield bootstrap
+        yield from self._unusable(os.path.join(directory.path, names.CLUSTER_METADATA_DIR), cluster)
         release, level = self.circumstances.release, cluster.metadata_version
         if release is None:
             return
@@ -229,6 +242,20 @@ class BrokerStart:
         topics = ((name, given) for (kind, name), given in cluster.configs.items() if kind == TOPIC_RESOURCE)
         if small := sorted(with_too_small(topics, release)):
             yield small_segments(release, small)
+
+    def _unusable(self, path: str, cluster: ClusterMetadata) -> Iterator[Failure]:
+        """Yield what ends the process of a node that reads the cluster's metadata, whose log is in the directory at
+        `path`.
+        """
+        from kdump.operations.started_clusters import contradiction_in
+
+        wrong = contradiction_in(cluster)
+        if wrong is None:
+            return
+        if snapshot := self._attempt(path, partial(_newest_snapshot_failure, path)):
+            yield snapshot
+        elif wrong.path != path and (self.circumstances.is_combined or self.circumstances.is_controller):
+            yield Failure(RUNTIME, f"Error loading metadata: {wrong.text}", wrong.path, offline=False)
 
     def partition(self, path: str) -> Iterator[Loaded]:
         """Yield a partition that is asked for by itself; what is around it counts, if it can be read."""
@@ -333,6 +360,8 @@ class BrokerStart:
         stray = _stray(log, cluster) if outcome.ok else None
         expiring: tuple[int, ...] = ()
         if outcome.ok and log.name and kind == LIVE and stray is None and not outcome.loss.has_data:
+            from kdump.retention.zero_tails import aged_by_zeros
+
             expiring = aged_by_zeros(log, startup, outcome.log_end_offset, settings)
         mark = state.high_watermark_of(log)
         return Loaded(log.path, startup, outcome, kind, fate_of(log), mark, is_named, stray, expiring)
@@ -343,6 +372,8 @@ class BrokerStart:
         for problem in cluster.troubles:
             if problem.is_unreadable:
                 self.report(problem)
+        from kdump.operations.started_clusters import warnings_of
+
         return cluster, warnings_of(cluster)
 
     def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:
@@ -355,6 +386,14 @@ class BrokerStart:
         except KdumpError as error:
             self.report(Problem(path, None, str(error), is_unreadable=True))
         return None
+
+
+def _newest_snapshot_failure(path: str) -> Failure | None:
+    """Return what ends the process of a node that reads the newest snapshot in a metadata log's directory. Raises
+    OSError.
+    """
+    newest = next(live_snapshots(PartitionLog(path)), None)
+    return None if newest is None else read_snapshot(newest).failure
 
 
 def _stray(log: PartitionLog, cluster: ClusterMetadata) -> str | None:

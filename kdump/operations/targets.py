@@ -14,7 +14,7 @@ from kdump.topics.clusters import Clusters
 Bases = frozenset[int] | None
 
 
-@dataclass(slots=True)
+@dataclass
 class PartitionGroup:
     """Partition directories in one log directory: those of its own that a broker serves (`is_whole`), or named ones.
 
@@ -60,7 +60,7 @@ def _is_served(name: str) -> bool:
     return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
 
 
-@dataclass(slots=True)
+@dataclass
 class Target:
     """Partition directories of one log directory; those of which only segments were named, with their base offsets.
 

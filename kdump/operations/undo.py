@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
-from kdump.change.journal import Change, Changes, ChangeState
+from kdump.change.journal import Changes
 from kdump.change.old_backups import OldBackup, old_backups, prune_old
 from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new_change
 from kdump.change.plan import Operation

@@ -47,7 +47,7 @@ class Verifying(Protocol):
         """Return the findings."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Totals:
     """What a run came to.
 

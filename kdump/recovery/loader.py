@@ -100,7 +100,10 @@ class _Loader:
         tell_changes(self.directory, self.steps)
         files = {name: self.directory.files[name] for name in self.directory.names()}
         has_open_txn = bool(self.states.open_txns)
-        return LoadOutcome(tuple(self.steps), None, start_offset, end_offset, recovery_point, files, has_open_txn)
+        found = self.directory.present
+        return LoadOutcome(
+            tuple(self.steps), None, start_offset, end_offset, recovery_point, files, has_open_txn, found
+        )
 
     def _open_epochs(self) -> EpochCache | None:
         name = names.LEADER_EPOCH_CHECKPOINT

@@ -30,7 +30,10 @@ def recover_kraft_snapshots(
         directory.delete(name, why)
         steps.append(Step(DELETE, name, why))
     if log_start_offset > 0 and not kept:
-        text = f"The log start offset is {log_start_offset}, and there is no snapshot at that offset or a later one"
+        text = (
+            "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start"
+            f" offset {log_start_offset}, but the latest snapshot is Optional.empty"
+        )
         raise LoadError(ILLEGAL_STATE, text, names.CLUSTER_METADATA_DIR)
     newest = max(kept, default=0)
     if newest > log_end_offset:

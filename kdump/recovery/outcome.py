@@ -6,9 +6,10 @@ wants the files makes them by the recipes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
+from kdump.disk.reading import FileStatus
 from kdump.findings.kind import Remedy
 from kdump.named_tuples import NamedTuple
 from kdump.storage.recipe import Recipe
@@ -121,11 +122,14 @@ class Failure(NamedTuple):
     remedies: tuple[Remedy, ...] = ()
 
 
+_NOTHING: Mapping[str, FileStatus] = {}
+
+
 class LoadOutcome(NamedTuple):
     """What becomes of a partition directory; offsets, recovery point and files mean nothing where loading fails.
 
-    `files` are those of the directory after loading and a clean close of the log, by name. `has_open_txn`: a
-    transaction is open at the end of the log.
+    `files` are those of the directory after loading and a clean close of the log, by name, `present` what the system
+    says of those that it had. `has_open_txn`: a transaction is open at the end of the log.
     """
 
     steps: tuple[Step, ...]
@@ -135,6 +139,7 @@ class LoadOutcome(NamedTuple):
     recovery_point: int = 0
     files: dict[str, Recipe] | None = None
     has_open_txn: bool = False
+    present: Mapping[str, FileStatus] = _NOTHING
 
     @property
     def fails_offline(self) -> bool:

@@ -45,7 +45,16 @@ class LoadedSegment:
     index that exists already the whole length counts.
     """
 
-    __slots__ = ("base_offset", "directory", "max_index_size", "offset_entries", "search", "suffix", "time_entries")
+    __slots__ = (
+        "_names",
+        "base_offset",
+        "directory",
+        "max_index_size",
+        "offset_entries",
+        "search",
+        "suffix",
+        "time_entries",
+    )
 
     def __init__(
         self,
@@ -65,6 +74,7 @@ class LoadedSegment:
         self.base_offset = base_offset
         self.max_index_size = max_index_size
         self.suffix = suffix
+        self._names: dict[str, str] = {}
         self.offset_entries: int | None = None
         self.time_entries: int | None = None
         name = self.file(names.LOG)
@@ -80,7 +90,10 @@ class LoadedSegment:
 
     def file(self, kind: str) -> str:
         """Return the name of the segment's file of a kind."""
-        return file_name(self.base_offset, kind, self.suffix)
+        name = self._names.get(kind)
+        if name is None:
+            name = self._names[kind] = file_name(self.base_offset, kind, self.suffix)
+        return name
 
     @property
     def size(self) -> int:

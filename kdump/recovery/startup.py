@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from kdump.named_tuples import NamedTuple
 from kdump.settings.loading import LoadingSettings
+from kdump.storage.checkpoints import Checkpoints
 
 
 class Startup(NamedTuple):
     """The circumstances of one start of a broker: its clock (ms), how it stopped before, and the checkpoints.
 
     `recovery_point` and `log_start_offset` are absolute offsets, 0 where the checkpoint does not name the partition.
+    `checkpoints` are all of them, as they were read for the log directory; None where nobody has read them yet.
     """
 
     now: int
@@ -17,3 +19,4 @@ class Startup(NamedTuple):
     recovery_point: int = 0
     log_start_offset: int = 0
     config: LoadingSettings = LoadingSettings()
+    checkpoints: Checkpoints | None = None

@@ -20,7 +20,7 @@ def plan_recovery(
     outcome = load_log(log, startup, directory)
     if outcome.files is None:
         return outcome, None
-    return outcome, make_plan(log.path, outcome.files, reasons(outcome))
+    return outcome, make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
 
 
 def reasons(outcome: LoadOutcome) -> dict[str, str]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from sys import maxsize
+from typing import TYPE_CHECKING
 
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
-from kdump.repair.flipped_bit import FlippedBit
-from kdump.repair.replicas import Replicas
-from kdump.repair.salvaged_files import GivenUp
+
+if TYPE_CHECKING:
+    from kdump.repair.flipped_bit import FlippedBit
+    from kdump.repair.replicas import Replicas
+    from kdump.repair.salvaged_files import GivenUp
 
 
 class Way(Enum):
-    """A way out of damage, in the order in which they are offered but that of the last two the one that loses less comes
-    first.
-    """
+    """A way out of damage, in the order in which they are offered: of the last two that which loses less is first."""
 
     REPLICA = "replica"
     COPY = "copy"
@@ -55,8 +55,7 @@ class Damaged(NamedTuple):
         return self.range.first_offset, self.range.last_offset
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Why a partition is left alone until somebody decides.
 
     `damaged` are the ranges in question, `after` counts the valid batches behind the first of them, which a broker's

@@ -18,7 +18,8 @@ from kdump.errors import KdumpError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.named_tuples import NamedTuple
-from kdump.repair.salvage import Stretch, sort_out
+from kdump.repair.salvage import sort_out
+from kdump.repair.stretches import Stretch
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 

@@ -111,7 +111,7 @@ def _recovered(log: PartitionLog, startup: Startup, damaged: dict[str, str]) -> 
     while True:
         outcome, plan = plan_recovery(log, checks, _only_logs(log, damaged))
         name, why = _stumbled(outcome, plan, damaged)
-        if not name:
+        if not name or name in damaged:
             return outcome, plan
         damaged[name] = f"{name}: {why}" if why else name
 
@@ -142,15 +142,15 @@ def _left(log: PartitionLog, damaged: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def _only_logs(log: PartitionLog, damaged: Iterable[str]) -> VirtualDirectory:
-    """Return the partition with empty indexes, and without its damaged logs and what recovery would take from
-    elsewhere.
+    """Return the partition with empty indexes, and without its damaged logs, what recovery would take from elsewhere,
+    and what a broker would put in the place of the logs that are there: their indexes are asked for.
     """
     directory = VirtualDirectory(log)
     without = {parse_file_name(name).offset for name in damaged}
     for name, says in log.files.items():
         if says.kind == names.TXN_INDEX and says.state == names.LIVE:
             directory.write(name, b"")
-        elif says.kind in _NO_PART_OF_INDEXES:
+        elif says.kind in _NO_PART_OF_INDEXES or says.state in (names.SWAP, names.CLEANED):
             directory.delete(name, "")
     for segment in log.segments:
         for kind in (names.LOG, *names.INDEX_KINDS) if segment.base_offset in without else ():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kdump.change.checkpoint_lines import within_log
-from kdump.change.plan import KINDS, ORPHANS, Cut, Plan, narrowed
+from kdump.change.plan import KINDS, ORPHANS, Cut, Operation, Plan, narrowed
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
+from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
@@ -37,14 +37,14 @@ SAFE, TRUNCATE_LOG, SALVAGE, FIX_BIT = Strategy
 STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
 OLD_NAMES = {"kafka": TRUNCATE_LOG}
 """Names of strategies that are still taken, with a warning."""
+_MARKS = {names.RECOVERY_POINT_CHECKPOINT: "recovery point", names.REPLICATION_CHECKPOINT: "high watermark"}
 
 CHECKPOINTS = "checkpoints"
 ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
 INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What is asked for.
 
     `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
@@ -93,19 +93,46 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
     from kdump.repair.strategies import PLANNERS
 
     check_has_kafka_files(log)
-    task = PLANNERS[request.strategy](log, startup, request)._replace(was_closed=startup.clean)
+    task = PLANNERS[request.strategy](log, startup, request)
+    if startup.clean:
+        task = task._replace(was_closed=True)
     if request.kinds is not None:
         task = _narrowed(task, log, request.kinds)
     wants_checkpoints = request.kinds is None or CHECKPOINTS in request.kinds
     if task.plan is None or task.extent is None or log.name is None or not wants_checkpoints:
         return task
     try:
-        lines = within_log(log.path, task.extent[1])
+        lines = within_log(log.path, task.extent[1], startup.checkpoints)
     except OSError:
         if changed_log(task.plan):
             raise
         return task  # what cannot be read is said once; no log ends elsewhere than before
-    return task._replace(plan=task.plan._replace(operations=(*lines, *task.plan.operations)))
+    if request.strategy == SAFE and request.kinds is None and not changed_log(task.plan):
+        lines, notes = _without_marks(lines, task.extent[1])
+        return task._replace(plan=_with_lines(task.plan, lines), notes=(*task.notes, *notes))
+    return task._replace(plan=_with_lines(task.plan, lines))
+
+
+def _with_lines(plan: Plan, lines: list[Operation]) -> Plan:
+    """Return the plan that changes checkpoints first."""
+    return plan._replace(operations=(*lines, *plan.operations))
+
+
+def _without_marks(lines: list[Operation], end: int) -> tuple[list[Operation], tuple[str, ...]]:
+    """Return the changes to checkpoints of a log that stays as it is, which ends at `end`, and what is said of
+    the rest.
+
+    Records that were flushed or committed are gone already, and another replica may have them: only those lines tell.
+    """
+    marks = [line for line in lines if line.name in _MARKS]
+    if not marks:
+        return lines, ()
+    said = " and ".join(f"{_MARKS[line.name]} {line.old_size}" for line in marks)
+    note = (
+        f"offsets {offset_range(end, max(line.old_size for line in marks) - 1)} are not on this disk; kept: {said}."
+        " Another in-sync replica sends them when this broker runs. If there is no other copy: --only checkpoints"
+    )
+    return [line for line in lines if line.name not in _MARKS], (note,)
 
 
 def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:

@@ -75,13 +75,17 @@ def check_only_copy(log: PartitionLog, replicas: Replicas | None) -> None:
 
     A leader never sends offsets again that are missing inside a follower's log, so the replicas would differ for good.
     """
+    if why := why_not_only_copy(log, replicas):
+        who, whose = why
+        raise RefusedError(f"{who}. Nothing was changed. If {whose} gone: --only-copy")
+
+
+def why_not_only_copy(log: PartitionLog, replicas: Replicas | None) -> tuple[str, str] | None:
+    """Return who has what a salvage of this partition gives up, and whose copy that is, in words; None for nobody."""
     others = replicas.others_in_sync if replicas else ()
     if not others:
-        return
+        return None
     name = os.path.basename(os.path.abspath(log.path))
     who = f"broker {others[0]} is" if len(others) == 1 else f"brokers {' and '.join(map(str, others))} are"
     whose = "its copy is" if len(others) == 1 else "their copies are"
-    raise RefusedError(
-        f"{who} in sync for {name}; the leader would never send what is given up here again after a salvage. Nothing"
-        f" was changed. If {whose} gone: --only-copy"
-    )
+    return f"{who} in sync for {name}; the leader would never send what is given up here again after a salvage", whose

@@ -15,7 +15,8 @@ from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.segments import file_name
 from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
 from kdump.repair.leader_epochs import put_right, wrong_epochs
-from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from kdump.repair.salvage import sort_out
+from kdump.repair.stretches import LeftOut, Stretch
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kdump.change.plan import Plan, make_plan
 from kdump.change.splice import spliced
@@ -21,16 +22,17 @@ from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery, reasons
 from kdump.repair.decision import Damaged, Decision
-from kdump.repair.flipped_bit import find_flipped_bit
 from kdump.repair.indexes import examine_indexes
 from kdump.repair.load_result import open_txns
 from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
-from kdump.repair.salvage_partition import Rescue, rescue
-from kdump.repair.salvaged_files import GivenUp
 from kdump.repair.survey import Survey, is_end, survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
+
+if TYPE_CHECKING:
+    from kdump.repair.salvage_partition import Rescue
+    from kdump.repair.salvaged_files import GivenUp
 
 MAX_SEARCHED = 100
 """So many damaged ranges of a partition are searched for a flipped bit."""
@@ -47,6 +49,8 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
             return Task(log.path, Plan(log.path, (), {}), outcome=outcome)
         if _is_sound(found, outcome):
             return _planned(log, startup, request, found, outcome)
+    from kdump.repair.salvage_partition import rescue
+
     saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
         return Task(log.path, None, outcome=saved.outcome, rescue=saved)
@@ -68,7 +72,9 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     outcome = load_log(log, checks)
     if outcome.files is not None and _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
-    plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
+    plan = None
+    if outcome.files is not None:
+        plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
     if outcome.hides:  # by an index, which recovery rebuilds
         checks = startup._replace(clean=False, recovery_point=0)
         outcome, plan = plan_recovery(log, checks)
@@ -83,6 +89,8 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return the plan that keeps every valid batch. Raises OSError."""
+    from kdump.repair.salvage_partition import Rescue, rescue
+
     found = survey(log, startup, deep=True, limit=request.limit)
     outcome = None if found else load_log(log, startup)
     if outcome is not None and _is_sound(found, outcome):
@@ -102,6 +110,8 @@ def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
     nothing = Plan(log.path, (), {})
     if not found.damage:
         return Task(log.path, nothing)
+    from kdump.repair.salvage_partition import rescue
+
     damaged = _damaged(log, rescue(log, startup, found, request.limit).given_up)
     fixed = tuple(each for each in damaged if each.flipped)
     problems = tuple(
@@ -134,7 +144,7 @@ def _planned(log: PartitionLog, startup: Startup, request: Request, found: Surve
     was_closed = _was_closed(log, startup)
     if _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
-    plan = make_plan(log.path, outcome.files, reasons(outcome))
+    plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
     if request.kinds is None:
         plan = needed(plan, log, found, clean=was_closed)
     return Task(log.path, plan, _extent(outcome), outcome=outcome)
@@ -179,6 +189,8 @@ def _is_last_tail(log: PartitionLog, found: Survey) -> bool:
 
 def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     """Return the task of a partition that is left alone until somebody decides."""
+    from kdump.repair.salvaged_files import GivenUp
+
     cuts = (cut for cut in saved.cuts if _is_log(cut.file))
     ranges: Sequence[GivenUp] = saved.given_up or tuple(
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
@@ -198,6 +210,8 @@ def _is_log(name: str) -> bool:
 
 def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
     """Return the damaged ranges, each with the flipped bit that explains it."""
+    from kdump.repair.flipped_bit import find_flipped_bit
+
     directory = VirtualDirectory(log)
     bases = [segment.base_offset for segment in log.segments]
     found = []

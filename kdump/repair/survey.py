@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
 from errno import EIO
 
 from kdump.findings.finding import Finding
@@ -13,6 +12,7 @@ from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.startup import Startup
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
@@ -21,7 +21,7 @@ from kdump.storage.walked import COLUMNS, WalkedLogs
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.sheets import Sheet
-from kdump.verify.tasks import Around
+from kdump.verify.work import Around
 
 _ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
 TAIL = _ZEROS | {"KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE"}
@@ -70,8 +70,7 @@ _BESIDE = (
 """The kinds of files beside a .log that a repair makes again, or removes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(NamedTuple):
     """The findings of a partition that call for a repair, notes apart.
 
     `damage` are those of .log files, in their order; `unsound` names the files beside them, present or missing, that

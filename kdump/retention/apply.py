@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kdump.change.apply import apply_plan
-from kdump.change.journal import Change
+from kdump.change.change import Change
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import Plan
 from kdump.errors import RefusedError

@@ -42,7 +42,7 @@ class Shutdown(NamedTuple):
         return not self.clean and end_offset > self.recovery_point
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SegmentState(SegmentFacts):
     """What retention knows of a segment besides.
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from kdump.errors import Problem
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import Log
 from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
+from kdump.serve.served_log import Log
 from kdump.serve.server import ServeOptions, Server
 from kdump.storage.open import open_directory
 

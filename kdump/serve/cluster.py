@@ -16,8 +16,9 @@ from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_partition_dir
 from kdump.named_tuples import NamedTuple
 from kdump.serve.open_files import OpenFiles
-from kdump.serve.partition import Log, ServedPartition
+from kdump.serve.partition import ServedPartition
 from kdump.serve.pieces import OnDamage
+from kdump.serve.served_log import Log
 from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset

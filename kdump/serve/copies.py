@@ -16,7 +16,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import scan
 
 if TYPE_CHECKING:
-    from kdump.serve.partition import ServedPartition
+    from kdump.serve.served_log import ServedLog
 
 
 class Good(NamedTuple):
@@ -33,7 +33,7 @@ class Good(NamedTuple):
 class Instead:
     """A copy that has the batches which damage has destroyed: those before the one whose last offset is `stop`."""
 
-    copy: ServedPartition
+    copy: ServedLog
     stop: int
 
     def between(self, start: int, stop: int) -> Iterator[Good]:
@@ -43,7 +43,7 @@ class Instead:
         yield from self.copy.between(start, min(stop, self.stop)) or ()
 
 
-def first_that_has(start: int, stop: int, log: PartitionLog, copies: Iterable[ServedPartition]) -> Instead | None:
+def first_that_has(start: int, stop: int, log: PartitionLog, copies: Iterable[ServedLog]) -> Instead | None:
     """Return the first copy that has all batches from offset `start` on, before the one whose last offset is `stop`.
 
     The same leader epochs must have written both logs there, for then they have the same records (KIP-101), and the

@@ -21,9 +21,10 @@ from kdump.serve.fetch import FetchAnswer
 from kdump.serve.group import Group
 from kdump.serve.group_log import logged_groups
 from kdump.serve.groups import Commits, Coordinator
-from kdump.serve.partition import Log, ServedPartition
+from kdump.serve.partition import ServedPartition
 from kdump.serve.protocol.frames import Request
 from kdump.serve.sasl import Users
+from kdump.serve.served_log import Log
 
 THREADS = 4
 ROOM = 16 << 20

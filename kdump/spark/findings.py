@@ -15,7 +15,7 @@ from kdump.spark.shares import partition_sizes, shares
 from kdump.spark.splits import FILE_COST, task_size
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
-from kdump.verify.tasks import Share
+from kdump.verify.work import Share
 
 PIECE = 4096
 ORDER_BITS = 40

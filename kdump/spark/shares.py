@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.verify.tasks import Share
+from kdump.verify.work import Share
 
 
 def partition_sizes(place: PartitionLog | LogDirectory, cost: int) -> Iterator[int]:

@@ -16,7 +16,8 @@ from kdump.storage.open import open_directory
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark
 from kdump.verify.run import Verification
-from kdump.verify.tasks import Share, look
+from kdump.verify.tasks import look
+from kdump.verify.work import Share
 
 TASKS_EACH = 4
 """Tasks for each that runs at once: each of them has a look at all partitions, to compare its own with them."""

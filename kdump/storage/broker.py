@@ -105,7 +105,7 @@ class PartitionPlaces:
     """
 
     def __init__(self) -> None:
-        self._places: dict[tuple[BrokerIdentity | None, str, int, str], dict[str, str]] = {}
+        self._places: dict[tuple[BrokerIdentity | None, str, int, str], list[str]] = {}
 
     def add(self, broker: BrokerIdentity | None, name: PartitionDirName, path: str) -> str | None:
         """Take in a partition directory; return the path of an earlier one that it duplicates, None without one.
@@ -114,15 +114,15 @@ class PartitionPlaces:
         """
         if name.state in (names.DELETE, names.STRAY):
             return None
-        paths = self._places.setdefault((broker, name.topic, name.partition, name.state), {})
-        real = os.path.realpath(path)
-        if paths.setdefault(real, path) != path:
-            return None
-        first = next(iter(paths.values()))
-        return None if first == path else first
+        paths = self._places.setdefault((broker, name.topic, name.partition, name.state), [])
+        if path not in paths:
+            if paths and os.path.realpath(path) in map(os.path.realpath, paths):
+                return None
+            paths.append(path)
+        return None if paths[0] == path else paths[0]
 
     def duplicates(self) -> Iterator[Duplicate]:
         """Yield the partitions that are there more than once, by topic and number."""
         for (_, topic, partition, _), paths in sorted(self._places.items(), key=lambda item: item[0][1:]):
             if len(paths) > 1:
-                yield Duplicate(topic, partition, tuple(paths.values()))
+                yield Duplicate(topic, partition, tuple(paths))

@@ -45,7 +45,7 @@ AT_THE_END = (DamageKind.TORN, DamageKind.GARBAGE, DamageKind.ZEROS)
 """What nothing follows, by its kind."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Damage:
     """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
 

@@ -81,7 +81,7 @@ class SegmentInfo(NamedTuple):
     error: OSError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SegmentFacts:
     """A segment for the rules of cleaner and retention. Offsets are absolute, times in ms, sizes in bytes.
 
@@ -148,7 +148,7 @@ def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
     return max(log_start_offset, segment_end_offset(log.segments[-1]))
 
 
-@dataclass(slots=True)
+@dataclass
 class _Seen:
     """What the batches looked at say; `position` (bytes) is where the last of them ends."""
 

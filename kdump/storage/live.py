@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kdump.disk import meeting
 from kdump.disk.held import Hold, is_held, room_for_files
 from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
@@ -36,7 +37,7 @@ SWAP_PAUSE = 0.05
 _ORDER: dict[str, int] = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
 
 
-@dataclass(slots=True)
+@dataclass
 class Tally:
     """What a run has come to, beside brokers and otherwise.
 
@@ -44,7 +45,8 @@ class Tally:
     `partitions` those that were looked at and `unreadable` those of them that could not be, or not wholly, by absolute
     path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read;
     `replacing` those that were read as a broker will have them that finishes the replacement of segments; `unreached`
-    the PATHs of the command line that do not exist, are not Kafka's, or cannot be opened.
+    the PATHs of the command line that do not exist, are not Kafka's, or cannot be opened; `changes_told` the partitions
+    of which it was looked whether changes were interrupted, by absolute path.
     """
 
     brokers: dict[str, LockHolder] = field(default_factory=dict)
@@ -54,6 +56,7 @@ class Tally:
     deleted: set[str] = field(default_factory=set)
     replacing: set[str] = field(default_factory=set)
     unreached: set[str] = field(default_factory=set)
+    changes_told: set[str] = field(default_factory=set)
 
     def cannot_read(self, path: str) -> None:
         """Count the partition that a file or directory belongs to which cannot be read."""
@@ -67,7 +70,7 @@ class Tally:
     def clear(self) -> None:
         """Begin a new run."""
         sets = (self.partitions, self.unreadable, self.growing, self.deleted, self.replacing, self.unreached)
-        for each in (self.brokers, *sets):
+        for each in (self.brokers, *sets, self.changes_told):
             each.clear()
 
 
@@ -83,6 +86,8 @@ def broker_on(log_directory: str) -> LockHolder | None:
         return None
     if holder is not None:
         tally.brokers[log_directory] = holder
+        if meeting.at_broker is not None and not holder.is_kdump:
+            meeting.at_broker()
     return holder
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 
-from kdump.disk.reading import list_directory, read_small
+from kdump.disk.reading import MAX_SMALL, list_directory, read_small
 from kdump.errors import NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
@@ -28,7 +28,7 @@ class PartitionLog:
     name to what it says, `directories` are the names of what is no file; `segments` are those a broker would serve, by
     base offset: where it was killed while it replaced segments, those that it has after it has finished that.
     `is_replacing` tells of that, and `replaced` are the names of the files that it removes then. `walked` is what a
-    walk over its logs has kept of them, None without one.
+    walk over its logs has kept of them, None without one; `contents` are small files that were read whole, by name.
     """
 
     def __init__(self, path: str, *, may_be_absent: bool = False, as_named: bool = False) -> None:
@@ -39,6 +39,7 @@ class PartitionLog:
         """
         self.path = path
         self.walked: WalkedLogs | None = None
+        self.contents: dict[str, bytes] = {}
         try:
             self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
         except NameFormatError:
@@ -73,7 +74,10 @@ class PartitionLog:
         if names.LEADER_EPOCH_CHECKPOINT not in self.files:
             return []
         path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
-        return list(parse_leader_epochs(read_small(path), path))
+        data = read_small(path)
+        if len(data) < MAX_SMALL:
+            self.contents[names.LEADER_EPOCH_CHECKPOINT] = data
+        return list(parse_leader_epochs(data, path))
 
     @cached_property
     def metadata(self) -> PartitionMetadata | None:

@@ -19,8 +19,8 @@ MAX_AT_ONCE = 1 << 28
 class VirtualDirectory:
     """The files of a partition directory, each as the recipe by which it could be made.
 
-    `source` holds the sizes of the real files; `reasons` why a file was deleted last. `walked` is what is known of
-    the real .log files.
+    `present` is what the system says of the real files, `source` their sizes; `reasons` why a file was deleted last.
+    `walked` is what is known of the real .log files, `contents` that of small files which were read before.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -29,7 +29,9 @@ class VirtualDirectory:
         self._prefix = os.path.join(log.path, "")
         self.directories = log.directories
         self.walked = log.walked
-        self.source = {name: status_of(self.full(name)).size for name in log.files}
+        self.contents = log.contents
+        self.present = {name: status_of(self._prefix + name) for name in log.files}
+        self.source = {name: status.size for name, status in self.present.items()}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
 
@@ -108,9 +110,13 @@ class VirtualDirectory:
 
     def is_changed(self, name: str) -> bool:
         """Return whether a file is not the real one of that name; `settle` must have been called."""
-        return self.files[name] != SourceBytes(name, 0, self.source.get(name, -1))
+        recipe = self.files[name]
+        return recipe[:2] != (name, 0) or recipe.size != self.source.get(name, -1)
 
     def _is_same(self, name: str, recipe: NewContent) -> bool:
+        known = self.contents.get(name) if recipe.size else b""
+        if known is not None and len(known) == len(recipe.data) == recipe.size:
+            return known == recipe.data
         with ReadOnlyFile(self.full(name)) as file:
             position = 0
             for piece in content_of(self.path, recipe):

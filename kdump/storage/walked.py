@@ -18,6 +18,9 @@ from kdump.named_tuples import NamedTuple
 MAX_KEPT_BYTES = 96 << 20
 """Bytes of columns that are kept of a partition; logs with more batches than that are read again."""
 
+FEW_ROWS = 256
+"""Rows up to which equal columns are not looked for: what that saves is less than it takes."""
+
 COLUMNS = tuple(name for name in BATCH_COLUMNS if name != "valid")
 """What is kept of each batch."""
 
@@ -84,7 +87,9 @@ class WalkedLogs:
 
 
 def _packed(columns: Mapping[str, array[int]]) -> tuple[array[int] | int, ...]:
-    """Return the columns in the order of COLUMNS; equal ones are the same."""
+    """Return the columns in the order of COLUMNS; of many rows, equal ones are the same."""
+    if len(columns["position"]) <= FEW_ROWS:
+        return tuple(columns[name] for name in COLUMNS)
     found: list[array[int] | int] = []
     for name in COLUMNS:
         column = columns[name]
@@ -120,7 +125,7 @@ def _block(rows: _Rows, first: int, stop: int, moved: int) -> BatchBlock:
     if moved:
         columns["position"] = _moved(rows, moved)[first:stop]
     block = BatchBlock.of(columns)
-    if rows.columns[COLUMNS.index("attributes")] != 0:
+    if block.attributes.count(0) < length:
         block.packed = sum(1 for each in block.attributes if each & CODEC_MASK)
         block.controls = sum(1 for each in block.attributes if each & CONTROL)
     return block

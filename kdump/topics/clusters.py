@@ -30,7 +30,8 @@ class ClusterMetadata(NamedTuple):
     the release that kdump takes for it; the newest where nobody knows. `transaction_version` is the level of that
     feature, `next_producer_id` the first that the cluster has still to give out. `end` is how far the metadata
     go: their leader epoch and end offset; `cut` where a start cuts their log, and what follows does not count.
-    `is_controller`: the node is a controller, and no broker.
+    `is_controller`: the node is a controller, and no broker. `ends_early`: the newest snapshot does, which its node
+    takes for whole.
     """
 
     placing: Placing | None = None
@@ -45,6 +46,7 @@ class ClusterMetadata(NamedTuple):
     end: tuple[int, int] = (-1, -1)
     cut: int | None = None
     is_controller: bool = False
+    ends_early: bool = False
 
     def settings(self, files: Sequence[PropertyFile] = (), given: Mapping[str, str] | None = None) -> Settings:
         """Return the settings of the broker's topics, by `files` and by what is `given` outright too."""
@@ -134,6 +136,7 @@ class Clusters:
                     cluster.end,
                     cluster.cut,
                     cluster.is_controller,
+                    cluster.ends_early,
                 )
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +74,7 @@ def state_of_directory(log: PartitionLog, report: Report, at: int | None = None)
 def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataState:
     most = None if at is None else at + 1
     state = None
-    for path in _snapshots(log, most):
+    for path in live_snapshots(log, most):
         state = state_of_snapshot(path, report)
         if state is not None:
             break
@@ -99,9 +99,12 @@ def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataStat
 def state_up_to(log: PartitionLog, end_offset: int, report: Report) -> MetadataState:
     """Return the state of a node whose metadata log ends at an offset, as after recovery: nothing behind it counts.
 
-    Raises KdumpError where neither a snapshot nor the log's beginning leads there, OSError.
+    The newest snapshot counts, and where it ends early, what is there counts as all of it: one that a node can read
+    (`recovery.newest_snapshot`). Raises KdumpError where neither a snapshot nor the log's beginning leads there,
+    OSError.
     """
-    state = next(filter(None, (state_of_snapshot(path, report) for path in _snapshots(log, None))), MetadataState())
+    path = next(live_snapshots(log), None)
+    state = MetadataState() if path is None else _read_snapshot(path, report, on_damage=_pass_over)[0]
     first = log.segments[0].base_offset if log.segments else end_offset
     if first > state.end_offset:
         raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no sound snapshot to start from")
@@ -174,15 +177,10 @@ def state_in(place: PartitionLog | LogDirectory, report: Report, at: int | None 
 
 def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
     """Return the state in a .checkpoint or bootstrap.checkpoint; None, and a report, where the file is not complete."""
-    says = names.parse_file_name(os.path.basename(path))
-    state = MetadataState(snapshot=path)
     faults: list[Problem] = []
     misfits: list[Problem] = []
-    reader = _Reader(state, misfits.append, on_damage=faults.append)
-    reader.read([Segment(path)], None)
-    if says.offset is not None:
-        state.end_offset = says.offset
-        state.epoch = says.epoch or 0
+    state, reader = _read_snapshot(path, misfits.append, faults.append)
+    says = names.parse_file_name(os.path.basename(path))
     if says.kind == names.KRAFT_SNAPSHOT and not (reader.has_header and reader.has_footer):
         end = "footer" if reader.has_header else "header"
         faults.append(Problem(path, None, f"the snapshot has no {end} record: it is not complete"))
@@ -191,15 +189,31 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
     return None if faults else state
 
 
-def _snapshots(log: PartitionLog, most: int | None) -> Iterable[str]:
-    """Return the paths of the snapshots that end at offset `most` or before, the newest first."""
+def _read_snapshot(path: str, report: Report, on_damage: Report) -> tuple[MetadataState, _Reader]:
+    says = names.parse_file_name(os.path.basename(path))
+    state = MetadataState(snapshot=path)
+    reader = _Reader(state, report, on_damage)
+    reader.read([Segment(path)], None)
+    if says.offset is not None:
+        state.end_offset = says.offset
+        state.epoch = says.epoch or 0
+    return state, reader
+
+
+def _pass_over(problem: Problem) -> None:
+    del problem
+
+
+def live_snapshots(log: PartitionLog, most: int | None = None) -> Iterator[str]:
+    """Yield the paths of the snapshots that end at offset `most` or before, the newest first."""
     found = [
         (says.offset or 0, says.epoch or 0, name)
         for name, says in log.files.items()
-        if says.kind == names.KRAFT_SNAPSHOT and not says.state
+        if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE
     ]
     usable = [entry for entry in found if most is None or entry[0] <= most]
-    return [os.path.join(log.path, name) for _, _, name in sorted(usable, reverse=True)]
+    for _, _, name in sorted(usable, reverse=True):
+        yield os.path.join(log.path, name)
 
 
 def _is_empty(segment: Segment) -> bool:

@@ -37,6 +37,7 @@ class Cluster:
         """
         self.broker_id = broker_id
         self.cut: int | None = None
+        self.ends_early = False
         self._voters = voters
         self._decides = False
         is_voter = broker_id in voters or broker_id in image.controllers
@@ -58,8 +59,11 @@ class Cluster:
     def is_filled(self) -> bool:
         """Whether the state says what partitions there are: a new broker waits until it does.
 
-        Of metadata that are cut only the only controller's does: others fetch what follows.
+        Of metadata that are cut only the only controller's does: others fetch what follows. Of a snapshot that ends
+        early they do not know.
         """
+        if self.ends_early:
+            return True
         return self._decides if self.cut is not None else bool(self._image.brokers)
 
     def cut_at(self, end_offset: int, voters: frozenset[int]) -> None:
@@ -70,6 +74,11 @@ class Cluster:
         self.cut = end_offset
         self.is_controller = False  # whether it is a broker, too, may be said in what follows
         self._decides = self.broker_id is not None and (self._voters or voters) == {self.broker_id}
+
+    def read_early(self) -> None:
+        """Take it for a cluster of whose newest snapshot the end is missing, which its node does not notice."""
+        self.ends_early = True
+        self.is_controller = False  # whether it is a broker, too, may be said in what is missing
 
     def placement(self, name: PartitionDirName | None, topic_id: bytes | None) -> Placement | None:
         """Return what is said of a partition directory with that name and that topic id in its partition.metadata.

@@ -34,7 +34,7 @@ _LOW_BYTE = 0 if sys.byteorder == "little" else 7
 _SNAPSHOT_LIMIT = 1 << 28
 
 
-@dataclass(slots=True)
+@dataclass
 class OpenTxn:
     """A transaction without a marker. Offsets are absolute, timestamps in ms, `size` in bytes.
 
@@ -64,7 +64,7 @@ class OpenTxn:
         self.size += block.size[row]
 
 
-@dataclass(slots=True)
+@dataclass
 class PartitionTxns:
     """What a walk over a partition found; offsets are absolute.
 

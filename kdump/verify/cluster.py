@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from kdump.errors import CheckpointError
 from kdump.findings.finding import Finding, found
+from kdump.findings.kind import IGNORES, REFUSES, Severity
 from kdump.formats import names
+from kdump.formats.names import parse_file_name
 from kdump.formats.uuids import format_uuid
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
+from kdump.verify.kraft import fate_of
 
 if TYPE_CHECKING:
     from kdump.query.inventory import Placement, Placing
@@ -63,4 +66,15 @@ def check_metadata(clusters: Clusters, directory: LogDirectory) -> Iterator[Find
     if troubles and not all(trouble.is_unreadable for trouble in troubles):
         first = next(trouble for trouble in troubles if not trouble.is_unreadable)
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-        yield found("KD-META-CLUSTER", first.path, first.text + more, first.position)
+        finding = found("KD-META-CLUSTER", first.path, first.text + more, first.position)
+        if parse_file_name(os.path.basename(first.path)).kind == names.KRAFT_SNAPSHOT:
+            finding = _of_snapshot(finding)
+        yield finding
+
+
+def _of_snapshot(finding: Finding) -> Finding:
+    """Return a finding of the metadata as what its snapshot has done to it: KD-KRAFT-SNAPSHOT says the rest."""
+    effect, ways = fate_of(finding.path)
+    if effect is REFUSES:
+        return finding._replace(ways=ways)
+    return finding._replace(severity=Severity.INFO, effect=IGNORES, ways=())

@@ -12,6 +12,7 @@ from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
+from kdump.formats.words import number_words
 from kdump.storage.segment import Segment
 from kdump.verify.column import increases
 
@@ -167,6 +168,11 @@ class Leftovers:
             return
         text = f"entries {first} to {entries - 1} are not of this log, but of one that was truncated"
         yield found(self._code, self._path, text, first * self._entry_size)
+
+
+def zeros_text(zeros: int, entries: int) -> str:
+    """Return how many entries of zeros an index ends with, behind so many others."""
+    return f"{number_words(zeros, 'entry', 'entries')} of zeros after {number_words(entries, 'entry', 'entries')}"
 
 
 def used_entries(segment: Segment, kind: str) -> int:

@@ -17,7 +17,7 @@ from kdump.verify.column import is_uniform
 from kdump.verify.sheets import Sheet
 
 
-@dataclass(slots=True)
+@dataclass
 class _Stretch:
     """Batches of one epoch, one after the other: where they begin, and how many there are so far."""
 

@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from kdump.findings.finding import Finding, found
-from kdump.findings.remedies import BOOTSTRAP
+from kdump.findings.kind import IGNORES, REFUSES, SERVES_WRONG_DATA, BrokerEffect, Remedy
+from kdump.findings.remedies import BOOTSTRAP, CLUSTER_METADATA, KRAFT_SNAPSHOT, OLDER_SNAPSHOT
 from kdump.formats import names
 from kdump.formats.batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kdump.formats.names import parse_file_name
+from kdump.named_tuples import NamedTuple
 from kdump.recovery.bootstrap import bootstrap_failure
+from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.storage.damage import Damage
 from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
+from kdump.topics.metadata_log import live_snapshots
 from kdump.verify.log import LogCheck
 from kdump.verify.markers import Marker
 from kdump.verify.sheets import Piece, Reading, walk
+
+_THEN = "; a node that reads it takes what is left for all there is, and sets the other partitions aside"
 
 
 def check_bootstrap(directory: LogDirectory) -> Iterator[Finding]:
@@ -35,8 +44,68 @@ def check_bootstrap(directory: LogDirectory) -> Iterator[Finding]:
         yield found("KD-KRAFT-SNAPSHOT", path, failure.text)._replace(ways=BOOTSTRAP)
 
 
+def check_start(log: PartitionLog) -> Iterator[Finding]:
+    """Yield whether a metadata log that does not begin at 0 lacks the snapshot of what came before."""
+    first = log.segments[0].base_offset if log.segments else 0
+    newest = next(live_snapshots(log), None)
+    reached = 0 if newest is None else parse_file_name(os.path.basename(newest)).offset or 0
+    if reached < first:
+        finding = found("KD-KRAFT-SNAPSHOT", log.path, f"there is no snapshot of the records before offset {first}")
+        yield finding._replace(ways=CLUSTER_METADATA[1:])
+
+
 def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
     """Yield all of one snapshot. What cannot be read is a finding."""
+    findings = _all_of(path, reading)
+    first = next(findings, None)
+    if first is None:
+        return
+    fate = None
+    for finding in chain((first,), findings):
+        if finding.code != "KD-KRAFT-SNAPSHOT":
+            yield finding
+            continue
+        fate = fate or fate_of(path)
+        then = _THEN if fate.effect is SERVES_WRONG_DATA and finding.position is None else ""
+        yield finding._replace(message=finding.message + then, effect=fate.effect, ways=fate.ways)
+
+
+class SnapshotFate(NamedTuple):
+    """What a node does about a damaged snapshot, and what to do about it."""
+
+    effect: BrokerEffect
+    ways: tuple[Remedy, ...]
+
+
+def fate_of(path: str) -> SnapshotFate:
+    """Return what becomes of a damaged snapshot or bootstrap.checkpoint: a node reads the newest of its log alone."""
+    folder, name = os.path.split(path)
+    if parse_file_name(name).kind == names.BOOTSTRAP_CHECKPOINT:
+        return SnapshotFate(REFUSES, BOOTSTRAP)
+    try:
+        newest, *older = live_snapshots(PartitionLog(folder or os.curdir))
+        if os.path.basename(newest) != name:
+            return SnapshotFate(IGNORES, OLDER_SNAPSHOT)
+        read = read_snapshot(path)
+        is_needed = not _starts_without(PartitionLog(folder or os.curdir), older)
+    except OSError:
+        return SnapshotFate(REFUSES, KRAFT_SNAPSHOT)
+    ways = CLUSTER_METADATA[1:] if is_needed else KRAFT_SNAPSHOT
+    if read.failure is not None:
+        return SnapshotFate(REFUSES, ways)
+    return SnapshotFate(SERVES_WRONG_DATA if read.ends_early else IGNORES, ways)
+
+
+def _starts_without(log: PartitionLog, older: list[str]) -> bool:
+    """Return whether a node comes to the same state by an older snapshot, or by the log alone. Raises OSError."""
+    first = log.segments[0].base_offset if log.segments else None
+    if first is None:
+        return False
+    sound = (path for path in older if read_snapshot(path).has_footer)
+    return first == 0 or any((parse_file_name(os.path.basename(path)).offset or 0) >= first for path in sound)
+
+
+def _all_of(path: str, reading: Reading) -> Iterator[Finding]:
     segment = Segment(path)
     check = LogCheck(holds_metadata=True)
     first: Marker | None = None

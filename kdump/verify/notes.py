@@ -16,7 +16,7 @@ from kdump.verify.sheets import Part, Sheet
 from kdump.verify.state import Checksum, State, Verified, files_of, is_same_file
 
 if TYPE_CHECKING:
-    from kdump.verify.tasks import PartitionTask
+    from kdump.verify.work import PartitionTask
 
 
 _REWRITTEN = "the batches are sound, but not those that an earlier run verified in this file"

@@ -31,6 +31,7 @@ from kdump.verify.entries import (
     order_text,
     used_entries,
     widened,
+    zeros_text,
 )
 from kdump.verify.sheets import Sheet
 
@@ -71,6 +72,7 @@ class OffsetIndexCheck:
         self._is_last, self._is_open = is_last, is_open
         self.leftovers = Leftovers("KD-IDX-LEFTOVER", self.path, OFFSET_ENTRY_SIZE, may_be=excused)
         self._index: OffsetIndex | None = None
+        self.content = b""  # all of the file, where it was read at once
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((segment.base_offset - 1, -1))  # offsets and positions
         self._waiting: tuple[int, int, int] | None = None  # an entry that names a later batch's last offset
@@ -92,7 +94,7 @@ class OffsetIndexCheck:
         index.drop_zero_tail()
         if zeros := total - index.entries:
             code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
-            text = f"{zeros} entries of zeros after {index.entries} entries"
+            text = zeros_text(zeros, index.entries)
             yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
         elif not total and not self._is_open:
             times = used_entries(self._segment, names.TIME_INDEX)
@@ -119,6 +121,7 @@ class OffsetIndexCheck:
         """Yield the next entries, those out of order left out."""
         count = min(CHUNK_ENTRIES, index.entries - self._next)
         data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
+        self.content = data if len(data) == index.size else b""
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
         offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
         for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):

@@ -8,32 +8,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import read_small, status_of
-from kdump.errors import CorruptIndexError, CorruptRecordError, LoadError
+from kdump.errors import CorruptIndexError, CorruptRecordError
 from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import (
     BLOCKS_COMPACTION,
     ERROR,
-    GOES_OFFLINE,
-    HIDES,
     INFO,
     REFUSES,
     SERVES_WRONG_DATA,
     TRUNCATES,
-    BrokerEffect,
 )
 from kdump.formats import names
-from kdump.formats.names import parse_file_name
-from kdump.named_tuples import NamedTuple
-from kdump.recovery.outcome import Failure
-from kdump.recovery.segments import LoadedSegment
 from kdump.recovery.startup import Startup
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
 from kdump.storage.segment import Segment, segment_end_offset
+from kdump.verify.broker_load import BrokerLoad
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.cluster import check_placement
 from kdump.verify.directory import Owner, Place, directory_state, no_files, partition_files
@@ -69,13 +62,6 @@ class Before:
     def __init__(self, last_offset: int | None = None, leader_epoch: int = -1) -> None:
         self.last_offset = last_offset
         self.leader_epoch = leader_epoch
-
-
-class _Opening(NamedTuple):
-    """What becomes of a broker that opens a log, and the byte of the last segment that makes it so, where one does."""
-
-    effect: BrokerEffect | None
-    position: int | None = None
 
 
 class PartitionCheck:
@@ -227,9 +213,9 @@ class PartitionCheck:
         for finding in findings:
             is_index = finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}")
             if is_index and self._logs.is_opened_as_it_is:
-                finding = finding._replace(effect=self._opening.effect or finding.effect)
+                finding = finding._replace(effect=self._load.opening.effect or finding.effect)
             elif finding.severity == ERROR and finding.broker in (_LOADED if self._was_closed else _SERVES):
-                finding = finding._replace(effect=self._loading_effect(finding) or finding.effect)
+                finding = finding._replace(effect=self._load.effect_of(finding) or finding.effect)
             elif finding.broker == REFUSES and self._is_cut_before and finding.path.endswith(f".{names.LOG}"):
                 finding = finding._replace(effect=TRUNCATES)
             is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
@@ -241,54 +227,15 @@ class PartitionCheck:
             yield finding
 
     @cached_property
-    def _opening(self) -> _Opening:
-        """What becomes of a broker that opens the last segment of a closed log.
-
-        It reads on from the last index entry to find the log's end (LogSegment.readNextOffset), CRCs not looked at: it
-        dies of what it finds, or finds nothing, takes the segment for empty, and gives offsets that are taken to the
-        next records.
-        """
-        segment = self._segments[-1]
-        try:
-            index = segment.path(names.OFFSET_INDEX)
-            size = status_of(index).size if segment.has(names.OFFSET_INDEX) else 0
-            end = LoadedSegment(VirtualDirectory(self.log), segment.base_offset, size).next_offset()
-            return _Opening(HIDES if end == segment.base_offset < segment_end_offset(segment) else None)
-        except LoadError as error:
-            return _Opening(GOES_OFFLINE if error.takes_directory_offline else REFUSES, error.position)
-        except OSError:
-            return _Opening(None)
-
-    def _loading_effect(self, finding: Finding) -> BrokerEffect | None:
-        """Return what a broker does that fails over the segment of a finding, though it would serve such a batch.
-
-        Where batches stand twice, transactions end that did not begin, or end again; a v0 or v1 wrapper that cannot be
-        decompressed hides its first offset from the search for an offset; without a producer snapshot all is read.
-        """
-        if not finding.path.endswith(f".{names.LOG}"):
-            return None
-        failure = self._load_failure
-        base = parse_file_name(os.path.basename(finding.path)).offset
-        if failure is None or base != parse_file_name(failure.file).offset:
-            return None
-        return GOES_OFFLINE if failure.offline else REFUSES
+    def _load(self) -> BrokerLoad:
+        says = self._checkpoints.of(self.log.name)
+        points = says.recovery_point or 0, says.log_start or 0
+        return BrokerLoad(self.log, self._segments, Startup(self._now, self._was_closed, *points, self._loading))
 
     @property
     def _is_cut_before(self) -> bool:
         """Whether recovery ends at damage before the place at hand, so that a broker does not meet what is there."""
-        return self._has_lost and not self._was_closed and self._load_failure is None
-
-    @cached_property
-    def _load_failure(self) -> Failure | None:
-        from kdump.recovery.loader import load_log
-
-        says = self._checkpoints.of(self.log.name)
-        points = says.recovery_point or 0, says.log_start or 0
-        startup = Startup(self._now, self._was_closed, *points, self._loading)
-        try:
-            return load_log(self.log, startup).failure
-        except OSError:
-            return None
+        return self._has_lost and not self._was_closed and self._load.failure is None
 
     def part(self, part: Part) -> Iterator[Finding]:
         """Yield the next part of the segment's log."""
@@ -296,7 +243,7 @@ class PartitionCheck:
         assert self._time_index is not None
         if isinstance(part, Damage):
             self.position = part.resumed
-            yield from self._logs.bad_bytes(part, self._effect(part))
+            yield from self._logs.bad_bytes(part, self._load.effect_on(part) if self._logs.is_opened_as_it_is else None)
             self._has_lost = self._has_lost or self._logs.is_damaged
             yield from self._guarded(self._offset_index.path, self._offset_index.bad_bytes(part))
             self._time_index.bad_bytes()
@@ -310,12 +257,6 @@ class PartitionCheck:
         yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
         covered = self._offset_index.covered(part)
         yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
-
-    def _effect(self, damage: Damage) -> BrokerEffect | None:
-        """What a broker does over damage that it meets when it opens the log; None where it does not meet it then."""
-        if not self._logs.is_opened_as_it_is or self._opening.position is None:
-            return None
-        return self._opening.effect if damage.position <= self._opening.position < damage.resumed else None
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """Yield the segment's log could not be read, or not to its end."""
@@ -333,8 +274,10 @@ class PartitionCheck:
             if was_read:
                 yield from self._closing(segment, offset_index, time_index)
         finally:
-            offset_index.close()
-            time_index.close()
+            for check in (offset_index, time_index):
+                check.close()
+                if self.log.walked is not None and check.content:
+                    self.log.contents[os.path.basename(check.path)] = check.content
 
     def _closing(
         self, segment: Segment, offset_index: OffsetIndexCheck, time_index: TimeIndexCheck

@@ -1,4 +1,4 @@
-"""The segments that wait to replace others, where a broker was killed in that: it puts them in their place at its start."""
+"""The segments that wait to replace others, where a broker was killed in that: at its start it does so."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check(path: str, reading: Reading) -> Iterator[Finding]:
 
 
 def _found(segment: Segment, reading: Reading) -> Iterator[Finding]:
-    """Yield what is found in a segment that waits, its indexes where there are any. Raises OSError, CorruptIndexError."""
+    """Yield what is found in a segment that waits, indexes and all. Raises OSError, CorruptIndexError."""
     check = LogCheck(holds_metadata=reading.topic == names.CLUSTER_METADATA_TOPIC)
     check.open_segment(segment.log_path, segment.base_offset, None, was_closed=True)
     offset_index = OffsetIndexCheck(segment, excused=False)

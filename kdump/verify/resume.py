@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
 
-from kdump.disk.durable import replace_file
+from kdump.disk.durable import remove_file, replace_file
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
@@ -105,10 +104,9 @@ def check_writable(path: str) -> None:
 
     descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
     os.close(descriptor)
-    os.remove(temporary)
+    remove_file(temporary)
 
 
 def remove_mark(path: str) -> None:
     """Remove the file of a run that came to its end. Raises OSError."""
-    with suppress(FileNotFoundError):
-        os.remove(path)
+    remove_file(path)

@@ -30,7 +30,8 @@ from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
-from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
+from kdump.verify.tasks import Tasks, look
+from kdump.verify.work import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task
 
 
 class Verification:
@@ -106,6 +107,7 @@ class Verification:
             raise
         finally:
             self._tasks.close()
+            self._check = None  # it knows this run: as a circle all of it would wait for the garbage collector
 
     def _look_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
         """Yield what a second look at a partition finds, which goes as far as what is in doubt does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import chain
 
@@ -14,8 +14,6 @@ from kdump.errors import NameFormatError
 from kdump.findings.finding import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.named_tuples import NamedTuple
-from kdump.settings.retention import RetentionSettings
 from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -29,85 +27,15 @@ from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, no_files, owner_of
-from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot
+from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot, check_start
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
 from kdump.verify.replacements import check_replacements
 from kdump.verify.resume import Mark
-from kdump.verify.sheets import Piece, Reading, pieces_of
+from kdump.verify.sheets import Reading, pieces_of
 from kdump.verify.state import State, Verified
-
-
-class Around(NamedTuple):
-    """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker.
-
-    `directory` is None where there is none. `log` is the partition, if somebody has listed it already, `retention` what
-    decides how it is loaded, if somebody knows that.
-    """
-
-    checkpoints: Checkpoints
-    was_closed: bool
-    owner: Owner
-    directory: LogDirectory | None = None
-    log: PartitionLog | None = None
-    retention: RetentionSettings | None = None
-
-
-class Share(NamedTuple):
-    """The part of a run that one of several processes does: the partitions number `first` to `stop` - 1 of all.
-
-    What is found around the partitions of a log directory goes with its first one. Without `stop`, the rest.
-    """
-
-    first: int = 0
-    stop: int | None = None
-
-    def has(self, number: int) -> bool:
-        """Return whether a partition is in it."""
-        return number >= self.first and (self.stop is None or number < self.stop)
-
-
-EVERYTHING = Share()
-
-
-class PartitionTask(NamedTuple):
-    """A partition to check; `only` what concerns the files whose names begin so.
-
-    It is held for as long as `hold` is open. `is_live`: a broker is running on its log directory. `known` are the first
-    segments, which were verified before and are left out.
-    """
-
-    log: PartitionLog
-    segments: list[Segment]
-    around: Around
-    hold: ExitStack
-    before: Before | None = None
-    only: str = ""
-    is_live: bool = False
-    known: Sequence[Verified] = ()
-
-
-class Opening(NamedTuple):
-    """A segment begins."""
-
-    segment: Segment
-    size: int
-
-
-class Closing(NamedTuple):
-    """A segment or (None) a partition is over."""
-
-    segment: Segment | None
-
-
-class Said(NamedTuple):
-    """Findings about what is around the partitions."""
-
-    findings: Iterable[Finding]
-
-
-Task = PartitionTask | Opening | Piece | Closing | Said
+from kdump.verify.work import EVERYTHING, Around, Closing, Opening, PartitionTask, Said, Share, Task
 
 
 class Tasks:
@@ -313,6 +241,8 @@ class Tasks:
             yield Closing(segment)
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
+        if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
+            yield Said(check_start(log))
         for name, says in log.files.items():
             if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE:
                 yield Said(check_kraft_snapshot(os.path.join(log.path, name), reading))

@@ -32,6 +32,7 @@ from kdump.verify.entries import (
     order_text,
     used_entries,
     widened,
+    zeros_text,
 )
 from kdump.verify.sheets import Sheet
 
@@ -54,6 +55,7 @@ class TimeIndexCheck:
         self._is_open = is_open
         self._leftovers = Leftovers("KD-TIDX-LEFTOVER", self.path, TIME_ENTRY_SIZE, may_be=excused)
         self._index: TimeIndex | None = None
+        self.content = b""  # all of the file, where it was read at once
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((-1, segment.base_offset - 1))  # timestamps and offsets
         self._covered = -1  # the largest timestamp that the index has been told of
@@ -79,7 +81,7 @@ class TimeIndexCheck:
             index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
         if zeros := total - index.entries:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
-            text = f"{zeros} entries of zeros after {index.entries} entries"
+            text = zeros_text(zeros, index.entries)
             if not self._excused and has_zero_tail(self._segment):
                 text += ": a broker treats the records as written in 1970, and retention deletes the segment"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
@@ -103,6 +105,7 @@ class TimeIndexCheck:
         """Yield the next entries, those out of order left out."""
         count = min(CHUNK_ENTRIES, index.entries - self._next)
         data = index.read(self._next * TIME_ENTRY_SIZE, count * TIME_ENTRY_SIZE)
+        self.content = data if len(data) == index.size else b""
         data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
         signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
         times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))

@@ -9,10 +9,9 @@ with the last offset of the first batch that has it, if it is beyond the entry b
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from kdump.blocks import BatchBlock
-from kdump.disk.durable import create_file, write_all
+from kdump.disk.durable import create_file, remove_file, write_all
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
 from kdump.formats.names import segment_file_name
@@ -77,8 +76,7 @@ class ActiveSegment:
         self._log = self._open()
 
     def _open(self) -> int:
-        with suppress(FileNotFoundError):
-            os.remove(self.path(names.TXN_INDEX))
+        remove_file(self.path(names.TXN_INDEX))
         for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
             os.close(create_file(self.path(kind), self.like))
         log = create_file(self.path(names.LOG), self.like)

@@ -67,6 +67,7 @@ def exit_codes_are_those_of_the_output(answers: Answers) -> Iterator[str]:
     bad += [path for path, row in answers.outcomes.items() if row["stray"] or row["expiring"]]
     bad += [row["path"] for row in answers.startup.of_type("logDirectory") if not row["ok"]]
     bad += [row["message"] for row in answers.startup.of_type("failure")]
+    bad += [failure["message"] for row in answers.startup.of_type("broker") for failure in row["failures"]]
     if answers.startup.code != 3:
         yield from _expected(answers.startup, int(bool(bad)), f"losses and failures: {bad}")
     for repair in answers.repairs:
@@ -245,6 +246,8 @@ def _failures(said: Said) -> dict[str, str]:
             found[row["path"]] = ", ".join(failure["exception"] for failure in row["failures"])
     for row in said.of_type("failure"):
         found[row["file"]] = row["exception"]
+    for row in said.of_type("broker"):  # a file of a partition that its log's loading does not read
+        found |= {parent(each["file"]): each["exception"] for each in row["failures"] if each["file"].count("/") > 1}
     return found
 
 
@@ -591,7 +594,8 @@ def a_repair_brings_no_new_error(answers: Answers) -> Iterator[str]:
         for row in mended.findings if mended else ():
             if repair == "trim" and row["code"].startswith("KD-TIDX-") and row["path"] in wrong_times:
                 continue
-            if repair == TRUNCATE and row["code"].startswith(FROM_BATCHES) and answers.has_misplaced(parent(row["path"])):
+            is_from_batches = repair == TRUNCATE and row["code"].startswith(FROM_BATCHES)
+            if is_from_batches and answers.has_misplaced(parent(row["path"])):
                 continue
             if row["severity"] == "error" and (row["code"], row["path"]) not in before:
                 yield f"after {repair} verify has {row['code']} at {row['path']}: {row['message']}"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kdump.change import apply, place
-from kdump.change.journal import Change, changes_of
+from kdump.change.change import Change
+from kdump.change.journal import changes_of
 
 
 def change_files(folder: Path, role: str = "") -> list[Path]:

@@ -8,15 +8,15 @@ import shutil
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan, apply_staged, end_offset, finish
+from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
-from kdump.change.journal import Change, Changes, ChangeState
+from kdump.change.journal import Changes
 from kdump.change.kept import kept_pieces
 from kdump.change.old_backups import BACKUP_FOLDER, old_backups
 from kdump.change.place import ChangeFiles, change_files, label_of, new_change
@@ -374,7 +374,7 @@ class TestWhatCannotBeRead:
 def test_what_was_taken_back_is_kept_no_more(partition: Path) -> None:
     change = changed(partition, {A: whole(partition, A), B: whole(partition, B)})
     assert [(piece.file, piece.stop) for piece in kept_pieces(change)] == [(C, 7)]
-    assert list(kept_pieces(replace(change, state=ChangeState.UNDONE))) == []
+    assert list(kept_pieces(change._replace(state=ChangeState.UNDONE))) == []
 
 
 class TestPlans:

@@ -12,8 +12,8 @@ import pytest
 import kdump
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan
+from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import check_finishable, finish_interrupted
-from kdump.change.journal import Change, ChangeState
 from kdump.change.place import new_change
 from kdump.change.plan import Plan
 from kdump.change.undo import Verdict, close, judge, prune, roll_back, undo
@@ -114,6 +114,24 @@ class TestRefused:
         change = repaired(partition)
         (partition.parent / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 7\n")
         why = "recovery-point-offset-checkpoint had [0-9]+ for it, it has 7 now"
+        self.check(partition, change, Verdict.CHANGED, why)
+
+    @pytest.mark.parametrize("text", ["0\n1\norders 0 what\n", "\xff"])
+    def test_a_checkpoint_that_could_not_be_read_tells_nothing(self, partition: Path, text: str) -> None:
+        """Whoever puts the file right may undo: it is not known to have said something else."""
+        path = partition.parent / names.REPLICATION_CHECKPOINT
+        sound, before = path.read_text(), content(partition)
+        path.write_text(text)
+        change = repaired(partition)
+        path.write_text(sound)
+        assert judge(change, thorough=True).verdict == Verdict.CAN_BE_UNDONE
+        undo(change)
+        assert content(partition) == before
+
+    def test_a_checkpoint_that_cannot_be_read_any_more(self, partition: Path) -> None:
+        change = repaired(partition)
+        (partition.parent / names.REPLICATION_CHECKPOINT).write_text("0\n1\norders 0 what\n")
+        why = "replication-offset-checkpoint had [0-9]+ for it, it cannot be read now"
         self.check(partition, change, Verdict.CHANGED, why)
 
     def test_a_broker_that_was_stopped_since(self, partition: Path) -> None:

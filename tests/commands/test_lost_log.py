@@ -69,3 +69,33 @@ def test_repair_and_doctor(run: Run, lost: Path, strategy: str, beside: str | No
     assert run("repair", lost, "--strategy", strategy, "--only-copy") == 1, run.err
     assert run("doctor", lost) == 1, run.err
     assert "committed offsets 0\u201319 are at stake" in " ".join(run.out.split())
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_repair_keeps_the_only_sign_of_committed_records(run: Run, lost: Path, beside: bool) -> None:
+    """A high watermark that is set to an empty log's end makes the loss look sound: whoever has no other copy asks."""
+    if not beside:
+        (lost / "orders-0" / file(0, "index")).unlink()
+        (lost / "orders-0" / file(0, "timeindex")).unlink()
+    marks = [(lost / name).read_bytes() for name in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT)]
+    assert run("repair", lost, "--apply") == 0, run.err
+    text = " ".join(run.out.split())
+    assert "offsets 0\u201319 are not on this disk; kept: recovery point 20 and high watermark 20." in text
+    assert "Another in-sync replica sends them when this broker runs." in text
+    assert "If there is no other copy: --only checkpoints" in text
+    after = [(lost / name).read_bytes() for name in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT)]
+    assert after == marks
+    assert run("verify", lost) == 1
+    assert run("repair", lost, "--only", "checkpoints", "--apply") == 0, run.err
+    assert run("verify", lost) == 0, run.out
+
+
+def test_what_repair_cuts_itself_moves_the_high_watermark(run: Run, data: Path) -> None:
+    """The plan says what is cut: an incomplete batch."""
+    (data / names.CLEAN_SHUTDOWN).unlink()
+    log = data / "orders-0" / file(0, "log")
+    log.write_bytes(log.read_bytes() + batch(END, 5)[:-3])
+    for name in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT):
+        (data / name).write_bytes(format_offset_checkpoint([OffsetCheckpointEntry("orders", 0, END + 5)]))
+    assert run("repair", data, "--apply") == 0, run.err
+    assert (data / names.REPLICATION_CHECKPOINT).read_text().endswith(f"orders 0 {END}\n")

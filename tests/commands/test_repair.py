@@ -19,6 +19,7 @@ import kdump
 import kdump.change.apply
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan
+from kdump.change.change import Change
 from kdump.change.copy_out import PART_SUFFIX
 from kdump.change.place import new_change
 from kdump.disk import locks
@@ -88,7 +89,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def changes(partition: Path) -> list[journal.Change]:
+def changes(partition: Path) -> list[Change]:
     return journal.changes_of(str(partition))
 
 

@@ -145,6 +145,11 @@ class TestReplicas:
         before = content(damaged)
         salvage = ["repair", damaged, "--strategy", "salvage", *config]
         assert run(*salvage) == 1
+        text = " ".join(run.out.split())
+        assert "broker 2 is in sync for orders-0; the leader would never send what is given up here again" in text
+        assert "--apply needs --only-copy, if its copy is gone" in text
+        assert "Next: the same command with --apply" not in text
+        assert text.index("without --strategy lists the ways that lose nothing") < text.index("with --apply")
         assert run(*salvage, "--apply") == 4
         assert "Refused: broker 2 is in sync for orders-0; the leader would never send" in run.err
         assert content(damaged) == before

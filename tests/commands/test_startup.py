@@ -144,6 +144,16 @@ def test_a_log_directory_tells_the_harmless_as_a_count(run: Run, damaged: Path) 
     assert f"{damaged / 'orders-0'}   loses nothing" in run.lines
 
 
+def test_a_segment_without_an_index_is_counted_once(run: Run, data: Path) -> None:
+    """The broker checks it when it opens it, and again where it lies behind the recovery point."""
+    run(data, "--unclean", "--recovery-point", "0")
+    checked = run.lines[1]
+    for index in (data / "orders-0").glob("*.index"):
+        index.unlink()
+    run(data, "--unclean", "--recovery-point", "0")
+    assert run.lines[1] == checked
+
+
 def test_partitions_come_by_topic_and_number(run: Run, data: Path) -> None:
     for number in (10, 2):
         partition(data / f"orders-{number}")

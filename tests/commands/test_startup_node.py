@@ -17,7 +17,7 @@ from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from tests.commands.running import Run
 from tests.rows import rows_in
-from tests.topics.building import NOW, Log, cluster_directory, metadata_pairs
+from tests.topics.building import NOW, ORDERS_ID, Log, cluster_directory, metadata_pairs, snapshot_file
 
 METADATA = names.CLUSTER_METADATA_DIR
 LOG = "00000000000000000000.log"
@@ -202,3 +202,131 @@ def test_copies_in_another_place(run: Run, data: Path, config: Path) -> None:
     config.write_text("node.id=1\nlog.dirs=/disk1,/disk2\n")
     assert run("startup", data, "--config", config) == 0
     assert run("startup", "missing", "--config", config) == 3
+
+
+# --- the newest KRaft snapshot ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def snapshots(data: Path) -> Path:
+    """The newest of two snapshots of the metadata; all of the log is there, too."""
+    folder = data / METADATA
+    pairs = metadata_pairs(
+        ("RegisterBroker", {"brokerId": 1, "brokerEpoch": 11, "rack": None}),
+        ("FeatureLevel", {"name": "metadata.version", "featureLevel": 25}),
+        ("Topic", {"name": "orders", "topicId": ORDERS_ID}),
+        ("Partition", {"topicId": ORDERS_ID, "partitionId": 0, "replicas": [1], "isr": [1], "leader": 1}),
+    )
+    snapshot_file(folder, 4, 0, pairs)
+    return snapshot_file(folder, 8, 0, pairs)
+
+
+def test_sound_snapshots_change_nothing(run: Run, data: Path, snapshots: Path, config: Path) -> None:
+    assert snapshots.exists()
+    found = rows(run, data, "--config", config)
+    assert (strays(found), warnings(found), broker(found)["starts"]) == ([], [], True)
+    assert run("doctor", data, "--config", config) == 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "exception"),
+    [
+        (lambda data: b"", "java.util.NoSuchElementException"),
+        (lambda data: data[83:], "java.lang.IllegalStateException"),  # no header
+        (lambda data: data + bytes(100), "org.apache.kafka.common.errors.CorruptRecordException"),
+        (lambda data: data[:150] + b"~" + data[151:], "org.apache.kafka.common.errors.CorruptRecordException"),
+    ],
+)  # fmt: skip
+def test_damage_in_the_newest_snapshot_ends_the_process(
+    run: Run, data: Path, snapshots: Path, config: Path, damage: Any, exception: str
+) -> None:
+    """All commands say so, and the way out is the one that loses nothing: there is an older one."""
+    snapshots.write_bytes(damage(snapshots.read_bytes()))
+    found = broker(rows(run, data, "--config", config))
+    assert [failure["exception"] for failure in found["failures"]] == [exception]
+    assert not found["starts"]
+    assert run("verify", data, "--format", "jsonl") == 1
+    findings = [row for row in rows_in(run.out) if row.get("code") == "KD-KRAFT-SNAPSHOT"]
+    assert {row["broker"] for row in findings} == {"does not start"}
+    assert run("doctor", data, "--config", config) == 1
+    text = " ".join(run.out.split())
+    assert "The broker will NOT start" in text
+    assert "Move it away before the start: the node takes an older snapshot, or the log alone. Loses nothing." in text
+    snapshots.unlink()
+    assert broker(rows(run, data, "--config", config))["starts"]
+
+
+@pytest.mark.parametrize("left", [83, 200, -10])
+def test_a_newest_snapshot_that_ends_early_is_taken_for_whole(
+    run: Run, data: Path, snapshots: Path, config: Path, left: int
+) -> None:
+    """4.3.1 starts, serves, and renames the directories of all topics that are behind the end to -stray."""
+    snapshots.write_bytes(snapshots.read_bytes()[:left])
+    found = rows(run, data, "--config", config)
+    assert broker(found)["starts"]
+    assert strays(found) == (["orders-0"] if left > 0 else [])
+    assert warnings(found)[0].startswith("the newest snapshot of the cluster's metadata ends early: ")
+    run("verify", data, "--format", "jsonl")
+    findings = [row for row in rows_in(run.out) if row.get("code") == "KD-KRAFT-SNAPSHOT"]
+    assert {row["broker"] for row in findings} == {"serves wrong data silently"}
+    assert run("doctor", data, "--config", config) == 1
+    assert "Move it away before the start" in " ".join(run.out.split())
+
+
+def test_what_follows_the_footer_is_passed_over(run: Run, data: Path, snapshots: Path, config: Path) -> None:
+    snapshots.write_bytes(snapshots.read_bytes() + b"x")
+    found = rows(run, data, "--config", config)
+    assert (strays(found), broker(found)["starts"]) == ([], True)
+    assert warnings(found)[0].endswith("; the node passes over it")
+
+
+def test_an_older_snapshot_is_read_by_nobody(run: Run, data: Path, snapshots: Path) -> None:
+    older = snapshots.with_name("00000000000000000004-0000000000.checkpoint")
+    older.write_bytes(b"")
+    assert broker(rows(run, data))["starts"]
+    run("verify", data, "--format", "jsonl")
+    findings = [row for row in rows_in(run.out) if row.get("code") == "KD-KRAFT-SNAPSHOT"]
+    assert {(row["broker"], row["path"]) for row in findings} == {("ignores", str(older))}
+
+
+def test_without_another_way_to_the_state_the_snapshot_is_not_moved_away(run: Run, data: Path, snapshots: Path) -> None:
+    """A node whose log begins behind 0 does not start without a snapshot."""
+    (data / METADATA / LOG).unlink()
+    snapshots.with_name("00000000000000000004-0000000000.checkpoint").unlink()
+    Log(data / METADATA, 8).add(*metadata_pairs(("NoOp", {}))).write()
+    snapshots.write_bytes(snapshots.read_bytes()[:83])
+    run("doctor", data)
+    text = " ".join(run.out.split())
+    assert "If other controllers run, move __cluster_metadata-0 away: the node fetches it again" in text
+    assert "Move it away" not in text
+
+
+def test_a_log_whose_snapshot_is_lost(run: Run, data: Path, snapshots: Path, config: Path) -> None:
+    """4.3.1 ends: the records before its first segment are in no file. All commands say so, however it stopped."""
+    older = snapshots.with_name("00000000000000000004-0000000000.checkpoint")
+    (data / METADATA / LOG).unlink()
+    Log(data / METADATA, 8).add(*metadata_pairs(("NoOp", {}))).write()
+    assert run("verify", data) == 0, run.out
+    snapshots.unlink()
+    older.unlink()
+    for _ in range(2):
+        found = broker(rows(run, data, "--config", config))
+        assert [failure["exception"] for failure in found["failures"]] == ["java.lang.IllegalStateException"]
+        assert run("verify", data, "--format", "jsonl") == 1
+        finding = next(row for row in rows_in(run.out) if row.get("code") == "KD-KRAFT-SNAPSHOT")
+        assert finding["message"] == "there is no snapshot of the records before offset 8"
+        assert finding["broker"] == "does not start"
+        assert run("doctor", data, "--config", config) == 1
+        assert "If other controllers run, move __cluster_metadata-0 away" in " ".join(run.out.split())
+        (data / names.CLEAN_SHUTDOWN).write_bytes(b"")
+
+
+@pytest.mark.parametrize(("roles", "starts"), [("broker,controller", False), ("controller", False), ("broker", True)])
+def test_metadata_that_contradict_themselves_end_a_controller(
+    run: Run, data: Path, config: Path, roles: str, starts: bool
+) -> None:
+    """A broker alone stays up, and never serves."""
+    config.write_text(f"node.id=1\nprocess.roles={roles}\n")
+    unknown = {"topicId": bytes(range(32, 48)), "partitionId": 0, "replicas": [1], "isr": [1], "leader": 1}
+    Log(data / METADATA, 8).add(*metadata_pairs(("Partition", unknown))).write()
+    assert broker(rows(run, data, "--config", config))["starts"] == starts

@@ -16,6 +16,7 @@ from kdump.change import journal, place
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.storage.live import tally
 from tests.change.kept import change_files, killed_after
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, build, name
@@ -213,6 +214,7 @@ class TestInterrupted:
     def interrupted(self, run: Run, data: Path, config: list[str]) -> str:
         with killed_after(6):
             run("repair", data / "orders-1", *TRUNCATE, *config, "--apply")
+        tally.clear()  # whose process is gone
         (change,) = journal.unfinished(str(data / "orders-1"))
         return change.id
 
@@ -227,6 +229,26 @@ class TestInterrupted:
                 assert text in run.err
             run(command, data / "orders-0")
             assert text not in run.err
+
+    @pytest.mark.parametrize("wrote", [False, True])
+    def test_every_reader_says_it(self, run: Run, data: Path, interrupted: str, wrote: bool, tmp_path: Path) -> None:
+        """What they print is of half a change; and once, whoever says it."""
+        if wrote:
+            with open(max((data / "orders-1").glob("*.log")), "ab") as log:
+                log.write(b"more")
+        readers = (
+            ["stats"], ["txns"], ["lookup", "--offset", "3"], ["dump"], ["dump", "--batches-only"], ["ls"], ["startup"],
+            ["replicas"], ["export", "--to", str(tmp_path / "out"), "--format", "jsonl"],
+        )  # fmt: skip
+        for command in readers:
+            run(command[0], data / "orders-1", *command[1:])
+            text = f"{data}/orders-1: change {interrupted} (repair truncate) was interrupted"
+            assert run.err.count(text) == 1, command
+            run(command[0], data / "orders-2", *command[1:])
+            assert "was interrupted" not in run.err
+        for other in ("retain", "compact", "verify", "doctor", "repair", "trim", "rebuild-index", "undo"):
+            run(other, data / "orders-1")
+            assert interrupted in run.out + run.err, other
 
     def test_taken_back(self, run: Run, data: Path, sound: Path, interrupted: str) -> None:
         wanted = data.parent / "wanted"

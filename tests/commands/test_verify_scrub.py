@@ -25,6 +25,12 @@ from tests.verify.building import NOW, Log, batch, build, file, flip, marker, pr
 
 SEGMENTS = {base: [batch(base), batch(base + 2), batch(base + 4)] for base in range(0, 24, 6)}
 AT = f"--now={NOW}"
+_TELLS_NICENESS = """
+import atexit, os, sys
+atexit.register(lambda: print('nice', os.nice(0), file=sys.stderr))
+from kdump.commands.cli import main
+main()
+"""
 
 
 @pytest.fixture
@@ -264,6 +270,26 @@ class TestBesideABroker:
         assert "low priority: nice 10" in done.stderr
         assert "pages that were read are given back to the system" in done.stderr
 
+    @pytest.mark.parametrize(
+        "command",
+        ["ls", "dump", "stats", "txns", "startup", "doctor", "retain", "replicas"],
+    )
+    def test_every_reader_comes_after_it(self, log: Log, broker: int, command: str) -> None:
+        words = [sys.executable, "-c", _TELLS_NICENESS, command, str(log.directory)]
+        usual = dict(os.environ)
+        usual.pop("KDUMP_PRIORITY", None)
+        done = subprocess.run(words, capture_output=True, text=True, env=usual)
+        assert done.stderr.splitlines()[-1] == f"nice {os.nice(0) + 10}", done.stderr
+        asked = {**usual, "KDUMP_PRIORITY": "normal"}
+        done = subprocess.run(words, capture_output=True, text=True, env=asked)
+        assert done.stderr.splitlines()[-1] == f"nice {os.nice(0)}", done.stderr
+
+    def test_it_says_what_it_has_done(self, log: Log, broker: int) -> None:
+        usual = {name: value for name, value in os.environ.items() if name != "KDUMP_PRIORITY"}
+        words = [sys.executable, "-m", "kdump", "stats", str(log.directory), "-v"]
+        done = subprocess.run(words, capture_output=True, text=True, env=usual)
+        assert "low priority beside a broker: nice " in done.stderr
+
     def test_neither_without_one(self, run: Run, log: Log) -> None:
         before = os.nice(0)
         assert run("verify", log.directory, AT, "-v") == 0
@@ -296,6 +322,18 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(4):
         pace.take(500)
     assert slept == [0, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_rate_bounds_a_whole_run(run: Run, log: Log, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    """All threads together: what is read takes at least as long as the rate says."""
+    size = sum(path.stat().st_size for path in log.directory.glob("*/*.log"))
+    assert run("verify", log.directory, AT, f"--jobs={jobs}", "--format=jsonl") == 0
+    at_once = summary(run)
+    began = time.monotonic()
+    assert run("verify", log.directory, AT, f"--jobs={jobs}", f"--max-rate={size}", "--format=jsonl") == 0
+    assert time.monotonic() - began > 0.6  # the last piece is read when its turn has come
+    assert {**summary(run), "seconds": 0} == {**at_once, "seconds": 0}
 
 
 def test_an_unreadable_partition_ends_nothing(run: Run, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def test_an_exception_that_both_kernels_raise_is_a_difference() -> None:
         LogText = portable.LogText
 
         @staticmethod
-        def walk(*arguments: object) -> int:
+        def walk(*_: object) -> int:
             raise IndexError("beyond")
 
     difference = Campaign(0, Raising, Raising).compare(Case(b"", 0, 0))  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ import pytest
 import kdump
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.change import ChangeState
 from kdump.change.checks import check_space
-from kdump.change.journal import ChangeState
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan
 from kdump.change.undo import undo

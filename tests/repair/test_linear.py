@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from pathlib import Path
@@ -81,3 +82,46 @@ def test_a_plan_looks_twice_at_what_comes_before_damage_and_once_at_the_rest(
     monkeypatch.setattr(reading.ReadOnlyFile, "read_into", counted)
     assert examine(log, Startup(now=NOW), Request(SAFE)).decision is not None
     assert times <= read / sum(map(len, segments)) < times + 0.5
+
+
+def opened(root: Path, command: tuple[str, ...], patch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a command opens each file of a partition."""
+    seen: Counter[str] = Counter()
+    really = reading.open_for_reading
+
+    def counted(path: str) -> int:
+        seen[os.path.basename(path)] += os.path.basename(os.path.dirname(path)) == "orders-0"
+        return really(path)
+
+    with patch.context() as inside:
+        inside.setattr(reading, "open_for_reading", counted)
+        assert kdump(root, *command, "data").code in (0, 1)
+    return seen
+
+
+@pytest.mark.parametrize("command", ["repair", "truncate", "salvage"])
+def test_a_plan_of_what_is_sound_opens_no_file_once_more_than_verify(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = tmp_path / "data" / "orders-0"
+    write_segment(partition, 0, [batch(number, 1) for number in range(200)])
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\n5 0\n")
+    (partition / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    verified = opened(tmp_path, ("verify",), monkeypatch)
+    assert verified["00000000000000000000.index"]
+    planned = opened(tmp_path, COMMANDS[command], monkeypatch)
+    assert {name: times for name, times in planned.items() if times > verified[name]} == {}
+
+
+def test_a_plan_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """Of thousands of partitions each would cost a collection."""
+    log = make_log(tmp_path, {f"{0:020}.log": large(0, size=100)})
+    request = Request(SAFE)
+    examine(log, Startup(NOW), request)
+    gc.collect()
+    gc.disable()
+    try:
+        examine(log, Startup(NOW), request)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -18,7 +18,9 @@ from kdump.formats.batch import CRC_START
 from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import GZIP, ZSTD
 from kdump.recovery.startup import Startup
-from kdump.repair.salvage import WINDOW, LeftOut, Stretch, sort_out
+from kdump.repair.offset_choice import WINDOW
+from kdump.repair.salvage import sort_out
+from kdump.repair.stretches import LeftOut, Stretch
 from kdump.repair.survey import survey
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView

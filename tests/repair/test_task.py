@@ -257,3 +257,15 @@ def test_what_loses_fewer_records_is_offered_first() -> None:
     damaged = Damaged(GivenUp("0.log", 0, 100, 4, 5, "CRC"), None)
     decision = Decision((damaged,), Loss(100), Loss(80, 0, 1, 2, 9, 10), ())
     assert [(offer.way, offer.loses) for offer in decision.offers()][-2:] == [(Way.TRUNCATE, 2), (Way.SALVAGE, 4)]
+
+
+def test_what_waits_to_replace_a_log_does_not_count_for_its_indexes(partition: Path) -> None:
+    """A damaged .log.swap would come back in the place of the log that is left out for its damage, without end."""
+    for kind in ("log", "index", "timeindex"):
+        (partition / name(0, f"{kind}.swap")).write_bytes((partition / name(0, kind)).read_bytes())
+    edit(name(0, "log.swap"), flip(200))(partition)
+    before = (partition / name(0, "index")).read_bytes()
+    (partition / name(0, "index")).write_bytes(before[:-3])
+    task = examine_indexes(kdump.open_log(str(partition)), STARTUP, frozenset(INDEX_KINDS), None)
+    assert touched(task) == [name(0, "index")]
+    assert task.problems == ()

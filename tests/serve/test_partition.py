@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.serve import partition
+from kdump.serve import served_log
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.partition import ServedPartition
 from kdump.serve.pieces import Fetched, OnDamage
@@ -67,7 +67,7 @@ def test_every_offset(limit: int, is_first: bool, sound: Path) -> None:
 
 
 def test_bytes_in_a_row_are_one_range(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "CHECKED_AT_ONCE", 0)
+    monkeypatch.setattr(served_log, "CHECKED_AT_ONCE", 0)
     served = opened(sound)
     last = served.log.segments[-1].base_offset
     served.fetch(last - 1, last, 1, is_first=True)  # what comes before it is checked later, as a piece of its own

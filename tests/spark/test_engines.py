@@ -147,7 +147,7 @@ def without_seconds(text: str) -> str:
 
 def test_partitions_are_shared_out() -> None:
     from kdump.spark.shares import shares
-    from kdump.verify.tasks import Share
+    from kdump.verify.work import Share
 
     assert shares([], 4) == [Share(0, None)]
     assert shares([5] * 4, 10) == [Share(0, 2), Share(2, None)]

@@ -1,0 +1,80 @@
+"""Parts of a damaged log, as plain data: batches that follow one another, and bytes that are left out."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from kdump.named_tuples import NamedTuple
+
+
+class Stretch(NamedTuple):
+    """Bytes of a .log from `start` up to `stop`, and the offsets (absolute) and number of the batches in them.
+
+    `is_dense`: as far as the headers tell, no offset is without a record. `is_moved`: it stood elsewhere in the file
+    than its offsets ask for.
+    """
+
+    start: int
+    stop: int
+    first_offset: int
+    last_offset: int
+    batches: int
+    is_dense: bool
+    is_moved: bool = False
+
+
+class Orderly(NamedTuple):
+    """Good batches of format v2 one after the other, whose offsets increase: a column for each field of theirs.
+
+    Nearly all batches are such; they are looked at one by one only where their offsets are in dispute.
+    """
+
+    position: array[int]
+    size: array[int]
+    base_offset: array[int]
+    last_offset: array[int]
+    records: array[int]
+
+    @property
+    def start(self) -> int:
+        """Where the first one starts, in bytes."""
+        return self.position[0]
+
+    @property
+    def stop(self) -> int:
+        """Where the last one ends, in bytes."""
+        return self.position[-1] + self.size[-1]
+
+    @property
+    def first_offset(self) -> int:
+        """The first offset of the first batch."""
+        return self.base_offset[0]
+
+    @property
+    def end(self) -> int:
+        """The last offset of the last batch."""
+        return self.last_offset[-1]
+
+    def together(self) -> Stretch:
+        """Return all of them as one stretch."""
+        if len(self.position) == 1:
+            return next(self.apart())
+        return Stretch(self.start, self.stop, self.first_offset, self.end, len(self.position), False)
+
+    def apart(self) -> Iterator[Stretch]:
+        """Yield each of them as a stretch of its own."""
+        for start, size, first, last, records in zip(*self, strict=True):
+            yield Stretch(start, start + size, first, last, 1, records in (-1, last - first + 1))
+
+
+class LeftOut(NamedTuple):
+    """Bytes of a .log, from `start` up to `stop`, that are not kept, and why.
+
+    `valid` is set where they are valid batches, whose offsets do not fit.
+    """
+
+    start: int
+    stop: int
+    why: str
+    valid: Stretch | None = None

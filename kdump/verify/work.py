@@ -1,0 +1,89 @@
+"""The pieces of work of a verification, as plain data: partitions, their segments, and what is around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+
+from kdump.findings.finding import Finding
+from kdump.named_tuples import NamedTuple
+from kdump.settings.retention import RetentionSettings
+from kdump.storage.checkpoints import Checkpoints
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.segment import Segment
+from kdump.verify.directory import Owner
+from kdump.verify.partition import Before
+from kdump.verify.sheets import Piece
+from kdump.verify.state import Verified
+
+
+class Around(NamedTuple):
+    """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker.
+
+    `directory` is None where there is none. `log` is the partition, if somebody has listed it already, `retention` what
+    decides how it is loaded, if somebody knows that.
+    """
+
+    checkpoints: Checkpoints
+    was_closed: bool
+    owner: Owner
+    directory: LogDirectory | None = None
+    log: PartitionLog | None = None
+    retention: RetentionSettings | None = None
+
+
+class Share(NamedTuple):
+    """The part of a run that one of several processes does: the partitions number `first` to `stop` - 1 of all.
+
+    What is found around the partitions of a log directory goes with its first one. Without `stop`, the rest.
+    """
+
+    first: int = 0
+    stop: int | None = None
+
+    def has(self, number: int) -> bool:
+        """Return whether a partition is in it."""
+        return number >= self.first and (self.stop is None or number < self.stop)
+
+
+EVERYTHING = Share()
+
+
+class PartitionTask(NamedTuple):
+    """A partition to check; `only` what concerns the files whose names begin so.
+
+    It is held for as long as `hold` is open. `is_live`: a broker is running on its log directory. `known` are the first
+    segments, which were verified before and are left out.
+    """
+
+    log: PartitionLog
+    segments: list[Segment]
+    around: Around
+    hold: ExitStack
+    before: Before | None = None
+    only: str = ""
+    is_live: bool = False
+    known: Sequence[Verified] = ()
+
+
+class Opening(NamedTuple):
+    """A segment begins."""
+
+    segment: Segment
+    size: int
+
+
+class Closing(NamedTuple):
+    """A segment or (None) a partition is over."""
+
+    segment: Segment | None
+
+
+class Said(NamedTuple):
+    """Findings about what is around the partitions."""
+
+    findings: Iterable[Finding]
+
+
+Task = PartitionTask | Opening | Piece | Closing | Said
