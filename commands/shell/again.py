@@ -7,10 +7,12 @@ from kdump.formats.printable import safe
 
 from .screen import Screen
 
+_SHOWN = ("--wide", "--no-pager")
+
 
 def again(*more: str) -> str:
-    """Return the command line of this run with some words after it."""
-    return _line([*Screen.current.words, *more])
+    """Return the command line of this run, but how its lines are shown, with some words after it."""
+    return _line([*(word for word in Screen.current.words if word not in _SHOWN), *more])
 
 
 def holds_text(error: HoldsLogDirectoriesError) -> str:

@@ -19,6 +19,7 @@ from ..shell.choice import asked_paths
 from ..shell.line_budget import LineBudget
 from ..shell.options import severities_from
 from ..shell.output import Style
+from ..shell.paths import partition_of
 from ..shell.prose import folded
 from ..shell.rows import row_line
 from ..shell.screen import Screen
@@ -78,10 +79,13 @@ class Report(Protocol):
 
 def row(finding: Finding) -> dict[str, Any]:
     """Return a finding as an object of the machine formats."""
+    name = partition_of(finding.group)
     return {
         "type": "finding",
         "code": finding.code,
         "severity": finding.severity,
+        "topic": name.topic if name else None,
+        "partition": name.partition if name else None,
         "path": finding.path,
         "position": finding.position,
         "offset": finding.offset,
@@ -259,6 +263,7 @@ class TextReport:
 
     def _verdict(self, totals: Totals, code: int) -> Iterator[str]:
         errors, warnings = totals.counts[ERROR], totals.counts[WARNING]
+        Screen.current.has_said_incomplete = True
         if totals.unread:
             unread = number_words(totals.unread, "file or directory", "files or directories")
             yield self._styles[WARNING]("INCOMPLETE.") + f" {unread} could not be read."

@@ -50,14 +50,14 @@ def test_each_byte_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes(1000))
     with ReadingBar([str(tmp_path)]) as bar, ReadOnlyFile(str(path)) as file:
-        assert bar.line() == "nothing is read yet of 1000 B"
+        assert bar.line() == "nothing is read yet of 1000 bytes"
         file.read(0, 5)
-        assert bar.line().startswith("<1 %  5 B of 1000 B")
+        assert bar.line().startswith("<1 %  5 bytes of 1000 bytes")
         file.read(0, 500)
         file.read(100, 300)
-        assert bar.line().startswith("50 %  500 B of 1000 B")
+        assert bar.line().startswith("50 %  500 bytes of 1000 bytes")
         file.read_into(memoryview(bytearray(500)), 500)
-        assert bar.line().startswith("100 %  1000 B of 1000 B")
+        assert bar.line().startswith("100 %  1000 bytes of 1000 bytes")
     with ReadOnlyFile(str(path)) as file:
         file.read(0, 500)
 

@@ -79,7 +79,7 @@ def test_dump_reports_what_does_not_decode(data: Path, run: Run) -> None:
 @pytest.mark.parametrize("option", ["--raw", "--color=never"])
 def test_without_schemas_the_id_is_shown(option: str, data: Path, run: Run) -> None:
     assert run("dump", data / "orders-0", option) == 0
-    assert "B, schema 1)" in run.out
+    assert "bytes, schema 1)" in run.out
 
 
 def test_raw_gives_the_bytes(data: Path) -> None:

@@ -19,8 +19,9 @@ from tests.verify.building import NOW, Log, batch, build, file, flip, put
 LOG = file(0, "log")
 LAST = file(6, "log")
 FIELDS = {
-    "type": str, "code": str, "severity": str, "path": str, "position": (int, type(None)),
-    "offset": (int, type(None)), "message": str, "broker": str, "repair": str, "actions": list,
+    "type": str, "code": str, "severity": str, "topic": str, "partition": int, "path": str,
+    "position": (int, type(None)), "offset": (int, type(None)), "message": str, "broker": str, "repair": str,
+    "actions": list,
 }  # fmt: skip
 SUMMARY = {
     "type": str, "sound": bool, "complete": bool, "errors": int, "warnings": int, "infos": int, "unread": int,
@@ -146,7 +147,7 @@ def test_json_lines(run: VerifyRun, damaged: Log) -> None:
     for row in findings:
         assert set(row) == set(FIELDS)
         assert all(isinstance(row[name], kind) for name, kind in FIELDS.items())
-        assert row["type"] == "finding"
+        assert (row["type"], row["topic"]) == ("finding", "orders")
         assert row["broker"] == CATALOGUE[row["code"]].broker
     assert (findings[0]["path"], findings[0]["position"], findings[0]["offset"]) == (str(damaged.path(0, "log")), 0, 0)
     assert list(summary) == list(SUMMARY)

@@ -349,5 +349,5 @@ def test_an_unreadable_partition_ends_nothing(run: Run, log: Log, monkeypatch: p
     monkeypatch.setattr(partition, "list_directory", refuse)
     for command in (["ls"], ["dump"], ["stats"], ["txns"], ["startup"], ["verify", AT], ["lookup", "--offset", "3"]):
         assert run(command[0], log.directory, *command[1:]) == 3, command
-        assert "INCOMPLETE. 1 of 2 partitions could not be read.\n" in run.err, command
+        assert (run.out + run.err).count("INCOMPLETE. 1 ") == 1, command
         assert run.out, command
