@@ -265,7 +265,7 @@ def test_a_checkpoint_that_somebody_wrote_stops_what_was_interrupted(partition: 
     with killed_after(0):
         changed(partition, {A: NewContent(b"new", 3)})
     checkpoint.write_text("0\n1\norders 0 7\n")
-    with pytest.raises(RefusedError, match="recovery-point-offset-checkpoint had 59, it has 7 now"):
+    with pytest.raises(RefusedError, match="recovery-point-offset-checkpoint had 59 for it, it has 7 now"):
         finish_interrupted(str(partition))
     assert content(partition)[A] == b"first"
 

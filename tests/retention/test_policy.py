@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,9 +123,9 @@ def test_when_the_next_goes() -> None:
     assert following.due is not None
     assert not is_old(rows[0], Bounds(following.due - 1, 0, 100), config)
     assert is_old(rows[0], Bounds(following.due, 0, 100), config)
-    grown = [*rows[:2], rows[2].__replace__(size=60)]
+    grown = [*rows[:2], replace(rows[2], size=60)]
     assert deletions(grown, bounds(), config) == [SIZE]
-    assert deletions([*rows[:2], rows[2].__replace__(size=59)], bounds(), config) == []
+    assert deletions([*rows[:2], replace(rows[2], size=59)], bounds(), config) == []
 
 
 def test_nothing_comes_next_of_an_empty_log() -> None:

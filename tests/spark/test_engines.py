@@ -108,7 +108,7 @@ def test_one_engine_goes_on_with_what_the_other_began(run: Run, tmp_path: Path) 
     assert run("export", tmp_path / "orders-0", "--to", tmp_path / "out") == 0
     write_segment(tmp_path / "orders-0", 5, [batch(5, 5)])
     assert run("export", tmp_path / "orders-0", "--to", tmp_path / "out", *SPARK) == 0
-    assert run.out.startswith("10 records in 2 files")
+    assert run.out.startswith("Done. 10 records in 2 files")
     assert "(1 of 2 parts were there already)" in run.out
 
 
