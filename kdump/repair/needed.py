@@ -73,7 +73,7 @@ def _is_routine(operation: Operation, log: PartitionLog, found: Survey) -> bool:
     if says.kind == names.LEADER_EPOCH_CHECKPOINT:
         return False
     if says.kind == names.PRODUCER_SNAPSHOT and not says.state:
-        return operation.old_size < 0
+        return operation.old_size < 0 or operation.name in found.noted  # empty: it is the newest one no more
     is_last = bool(log.segments) and says.offset == log.segments[-1].base_offset
     is_sound_index = says.kind in names.INDEX_KINDS and operation.name not in found.unsound and not is_last
     return not (is_sound_index and _drops_entries(operation, log))

@@ -372,6 +372,8 @@ def damage_is_at_the_same_place(answers: Answers) -> Iterator[str]:
     """ls, stats and verify see damage, and zeros after the last batch, in the same files."""
     for path in answers.served:
         segments = answers.segments(answers.ls, path)
+        if not all(row["allBatchesRead"] for row in segments.values()):
+            continue  # of a large segment ls looks at the ends
         for field, codes in (("damage", LOG_DAMAGE), ("zeroTail", LOG_ZEROS)):
             listed = {name for name, row in segments.items() if row[field]}
             found = {file_name(row["path"]) for row in answers.in_segments(path) if row["code"] in codes}

@@ -16,7 +16,7 @@ from kdump.recovery.outcome import Loss
 from kdump.recovery.startup import Startup
 from kdump.repair.decision import Damaged, Decision, Way
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
+from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
 from kdump.repair.salvaged_files import GivenUp
 from kdump.settings.loading import LoadingSettings
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
@@ -269,3 +269,16 @@ def test_what_waits_to_replace_a_log_does_not_count_for_its_indexes(partition: P
     task = examine_indexes(kdump.open_log(str(partition)), STARTUP, frozenset(INDEX_KINDS), None)
     assert touched(task) == [name(0, "index")]
     assert task.problems == ()
+
+
+def test_an_empty_snapshot_goes_with_the_new_one(partition: Path) -> None:
+    """It is what a kill leaves as long as it is the newest one; a second run would find it damaged."""
+    last = max(partition.glob("*.snapshot"))
+    for each in (*partition.glob("*.snapshot"), *partition.glob(name(0, "*")), *partition.glob(name(20, "*"))):
+        each.unlink(missing_ok=True)
+    (partition / name(40, "snapshot")).write_bytes(b"")
+    task = examined(partition, strategy=SAFE, startup=STARTUP._replace(clean=False))
+    assert task.plan is not None
+    apply_plan(task.plan, new_change(str(partition)), keep_old=False)
+    assert {each.name for each in partition.glob("*.snapshot")} == {last.name}
+    assert examined(partition, strategy=SAFE, startup=STARTUP._replace(clean=False)).plan == (str(partition), (), {})
