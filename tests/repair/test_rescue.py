@@ -245,6 +245,15 @@ class TestSegments:
         apply_plan(task.plan, new_change(str(partition)), keep_old=False)
         assert content(partition) == before
 
+    def test_a_swap_of_which_nothing_can_be_read(self, partition: Path) -> None:
+        before = content(partition)
+        (partition / name(20, "log.swap")).write_bytes(b"\x7f" * 500)
+        task = plan_safe(kdump.open_log(str(partition)), STARTUP, Request())
+        assert task.decision is None
+        assert task.plan is not None
+        apply_plan(task.plan, new_change(str(partition)), keep_old=False)
+        assert content(partition) == before
+
     @pytest.mark.parametrize("damages_original", [True, False])
     def test_a_damaged_swap_without_sound_originals_is_to_be_decided(
         self, partition: Path, damages_original: bool
