@@ -70,8 +70,8 @@ class SalvagedFiles:
             if says.kind == names.LOG and says.state == names.SWAP and says.offset is not None:
                 with LogView(self.directory, name) as view:
                     waiting[name] = list(sort_out(view, says.offset, None, (), self._limit))
-                last = max((part.last_offset for part in waiting[name] if isinstance(part, Stretch)), default=says.offset)
-                spans.append((says.offset, last + 1))
+                lasts = (part.last_offset for part in waiting[name] if isinstance(part, Stretch))
+                spans.append((says.offset, max(lasts, default=says.offset) + 1))
         is_damaged = any(not isinstance(part, Stretch) for parts in waiting.values() for part in parts)
         if is_damaged and self._has_originals((min(spans)[0], max(stop for _, stop in spans))):
             self._drop_swaps()
