@@ -39,6 +39,8 @@ def result(finding: Finding) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(finding.path))}}
     if finding.position is not None:
         place["region"] = {"byteOffset": finding.position}
+        if finding.length:
+            place["region"]["byteLength"] = finding.length
     found: dict[str, Any] = {
         "ruleId": finding.code,
         "level": level(finding.severity),

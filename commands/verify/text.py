@@ -29,6 +29,10 @@ WIDE = 160
 """From so many columns on a terminal has room for a finding a line."""
 
 
+OLD_NAMES = {"isSound": "sound", "isComplete": "complete", "notes": "infos"}
+"""Fields of the summary that had another name: it stays for two releases."""
+
+
 class Sink(Protocol):
     """Takes text."""
 
@@ -38,13 +42,13 @@ class Sink(Protocol):
 
 def summary_row(totals: Totals) -> dict[str, Any]:
     """Return the object that ends the machine formats."""
-    return {
+    row = {
         "type": "summary",
-        "sound": totals.is_sound,
-        "complete": totals.is_complete,
+        "isSound": totals.is_sound,
+        "isComplete": totals.is_complete,
         "errors": totals.counts[ERROR],
         "warnings": totals.counts[WARNING],
-        "infos": totals.counts[INFO],
+        "notes": totals.counts[INFO],
         "unread": totals.unread,
         "partitions": totals.partitions,
         "segments": totals.segments,
@@ -52,13 +56,20 @@ def summary_row(totals: Totals) -> dict[str, Any]:
         "bytes": totals.bytes,
         "seconds": round(totals.seconds, 3),
     } | ({"pass": pass_row(totals.whole)} if totals.is_part else {})
+    return with_old_names(row)
 
 
 def pass_row(totals: PassTotals) -> dict[str, Any]:
     """Return the totals of a pass as an object."""
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
-    return fields
+    fields["notes"] = fields.pop("infos")
+    return with_old_names(fields)
+
+
+def with_old_names(row: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with the names that its fields had before beside them."""
+    return row | {OLD_NAMES[name]: value for name, value in row.items() if name in OLD_NAMES}
 
 
 class Report(Protocol):
@@ -88,7 +99,11 @@ def row(finding: Finding) -> dict[str, Any]:
         "partition": name.partition if name else None,
         "path": finding.path,
         "position": finding.position,
+        "length": finding.length,
         "offset": finding.offset,
+        "firstOffset": finding.first_offset,
+        "lastOffset": finding.last_offset,
+        "details": dict(finding.details or {}),
         "message": finding.message,
         "broker": finding.broker,
         "repair": finding.repair,

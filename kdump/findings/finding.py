@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.kind import BrokerEffect, FindingKind, Remedy, in_one_line
@@ -10,13 +11,17 @@ from kdump.formats import names
 from kdump.formats.names import is_partition_dir
 from kdump.named_tuples import NamedTuple
 
+Offsets = tuple[int | None, int | None]
+"""The first and the last one of a range, each None where it is not known."""
+
 
 class Finding(NamedTuple):
     """Something that is wrong, odd or worth knowing, and where.
 
     `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none. `effect`
     is what a broker does about it where that is not what it does about most findings of the code, `ways` are the ways
-    out where they are not those of the code.
+    out where they are not those of the code. `length` is how many bytes from `position` on it is about, `offsets` which
+    ones where that is not `offset` alone, `details` are the figures in the message, by their names in JSON.
     """
 
     code: str
@@ -27,6 +32,9 @@ class Finding(NamedTuple):
     message: str
     effect: BrokerEffect | None = None
     ways: tuple[Remedy, ...] | None = None
+    length: int | None = None
+    offsets: Offsets | None = None
+    details: Mapping[str, int | None] | None = None
 
     @property
     def kind(self) -> FindingKind:
@@ -47,6 +55,16 @@ class Finding(NamedTuple):
     def remedies(self) -> tuple[Remedy, ...]:
         """The ways out, the first to try first."""
         return self.kind.remedies if self.ways is None else self.ways
+
+    @property
+    def first_offset(self) -> int | None:
+        """The first offset that it is about; None where there is none, or none is known."""
+        return self.offset if self.offsets is None else self.offsets[0]
+
+    @property
+    def last_offset(self) -> int | None:
+        """The last offset that it is about; None where there is none, or none is known."""
+        return self.offset if self.offsets is None else self.offsets[1]
 
     @property
     def group(self) -> str:
@@ -75,6 +93,10 @@ def found(
     *,
     severity: str = "",
     effect: BrokerEffect | None = None,
+    length: int | None = None,
+    offsets: Offsets | None = None,
+    details: Mapping[str, int | None] | None = None,
 ) -> Finding:
     """Return a finding with its code's own severity and effect, unless another one fits what was met."""
-    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message, effect)
+    severity = severity or CATALOGUE[code].severity
+    return Finding(code, severity, path, position, offset, message, effect, None, length, offsets, details)

@@ -169,14 +169,16 @@ def _of_span(span: Span, copy: Copy, best: Copy) -> Finding | None:
         if span.last >= best.contents.end_offset:
             return None  # the other one is behind
         return found("KD-COPY-MISSING", best.path, f"offsets {offsets} are missing, {copy.path} has them",
-                     offset=span.first)  # fmt: skip
+                     offset=span.first, offsets=(span.first, span.last))  # fmt: skip
     texts = {
         Difference.OTHER_EPOCH: f"offsets {offsets} are other records than in {best.path}{_epochs(span, copy, best)}",
         Difference.OTHER_BYTES: f"offsets {offsets} have other bytes than in {best.path}, of the same leader epoch",
         Difference.MISSING: f"offsets {offsets} are missing, {best.path} has them",
     }
     code = _CODES.get(span.kind)
-    return None if code is None else found(code, copy.path, texts[span.kind], offset=span.first)
+    if code is None:
+        return None
+    return found(code, copy.path, texts[span.kind], offset=span.first, offsets=(span.first, span.last))
 
 
 def _epochs(span: Span, copy: Copy, best: Copy) -> str:

@@ -12,6 +12,7 @@ from kdump.errors import CodecError, CorruptRecordError, InvalidRecordError, Kdu
 from kdump.formats.batch import CRC_START, HEADER_SIZE, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.words import number_words, offset_range
+from kdump.named_tuples import NamedTuple
 
 _PIECE = 1 << 20
 
@@ -45,13 +46,25 @@ AT_THE_END = (DamageKind.TORN, DamageKind.GARBAGE, DamageKind.ZEROS)
 """What nothing follows, by its kind."""
 
 
+class BatchHeader(NamedTuple):
+    """What the header of a damaged batch says of it, as far as it can be believed; `computed_crc` is that of its bytes.
+
+    Offsets are absolute, `size` is that of the complete batch in bytes.
+    """
+
+    offsets: tuple[int, int] | None
+    size: int
+    stored_crc: int | None = None
+    computed_crc: int | None = None
+
+
 @dataclass(frozen=True)
 class Damage:
     """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
 
     `resumed` is the log's end where there is none; of damage inside a batch it is the batch's end. `cause` is what is
     wrong at `position`, `path` the file, `offsets` (absolute, first and last) are those of a batch whose header can be
-    believed. As text it is a line that says all of this.
+    believed, `header` is what that of a damaged or incomplete one says. As text it is a line that says all of this.
     """
 
     kind: DamageKind
@@ -60,6 +73,7 @@ class Damage:
     cause: KdumpError = field(compare=False)
     path: str = ""
     offsets: tuple[int, int] | None = None
+    header: BatchHeader | None = field(default=None, compare=False)
 
     @property
     def text(self) -> str:
@@ -86,7 +100,11 @@ def bad_batch(block: BatchBlock, row: int, resumed: int, path: str) -> Damage:
     if block.magic[row] >= 2 and size < HEADER_SIZE:
         text = f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_SIZE})"
         return Damage(DamageKind.SIZE, position, resumed, CorruptRecordError(text), path)
-    return Damage(DamageKind.CRC, position, resumed, CorruptRecordError(_crc_text(block, row)), path)
+    first, last = block.base_offset[row], block.last_offset[row]
+    offsets = (first, last) if 0 <= first <= last else None
+    header = BatchHeader(offsets, block.size[row], block.crc[row], _computed_crc(block, row))
+    error = CorruptRecordError(_crc_text(header, last, block.count[row]))
+    return Damage(DamageKind.CRC, position, resumed, error, path, header=header)
 
 
 def undecodable(block: BatchBlock, row: int, error: KdumpError, path: str) -> Damage:
@@ -124,20 +142,18 @@ def only_zeros(file: ReadOnlyFile, position: int, end: int) -> bool:
     return all(piece.count(0) == len(piece) for piece in pieces)
 
 
-def _crc_text(block: BatchBlock, row: int) -> str:
-    size, count = block.size[row], block.count[row]
-    first, last = block.base_offset[row], block.last_offset[row]
+def _crc_text(header: BatchHeader, last: int, count: int) -> str:
     records = f"{number_words(count, 'record')}, " if count >= 0 else ""
-    which = f"batch {offset_range(first, last)}" if 0 <= first <= last else f"the batch with last offset {last}"
-    return f"{which} ({records}{size} bytes) fails its CRC: stored {block.crc[row]:#010x}{_computed_crc(block, row)}"
+    which = f"batch {offset_range(*header.offsets)}" if header.offsets else f"the batch with last offset {last}"
+    computed = "" if header.computed_crc is None else f", computed {header.computed_crc:#010x}"
+    return f"{which} ({records}{header.size} bytes) fails its CRC: stored {header.stored_crc:#010x}{computed}"
 
 
-def _computed_crc(block: BatchBlock, row: int) -> str:
-    """Return the CRC that the bytes of a batch have, in words; nothing where they are not at hand."""
+def _computed_crc(block: BatchBlock, row: int) -> int | None:
+    """Return the CRC that the bytes of a batch have; None where they are not at hand."""
     if not block.holds(row):
-        return ""
+        return None
     start = block.position[row] - block.data_position
     data = memoryview(block.data)[start : start + block.size[row]]
     is_v2 = block.magic[row] >= 2
-    computed = crc32c(data[CRC_START:]) if is_v2 else crc32(data[MAGIC_AT:])
-    return f", computed {computed:#010x}"
+    return crc32c(data[CRC_START:]) if is_v2 else crc32(data[MAGIC_AT:])

@@ -11,7 +11,7 @@ from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, L
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
 from kdump.formats.words import byte_words, offset_range
 from kdump.named_tuples import NamedTuple
-from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
+from kdump.storage.damage import BatchHeader, Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -104,19 +104,20 @@ def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) 
     return following is not None and following.base_offset[0] == last_offset + 1
 
 
-def _torn_text(log: LogFile, at: int, end: int) -> str:
-    """Return what is there of a batch that the log ends in."""
+def _torn(log: LogFile, at: int, end: int) -> tuple[str, BatchHeader | None]:
+    """Return what is there of a batch that the log ends in, and what its header says."""
     data = log.read(at, min(HEADER_SIZE, end - at))
     if len(data) < LAST_OFFSET_DELTA_AT + 4:
-        return f"the log ends inside the header of a batch: {byte_words(end - at)} of it are there"
+        return f"the log ends inside the header of a batch: {byte_words(end - at)} of it are there", None
     first = int.from_bytes(data[:_OFFSET_SIZE], "big", signed=True)
     size = LOG_OVERHEAD + int.from_bytes(data[_OFFSET_SIZE:LOG_OVERHEAD], "big", signed=True)
     delta = int.from_bytes(data[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)
     if data[MAGIC_AT] > 2 or first < 0:
-        return f"the last {byte_words(end - at)} are not a complete batch"
+        return f"the last {byte_words(end - at)} are not a complete batch", None
     is_v2 = data[MAGIC_AT] == 2 and delta >= 0
-    which = f"batch {offset_range(first, first + delta)}" if is_v2 else "a batch"
-    return f"the log ends inside {which}: {end - at} of {size} bytes are there"
+    header = BatchHeader((first, first + delta) if is_v2 else None, size)
+    which = f"batch {offset_range(*header.offsets)}" if header.offsets else "a batch"
+    return f"the log ends inside {which}: {end - at} of {size} bytes are there", header
 
 
 def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, expected: int) -> Damage | None:
@@ -128,6 +129,7 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, 
         return None
     resumed = _resync(log, at + 1, end, lowest, highest)
     is_last, is_torn = resumed >= end, block.status in (PARTIAL, END)
+    header: BatchHeader | None = None
     if not log.read(end - 1, 1):
         kind, text = DamageKind.TORN, "the file became shorter while it was read"
     elif is_last and (is_torn or block.bad_size == 0) and only_zeros(log, at, end):
@@ -135,7 +137,8 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, 
         text = f"{byte_words(end - at)} of zeros up to the end (preallocated, or never written)"
     elif is_torn and is_last:
         is_begun = begins_batch(log.read(at, HEADER_SIZE), expected)
-        kind, text = DamageKind.TORN if is_begun else DamageKind.GARBAGE, _torn_text(log, at, end)
+        kind = DamageKind.TORN if is_begun else DamageKind.GARBAGE
+        text, header = _torn(log, at, end)
     elif is_torn:
         kind, text = DamageKind.SIZE, "the size field of a batch points past the end of the log"
     elif block.status == SHORT_HEADER:
@@ -143,7 +146,7 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, 
         text = "the size field is too small for a batch, and its header runs over the end of the file"
     else:
         kind, text = DamageKind.SIZE, f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
-    return Damage(kind, at, resumed, CorruptRecordError(text), log.path)
+    return Damage(kind, at, resumed, CorruptRecordError(text), log.path, header=header)
 
 
 def begins_batch(data: bytes, expected: int) -> bool:

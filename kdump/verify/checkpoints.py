@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import Finding, Offsets, found
 from kdump.findings.kind import GOES_OFFLINE
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
@@ -52,12 +52,21 @@ def check_partition(
     for code, name, what, offset in beyond:
         if offset is not None and offset > end_offset:
             text = f"{topic}: {what} {offset} is above the log end offset {end_offset}"
-            if code in _MISSING:
-                text += f": {_MISSING[code]} offsets {offset_range(end_offset, offset - 1)} are not on this disk"
-            yield found(code, checkpoints.path(name), text, offset=offset)
+            missing = (end_offset, offset - 1) if code in _MISSING else None
+            if missing:
+                text += f": {_MISSING[code]} offsets {offset_range(*missing)} are not on this disk"
+            yield _of_line(code, checkpoints.path(name), text, offset, end_offset, missing)
     if was_closed and recovery is not None and recovery < end_offset:
         text = f"{topic}: recovery point {recovery} is below the log end offset {end_offset} after a clean shutdown"
-        yield found("KD-CKPT-BEHIND", checkpoints.path(names.RECOVERY_POINT_CHECKPOINT), text, offset=recovery)
+        yield _of_line("KD-CKPT-BEHIND", checkpoints.path(names.RECOVERY_POINT_CHECKPOINT), text, recovery, end_offset)
     if log_start is not None and high_watermark is not None and start_offset < high_watermark < log_start <= end_offset:
         text = f"{topic}: log start offset {log_start} is above the high watermark {high_watermark}"
-        yield found("KD-CKPT-ORDER", checkpoints.path(names.LOG_START_CHECKPOINT), text, offset=log_start)
+        yield _of_line("KD-CKPT-ORDER", checkpoints.path(names.LOG_START_CHECKPOINT), text, log_start, end_offset)
+
+
+def _of_line(
+    code: str, path: str, message: str, offset: int, end_offset: int, missing: Offsets | None = None
+) -> Finding:
+    """Return a finding about the `offset` that a line has; it is about the `missing` offsets, where some are."""
+    details = {"checkpointOffset": offset, "logEndOffset": end_offset}
+    return found(code, path, message, offset=offset, offsets=missing, details=details)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kdump import kernels
 from kdump.disk.reading import ReadOnlyFile
@@ -125,6 +125,14 @@ def order_text(entry: Entry, other: Entry, words: Callable[[Entry], str], base_o
     return f"out of order: entry {one[0]} is {words(one)}, entry {two[0]} is {words(two)}"
 
 
+def found_in_entry(
+    code: str, path: str, message: str, number: int, offset: int, size: int, details: Mapping[str, int] | None = None
+) -> Finding:
+    """Return a finding about an entry of an index whose entries have `size` bytes each."""
+    details = {"entry": number} | dict(details or {})
+    return found(code, path, message, number * size, offset, length=size, details=details)
+
+
 class Leftovers:
     """The findings about single entries of an index that a killed broker left preallocated.
 
@@ -167,7 +175,9 @@ class Leftovers:
             yield from self._held
             return
         text = f"entries {first} to {entries - 1} are not of this log, but of one that was truncated"
-        yield found(self._code, self._path, text, first * self._entry_size)
+        length = (entries - first) * self._entry_size
+        details = {"entry": first, "entries": entries - first}
+        yield found(self._code, self._path, text, first * self._entry_size, length=length, details=details)
 
 
 def zeros_text(zeros: int, entries: int) -> str:

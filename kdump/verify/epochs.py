@@ -8,23 +8,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kdump.errors import CheckpointError
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import Finding, Offsets, found
 from kdump.findings.kind import SERVES_WRONG_DATA
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.storage.partition import PartitionLog
+from kdump.verify.batch_findings import batch_offsets, found_in_batch
 from kdump.verify.column import is_uniform
 from kdump.verify.sheets import Sheet
 
 
 @dataclass
 class _Stretch:
-    """Batches of one epoch, one after the other: where they begin, and how many there are so far."""
+    """Batches of one epoch, one after the other: the first of them, and how many there are so far."""
 
     epoch: int
     path: str = ""
     position: int = -1
     base_offset: int = -1
+    size: int = 0
+    offsets: Offsets | None = None
     batches: int = 0
 
 
@@ -117,9 +120,10 @@ class EpochCheck:
     def _begin(self, sheet: Sheet, row: int) -> Iterator[Finding]:
         """Yield a stretch begins: its epoch should be higher than that of the one before."""
         epoch, position, base = sheet.leader_epoch[row], sheet.position[row], sheet.base_offset[row]
-        before, self._stretch = self._stretch, _Stretch(epoch, self._segment, position, base)
+        offsets = batch_offsets(base, sheet.last_offset[row])
+        before, self._stretch = self._stretch, _Stretch(epoch, self._segment, position, base, sheet.size[row], offsets)
         if epoch < -1:
-            yield found("KD-EPOCH-ORDER", self._segment, f"the leader epoch is {epoch}", position, base)
+            yield found_in_batch("KD-EPOCH-ORDER", self._segment, f"the leader epoch is {epoch}", sheet, row, base)
         if epoch < 0:
             return
         if epoch > self.epoch:
@@ -127,11 +131,12 @@ class EpochCheck:
         elif epoch < self.epoch:
             if before and before.epoch == self.epoch and before.batches == 1 and epoch >= self._floor:
                 text = f"leader epoch {before.epoch} comes before leader epoch {epoch}"
-                yield found("KD-EPOCH-ORDER", before.path, text, before.position, before.base_offset)
+                yield found("KD-EPOCH-ORDER", before.path, text, before.position, before.base_offset,
+                            length=before.size, offsets=before.offsets)  # fmt: skip
                 self.epoch = epoch
             else:
                 text = f"leader epoch {epoch} comes after leader epoch {self.epoch}"
-                yield found("KD-EPOCH-ORDER", self._segment, text, position, base)
+                yield found_in_batch("KD-EPOCH-ORDER", self._segment, text, sheet, row, base)
 
     def _agree(self, sheet: Sheet, row: int) -> None:
         """Keep the first batch that leader-epoch-checkpoint has another epoch for."""
@@ -139,8 +144,9 @@ class EpochCheck:
         if self._is_known and self._disagreement_found is None and epoch >= 0 and base >= self._log_start:
             text = self._disagreement(epoch, base)
             if text:
-                position = sheet.position[row]
-                self._disagreement_found = found("KD-EPOCH-CHECKPOINT", self._segment, text, position, base)
+                self._disagreement_found = found_in_batch(
+                    "KD-EPOCH-CHECKPOINT", self._segment, text, sheet, row, base
+                )
 
     def _disagreement(self, epoch: int, base: int) -> str:
         if not self._entries:

@@ -137,5 +137,7 @@ def _of_snapshot(findings: Iterable[Finding]) -> Iterator[Finding]:
     """
     for finding in findings:
         is_damage = any(remedy.command for remedy in finding.remedies)
-        path, position, text = finding.path, finding.position, finding.message
-        yield found("KD-KRAFT-SNAPSHOT", path, text, position) if is_damage else finding
+        if is_damage:
+            finding = found("KD-KRAFT-SNAPSHOT", finding.path, finding.message, finding.position,
+                            length=finding.length, details=finding.details)  # fmt: skip
+        yield finding

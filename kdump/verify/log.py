@@ -11,7 +11,7 @@ from operator import attrgetter, sub
 
 from kdump import kernels
 from kdump.findings import remedies as ways
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import Finding, Offsets, found
 from kdump.findings.kind import BrokerEffect
 from kdump.formats.batch import (
     CODEC_MASK,
@@ -25,6 +25,7 @@ from kdump.formats.codecs import NAMES, ZSTD
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import byte_words, number_words
 from kdump.storage.damage import Damage, DamageKind
+from kdump.verify.batch_findings import batch_offsets, found_in_batch
 from kdump.verify.column import is_uniform
 from kdump.verify.order import OrderCheck
 from kdump.verify.sheets import Sheet
@@ -59,6 +60,7 @@ class LogCheck:
         self._was_closed = True
         self._damage: Damage | None = None
         self._beyond = [0, 0, 0]  # batches, records, bytes behind the first damage
+        self._offsets_beyond: Offsets | None = None
         self.is_empty = True
         self.is_damaged = False
 
@@ -88,7 +90,7 @@ class LogCheck:
         self._order.open_segment(path, base, next_base)
         self._path, self._base = path, base
         self._is_active, self._was_closed = next_base is None, was_closed
-        self._damage, self._beyond = None, [0, 0, 0]
+        self._damage, self._beyond, self._offsets_beyond = None, [0, 0, 0], None
         self.is_empty, self.is_damaged = True, False
 
     def close_segment(self, size: int, later: int) -> Iterator[Finding]:
@@ -105,7 +107,9 @@ class LogCheck:
             kept += [number_words(later, "later segment")] if later else []
             verb = "follows" if batches + later == 1 else "follow"
             text = f"{' and '.join(kept)} {verb} the damage at byte {self._damage.position}"
-            yield found("KD-LOG-BEYOND", self._path, text, self._damage.position)
+            details = {"batches": batches, "records": records, "bytes": length, "laterSegments": later}
+            position, offsets = self._damage.position, self._offsets_beyond
+            yield found("KD-LOG-BEYOND", self._path, text, position, offsets=offsets, details=details)
 
     def bad_bytes(self, bad: Damage, effect: BrokerEffect | None = None) -> Iterator[Finding]:
         """Take bytes that are no batches, with their effect where it is another one than mostly; yield what is to be
@@ -113,7 +117,9 @@ class LogCheck:
         """
         position, kind, text = bad.position, bad.kind, bad.text
         if kind is DamageKind.ZEROS and self._is_active and not self._was_closed:
-            yield found("KD-LOG-PREALLOCATED", self._path, text, position, self.end_offset)
+            nothing = (None, None)
+            yield found("KD-LOG-PREALLOCATED", self._path, text, position, self.end_offset,
+                        length=bad.size, offsets=nothing)  # fmt: skip
             return
         self.is_damaged = True
         if self._damage is None:
@@ -122,7 +128,18 @@ class LogCheck:
             text = "bytes up to the end that are not the beginning of a batch"
         length = byte_words(bad.size)
         where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
-        finding = found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
+        offsets = bad.header.offsets if bad.header else None
+        finding = found(
+            _CODES[kind],
+            self._path,
+            text + where,
+            position,
+            self.end_offset,
+            effect=effect,
+            length=bad.size,
+            offsets=offsets or (self.end_offset, None),
+            details=_header_details(bad),
+        )
         # what follows is at stake, too: `repair` cuts only the end of the log without a decision
         yield finding if self._is_active else finding._replace(ways=ways.DAMAGED_BATCH)
 
@@ -133,13 +150,15 @@ class LogCheck:
             self._beyond[0] += len(sheet.position)
             self._beyond[1] += sum(count for count in sheet.count if count > 0)
             self._beyond[2] += sheet.end - sheet.position[0]
+            first, last = batch_offsets(sheet.base_offset[0], sheet.last_offset[-1])
+            self._offsets_beyond = (self._offsets_beyond[0] if self._offsets_beyond else first), last
         findings = [*self._batches(sheet), *self._attributes(sheet), *self._markers(sheet), *sheet.deep]
         if len(findings) > 1:
             findings.sort(key=_BY_POSITION)
         return findings
 
     def _at(self, code: str, sheet: Sheet, row: int, message: str) -> Finding:
-        return found(code, self._path, message, sheet.position[row], sheet.last_offset[row])
+        return found_in_batch(code, self._path, message, sheet, row, sheet.last_offset[row])
 
     def _batches(self, sheet: Sheet) -> Iterator[Finding]:
         """Check offsets, counts and producers."""
@@ -237,6 +256,15 @@ class LogCheck:
             yield "KD-BATCH-ATTRIBUTES", "the control batch has a producer id, but is not transactional"
         if attributes & CONTROL and producer_id < 0 and not self._holds_metadata:
             yield "KD-BATCH-ATTRIBUTES", "a control batch without a producer id, which only the metadata log has"
+
+
+def _header_details(bad: Damage) -> dict[str, int | None] | None:
+    """Return the figures that the header of a damaged batch has beside its offsets."""
+    if bad.header is None:
+        return None
+    if bad.header.stored_crc is None:
+        return {"batchSize": bad.header.size}
+    return {"storedCrc": bad.header.stored_crc, "computedCrc": bad.header.computed_crc}
 
 
 def _have_plain_producers(sheet: Sheet) -> bool:

@@ -28,6 +28,7 @@ from kdump.verify.entries import (
     Leftovers,
     absolute,
     columns_of,
+    found_in_entry,
     order_text,
     used_entries,
     widened,
@@ -89,13 +90,16 @@ class OffsetIndexCheck:
         self._index = index = self._segment.offset_index()
         if index.size % OFFSET_ENTRY_SIZE:
             text = f"{index.size} bytes, {index.size % OFFSET_ENTRY_SIZE} more than whole entries"
-            yield found("KD-IDX-LENGTH", self.path, text, index.size // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE)
+            rest = index.size % OFFSET_ENTRY_SIZE
+            yield found("KD-IDX-LENGTH", self.path, text, index.size - rest, length=rest)
         total = index.entries
         index.drop_zero_tail()
         if zeros := total - index.entries:
             code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
             text = zeros_text(zeros, index.entries)
-            yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
+            details = {"entry": index.entries, "entries": zeros}
+            length = zeros * OFFSET_ENTRY_SIZE
+            yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE, length=length, details=details)
         elif not total and not self._is_open:
             times = used_entries(self._segment, names.TIME_INDEX)
             if times >= PROVING_ENTRIES:
@@ -126,7 +130,7 @@ class OffsetIndexCheck:
         offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
         for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):
             text = order_text(entry, other, _entry_words, self._segment.base_offset)
-            yield found("KD-IDX-ORDER", self.path, text, entry[0] * OFFSET_ENTRY_SIZE, entry[1])
+            yield found_in_entry("KD-IDX-ORDER", self.path, text, entry[0], entry[1], OFFSET_ENTRY_SIZE)
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
@@ -196,7 +200,7 @@ class OffsetIndexCheck:
             row = bisect_left(sheet.position, position)
             if row == len(sheet.position) or sheet.position[row] != position:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, where no valid batch starts"
-                yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
+                yield found_in_entry("KD-IDX-POSITION", self.path, text, number, offset, OFFSET_ENTRY_SIZE)
             elif offset > sheet.last_offset[row]:
                 self._waiting = number, offset, position
             elif not (_may_end_at(sheet, row, offset) or _begins_at(sheet, row, offset)):
@@ -219,7 +223,7 @@ class OffsetIndexCheck:
 
     def _misnamed(self, number: int, offset: int, position: int) -> Finding:
         text = f"entry {number} (position {position}) names offset {offset}, which no batch there begins or ends with"
-        return found("KD-IDX-OFFSET", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
+        return found_in_entry("KD-IDX-OFFSET", self.path, text, number, offset, OFFSET_ENTRY_SIZE)
 
     def finish(self) -> Iterator[Finding]:
         """Yield the log is over: what is left leads beyond it. Raises OSError."""
@@ -241,7 +245,8 @@ class OffsetIndexCheck:
         while True:
             for number, offset, position in self._entries:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, the last valid batch ends at"
-                yield found("KD-IDX-POSITION", self.path, f"{text} {self._end}", number * OFFSET_ENTRY_SIZE, offset)
+                text += f" {self._end}"
+                yield found_in_entry("KD-IDX-POSITION", self.path, text, number, offset, OFFSET_ENTRY_SIZE)
             self._entries.drop(len(self._entries))
             if self._next >= index.entries:
                 break

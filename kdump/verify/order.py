@@ -12,14 +12,20 @@ from kdump import kernels
 from kdump.findings.finding import Finding, found
 from kdump.named_tuples import NamedTuple
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.verify.batch_findings import batch_offsets
 from kdump.verify.column import increases
 from kdump.verify.sheets import Sheet
 
 
 class _Batch(NamedTuple):
-    """A batch that others are compared with; `may_err` where its offsets leave out some that were to be expected."""
+    """A batch that others are compared with; `may_err` where its offsets leave out some that were to be expected.
+
+    `stored` is its base offset as its header has it.
+    """
 
     position: int
+    size: int
+    stored: int
     base: int
     last: int
     may_err: bool
@@ -105,7 +111,7 @@ class OrderCheck:
     def _batch(self, sheet: Sheet, row: int, base: int, before: int) -> _Batch:
         last = sheet.last_offset[row]
         may_err = base > before + 1 or 0 <= sheet.count[row] < last - base + 1
-        return _Batch(sheet.position[row], base, last, may_err)
+        return _Batch(sheet.position[row], sheet.size[row], sheet.base_offset[row], base, last, may_err)
 
     def _too_far(self, batch: _Batch) -> Iterator[Finding]:
         if self._far and batch.base <= self._far[-1].last:
@@ -141,4 +147,5 @@ class OrderCheck:
         return f"offset {batch.last} is {batch.last - self._base} above the base offset"
 
     def _found(self, code: str, batch: _Batch, text: str) -> Finding:
-        return found(code, self._path, text, batch.position, batch.last)
+        offsets = batch_offsets(batch.stored, batch.last)
+        return found(code, self._path, text, batch.position, batch.last, length=batch.size, offsets=offsets)

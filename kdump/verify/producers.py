@@ -26,6 +26,7 @@ from kdump.transactions.producers import (
     SequenceGap,
     TransactionOpened,
 )
+from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
@@ -66,7 +67,7 @@ class ProducerCheck:
         self._now = now
         self._checks_sequences = has_running_sequences(topic)
         self._table = ProducerTable()
-        self._began: dict[int, tuple[str, int]] = {}  # where a producer's open transaction begins: path and position
+        self._began: dict[int, tuple[str, int, int]] = {}  # path, position, size of the first batch of a transaction
         self._path = ""
         self._missing = 0  # offsets that the log lacks: a compacted log lacks sequences with them
         self._missing_before: dict[int, int] = {}  # and lacked when a producer's last batch came
@@ -148,7 +149,7 @@ class ProducerCheck:
             case TransactionOpened(first_offset):
                 self._table.begin(number, first_offset)
                 self._follow(number, first_offset)
-                self._began[number] = self._path, sheet.position[row]
+                self._began[number] = self._path, sheet.position[row], sheet.size[row]
             case NotInTransaction(first_offset):
                 text = f"producer {number} has a transaction open from offset {first_offset} on, this"
                 yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
@@ -192,7 +193,7 @@ class ProducerCheck:
         self._next_offset = last[-1] + 1
 
     def _at(self, code: str, message: str, sheet: Sheet, row: int) -> Finding:
-        return found(code, self._path, message, sheet.position[row], sheet.base_offset[row])
+        return found_in_batch(code, self._path, message, sheet, row, sheet.base_offset[row])
 
     def _marker(self, sheet: Sheet, row: int, number: int, epoch: int, producer: Producer | None) -> Iterator[Finding]:
         marker = sheet.markers.get(row)
@@ -256,6 +257,9 @@ class ProducerCheck:
                 text += f", for {duration(age)}"
             if reasons and says and says.is_covered:
                 text += f"; its coordinator has it as {says.state}, and ends it when it runs"
-            path, position = self._began[number]
+            path, position, size = self._began[number]
             code = "KD-TXN-HANGING" if is_hanging(reasons, is_covered=is_covered) else "KD-TXN-OPEN"
-            yield found(code, path, text, position, producer.txn_first_offset)
+            first, last = producer.txn_first_offset, producer.last_offset
+            offsets = first, (last if last >= first else None)
+            details = {"producerId": number, "producerEpoch": producer.epoch, "openMs": age}
+            yield found(code, path, text, position, first, length=size, offsets=offsets, details=details)

@@ -8,12 +8,13 @@ from itertools import accumulate
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import CodecError, KdumpError
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import Finding
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
 from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.iso_times import shown
 from kdump.formats.message_set import LENGTH, key_size_at
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
+from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.column import increases, is_sorted
 from kdump.verify.values import ValueCheck, value_check
 
@@ -57,7 +58,7 @@ class DeepCheck:
         return self._found
 
     def _report(self, code: str, block: BatchBlock, row: int, message: str) -> None:
-        self._found.append(found(code, self._path, message, block.position[row], block.last_offset[row]))
+        self._found.append(found_in_batch(code, self._path, message, block, row, block.last_offset[row]))
 
     def _flagged(self, block: BatchBlock) -> None:
         """Report attributes of a record: DefaultRecord reads the byte, and nothing asks for it."""
@@ -66,7 +67,7 @@ class DeepCheck:
             offset = records.offset[records.flagged]
             message = f"the record at offset {offset} has attributes other than 0, and no record attribute is in use"
             row = records.row[records.flagged]
-            self._found.append(found("KD-BATCH-BITS", self._path, message, block.position[row], offset))
+            self._found.append(found_in_batch("KD-BATCH-BITS", self._path, message, block, row, offset, is_record=True))
 
     def _broken(self, block: BatchBlock, row: int, error: KdumpError) -> None:
         attributes, magic = block.attributes[row], block.magic[row]
@@ -96,9 +97,12 @@ class DeepCheck:
                 self._messages(block, row, start, stop)
             if self._values and not block.attributes[row] & CONTROL:
                 for at, text in self._values.faults(records, decoded.source_of(row), start, stop):
-                    message = f"the record at offset {records.offset[at]}: {text}"
+                    offset = records.offset[at]
+                    message = f"the record at offset {offset}: {text}"
                     self._found.append(
-                        found("KD-VALUE-UNDECODABLE", self._path, message, block.position[row], records.offset[at])
+                        found_in_batch(
+                            "KD-VALUE-UNDECODABLE", self._path, message, block, row, offset, is_record=True
+                        )
                     )
             start = stop
 

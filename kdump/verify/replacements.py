@@ -35,7 +35,8 @@ def _check(path: str, reading: Reading) -> Iterator[Finding]:
     try:
         for finding in _found(Segment(path), reading):
             if finding.severity == ERROR:
-                yield found("KD-FILE-SWAP-DAMAGED", finding.path, finding.message, finding.position, finding.offset)
+                yield found("KD-FILE-SWAP-DAMAGED", finding.path, finding.message, finding.position, finding.offset,
+                            length=finding.length, offsets=finding.offsets, details=finding.details)  # fmt: skip
     except CorruptIndexError as error:
         yield found("KD-FILE-SWAP-DAMAGED", path, str(error))
     except OSError as error:

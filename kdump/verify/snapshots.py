@@ -23,7 +23,8 @@ def check_snapshot(path: str, data: bytes, known: ProducerCheck | None) -> Itera
     for entry in entries:
         producer = known.producers.get(entry.producer_id)
         if producer and (text := _disagreement(entry, producer)):
-            yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset)
+            yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset,
+                        details={"producerId": entry.producer_id})  # fmt: skip
     known.settle(entries)
 
 

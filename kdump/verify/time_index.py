@@ -29,6 +29,7 @@ from kdump.verify.entries import (
     Leftovers,
     absolute,
     columns_of,
+    found_in_entry,
     order_text,
     used_entries,
     widened,
@@ -74,7 +75,8 @@ class TimeIndexCheck:
         self._index = index = self._segment.time_index()
         if index.size % TIME_ENTRY_SIZE:
             text = f"{index.size} bytes, {index.size % TIME_ENTRY_SIZE} more than whole entries"
-            yield found("KD-TIDX-LENGTH", self.path, text, index.size // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE)
+            rest = index.size % TIME_ENTRY_SIZE
+            yield found("KD-TIDX-LENGTH", self.path, text, index.size - rest, length=rest)
         total = index.entries
         index.drop_zero_tail()
         if total == 1:
@@ -84,7 +86,9 @@ class TimeIndexCheck:
             text = zeros_text(zeros, index.entries)
             if not self._excused and has_zero_tail(self._segment):
                 text += ": a broker treats the records as written in 1970, and retention deletes the segment"
-            yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
+            details = {"entry": index.entries, "entries": zeros}
+            length = zeros * TIME_ENTRY_SIZE
+            yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE, length=length, details=details)
 
     def _missing(self) -> Finding:
         """Return a broker makes the file with the first entry: an open segment without any may have
@@ -112,7 +116,7 @@ class TimeIndexCheck:
         offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
         for entry, other in self._entries.fill(self._next, times, offsets):
             text = order_text(entry, other, _entry_words, self._segment.base_offset)
-            yield found("KD-TIDX-ORDER", self.path, text, entry[0] * TIME_ENTRY_SIZE, entry[2])
+            yield found_in_entry("KD-TIDX-ORDER", self.path, text, entry[0], entry[2], TIME_ENTRY_SIZE)
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
@@ -174,7 +178,7 @@ class TimeIndexCheck:
                 row = bisect_left(sheet.last_offset, offset)
             if row == length or sheet.base_offset[row] > offset:
                 text = f"entry {number} (timestamp {shown(timestamp)}) names offset {offset}, where there is no batch"
-                yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
+                yield found_in_entry("KD-TIDX-OFFSET", self.path, text, number, offset, TIME_ENTRY_SIZE)
                 continue
             if row >= done:
                 running = max(running, max(times[done : row + 1]))
@@ -188,7 +192,7 @@ class TimeIndexCheck:
                 text = f"a batch before it has {shown(running)}"
             if text:
                 text = f"entry {number} (offset {offset}) has timestamp {shown(timestamp)}, {text}"
-                yield found("KD-TIDX-TIMESTAMP", self.path, text, number * TIME_ENTRY_SIZE, offset)
+                yield found_in_entry("KD-TIDX-TIMESTAMP", self.path, text, number, offset, TIME_ENTRY_SIZE)
 
     def finish(self, *, has_batches: bool, is_damaged: bool, is_misled: bool) -> Iterator[Finding]:
         """Yield the log is over. The offset index `is_misled`, and so what was said to be covered. Raises OSError."""
@@ -218,7 +222,7 @@ class TimeIndexCheck:
                     continue
                 text = f"entry {number} (timestamp {shown(timestamp)}) names offset {offset}, the log ends before"
                 text += f" {self._end_offset}"
-                yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
+                yield found_in_entry("KD-TIDX-OFFSET", self.path, text, number, offset, TIME_ENTRY_SIZE)
             self._entries.drop(len(self._entries))
             if self._next >= index.entries:
                 break

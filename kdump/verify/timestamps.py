@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from kdump import kernels
 from kdump.findings.filter import FindingFilter
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import Finding, Offsets, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.iso_times import shown
 from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
@@ -21,6 +21,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
+from kdump.verify.batch_findings import batch_offsets, found_in_batch
 from kdump.verify.column import is_uniform
 from kdump.verify.sheets import Sheet
 
@@ -36,6 +37,7 @@ TIME_CODES = (
 """What is found when a segment is over."""
 
 _DAY = 86_400_000
+_ODD_TYPE = "the batch's timestamp type is not that of all the other batches of the segment"
 
 
 @cache
@@ -95,16 +97,20 @@ def _falls(times: array[int]) -> tuple[int, int]:
 class _Tally:
     """How many batches have something, and the first of them."""
 
-    __slots__ = ("count", "first_offset", "position", "producer", "timestamp")
+    __slots__ = ("count", "first_offset", "offsets", "position", "producer", "size", "timestamp")
 
     def __init__(self) -> None:
         self.count = 0
         self.position = self.first_offset = self.timestamp = self.producer = -1
+        self.size = 0
+        self.offsets: Offsets | None = None
 
     def add(self, sheet: Sheet, row: int, timestamp: int) -> None:
         if not self.count:
             self.position = sheet.position[row]
             base = sheet.base_offset[row]
+            self.size = sheet.size[row]
+            self.offsets = batch_offsets(base, sheet.last_offset[row])
             self.first_offset = base if base >= 0 else sheet.last_offset[row]
             self.timestamp = timestamp
             self.producer = sheet.producer_id[row]
@@ -129,7 +135,7 @@ class TimestampCheck:
         self._batches = 0
         self._type: int | None = None  # of the batch before
         self._type_changes = 0
-        self._odd_type: tuple[int, int] | None = None  # position and last offset of the first batch of another type
+        self._odd_type: Finding | None = None  # about the first batch of another type
 
     def open_segment(self, path: str) -> None:
         """Go on with this segment."""
@@ -197,7 +203,9 @@ class TimestampCheck:
             if kind >= 0:
                 if self._type is not None and kind != self._type:
                     self._type_changes += 1
-                    self._odd_type = self._odd_type or (sheet.position[row], sheet.last_offset[row])
+                    self._odd_type = self._odd_type or found_in_batch(
+                        "KD-TIME-TYPE", self._path, _ODD_TYPE, sheet, row, sheet.last_offset[row]
+                    )
                 elif self._type_changes == 1:
                     self._type_changes = 3  # more than one batch has the other type
                 self._type = kind
@@ -220,15 +228,23 @@ class TimestampCheck:
         if self._order.count:
             yield self._said("KD-TIME-ORDER", self._order, "older than the batch before")
         if self._type_changes == 2 and self._odd_type:
-            text = "the batch's timestamp type is not that of all the other batches of the segment"
-            yield found("KD-TIME-TYPE", self._path, text, *self._odd_type)
+            yield self._odd_type
         if self._retention.deletes and self._retention.time_limit_ms >= 0:
             yield self._held(modified, record)
 
     def _said(self, code: str, tally: _Tally, text: str) -> Finding:
         producer = f" (producer {tally.producer})" if tally.producer >= 0 else ""
         batches = f"{tally.count} of {self._batches} batches, the first at offset {tally.first_offset}{producer}"
-        return found(code, self._path, f"{batches}: {text}", tally.position, tally.first_offset)
+        return found(
+            code,
+            self._path,
+            f"{batches}: {text}",
+            tally.position,
+            tally.first_offset,
+            length=tally.size,
+            offsets=tally.offsets,
+            details={"batches": tally.count, "segmentBatches": self._batches, "firstTimestamp": tally.timestamp},
+        )
 
     def _unit(self, unit: str, tally: _Tally) -> Finding:
         off = abs(tally.timestamp - self._now)
@@ -244,7 +260,8 @@ class TimestampCheck:
         if self.largest < 0 or holder is None:
             until = shown(modified + limit)
             text = f"no timestamp, so the file's time counts, {shown(modified)}: {rule} {until}"
-            return found("KD-TIME-HELD", self._path, text)
+            details = {"maxTimestamp": None, "keptUntilTimestamp": modified + limit}
+            return found("KD-TIME-HELD", self._path, text, details=details)
         who = f" of producer {holder.producer_id}" if holder.producer_id >= 0 else ""
         base, last = holder.base_offset, holder.last_offset
         batch = f"the batch{who} with offset{f' {last}' if base in (last, -1) else f's {offset_range(base, last)}'}"
@@ -252,4 +269,7 @@ class TimestampCheck:
         until = shown(self.largest + limit)
         text = f"the largest timestamp {shown(self.largest)} is that of {which}: {rule} {until}"
         offset = last if record is None else record
-        return found("KD-TIME-HELD", self._path, text, holder.position, offset)
+        offsets = batch_offsets(base, last) if record is None else None
+        details = {"maxTimestamp": self.largest, "keptUntilTimestamp": self.largest + limit}
+        return found("KD-TIME-HELD", self._path, text, holder.position, offset,
+                     length=holder.size, offsets=offsets, details=details)  # fmt: skip

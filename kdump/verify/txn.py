@@ -8,6 +8,7 @@ from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
 from kdump.storage.segment import Segment
+from kdump.verify.entries import found_in_entry
 from kdump.verify.gaps import Gaps
 from kdump.verify.producers import AbortedHere
 
@@ -35,19 +36,25 @@ def check_txn_index(
                 yield finding
             if txn is None:
                 continue
-            position = number * ABORTED_TXN_SIZE
             if markers.get(txn.last_offset) != txn.producer_id:
                 if knows_log:
                     text = f"entry {number} names a marker of producer {txn.producer_id} at offset {txn.last_offset}"
-                    yield found("KD-TXN-ORPHAN", path, f"{text}: there is none", position, txn.last_offset)
+                    yield _of_entry("KD-TXN-ORPHAN", path, f"{text}: there is none", number, txn, txn.last_offset)
                 continue
             known = missing.pop(txn.last_offset, None)
             if known and (text := _fault(txn, known, None if has_lost else gaps)):
-                yield found("KD-TXN-ENTRY", path, f"entry {number} {text}", position, txn.first_offset)
+                yield _of_entry("KD-TXN-ENTRY", path, f"entry {number} {text}", number, txn, txn.first_offset)
     for offset, here in missing.items():
         text = f"the transaction of producer {here.producer_id} from offset {here.first_offset} on, aborted at offset"
         text += f" {offset} (byte {here.position} of the log), has no entry"
-        yield found("KD-TXN-MISSING", path, text, offset=offset)
+        details = {"producerId": here.producer_id}
+        yield found("KD-TXN-MISSING", path, text, offset=offset, offsets=(here.first_offset, offset), details=details)
+
+
+def _of_entry(code: str, path: str, message: str, number: int, txn: AbortedTxn, offset: int) -> Finding:
+    details = {"producerId": txn.producer_id}
+    finding = found_in_entry(code, path, message, number, offset, ABORTED_TXN_SIZE, details)
+    return finding._replace(offsets=(txn.first_offset, txn.last_offset))
 
 
 def _fault(txn: AbortedTxn, known: AbortedHere, gaps: Gaps | None) -> str:
@@ -77,19 +84,18 @@ def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | No
     with segment.txn_index() as index:
         if left := index.size % ABORTED_TXN_SIZE:
             text = f"{left} bytes are left after the last entry"
-            yield 0, None, found("KD-TXN-LENGTH", path, text, index.size - left)
+            yield 0, None, found("KD-TXN-LENGTH", path, text, index.size - left, length=left)
         for number, txn in enumerate(index):
-            position = number * ABORTED_TXN_SIZE
             if txn.version != 0:
                 code = "KD-TXN-VERSION" if txn.version_seen > 0 else "KD-TXN-ENTRY"
                 text = f"entry {number} has version {txn.version}"
-                yield number, None, found(code, path, text, position, txn.last_offset)
+                yield number, None, _of_entry(code, path, text, number, txn, txn.last_offset)
             elif 0 <= txn.first_offset <= txn.last_offset < segment.base_offset:
                 text = f"entry {number} ends at offset {txn.last_offset}, the segment begins at {segment.base_offset}"
-                yield number, None, found("KD-TXN-BASE", path, text, position, txn.last_offset)
+                yield number, None, _of_entry("KD-TXN-BASE", path, text, number, txn, txn.last_offset)
             elif txn.last_offset <= before or not 0 <= txn.first_offset <= txn.last_offset:
                 text = f"entry {number} is out of order: {txn}"
-                yield number, None, found("KD-TXN-ENTRY", path, text, position, txn.last_offset)
+                yield number, None, _of_entry("KD-TXN-ENTRY", path, text, number, txn, txn.last_offset)
             else:
                 before = txn.last_offset
                 yield number, txn, None

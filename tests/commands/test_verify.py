@@ -20,13 +20,14 @@ LOG = file(0, "log")
 LAST = file(6, "log")
 FIELDS = {
     "type": str, "code": str, "severity": str, "topic": str, "partition": int, "path": str,
-    "position": (int, type(None)), "offset": (int, type(None)), "message": str, "broker": str, "repair": str,
-    "actions": list,
+    "position": (int, type(None)), "length": (int, type(None)), "offset": (int, type(None)),
+    "firstOffset": (int, type(None)), "lastOffset": (int, type(None)), "details": dict,
+    "message": str, "broker": str, "repair": str, "actions": list,
 }  # fmt: skip
 SUMMARY = {
-    "type": str, "sound": bool, "complete": bool, "errors": int, "warnings": int, "infos": int, "unread": int,
+    "type": str, "isSound": bool, "isComplete": bool, "errors": int, "warnings": int, "notes": int, "unread": int,
     "partitions": int, "segments": int, "segmentsSkipped": int, "bytes": int, "seconds": float,
-    "verdict": str, "exitCode": int,
+    "sound": bool, "complete": bool, "infos": int, "verdict": str, "exitCode": int,
 }  # fmt: skip
 HEADER = {"schema": str, "kdump": str, "host": str, "startedAt": str, "paths": list, "options": dict}
 
@@ -152,9 +153,53 @@ def test_json_lines(run: VerifyRun, damaged: Log) -> None:
     assert (findings[0]["path"], findings[0]["position"], findings[0]["offset"]) == (str(damaged.path(0, "log")), 0, 0)
     assert list(summary) == list(SUMMARY)
     assert all(isinstance(summary[name], kind) for name, kind in SUMMARY.items())
-    assert (summary["type"], summary["sound"], summary["complete"]) == ("summary", False, True)
-    assert (summary["errors"], summary["warnings"], summary["infos"], summary["unread"]) == (1, 1, 2, 0)
+    assert (summary["type"], summary["isSound"], summary["isComplete"]) == ("summary", False, True)
+    assert (summary["errors"], summary["warnings"], summary["notes"], summary["unread"]) == (1, 1, 2, 0)
     assert (summary["partitions"], summary["segments"], summary["bytes"]) == (1, 2, 534)
+
+
+def test_the_old_names_of_fields_stay_beside_the_new_ones(run: VerifyRun, damaged: Log, tmp_path: Path) -> None:
+    summary = run.objects(damaged.directory, "--resume", tmp_path / "place", "--state", tmp_path / "state")[-1]
+    for row, names in ((summary, {"sound": "isSound", "complete": "isComplete", "infos": "notes"}),
+                       (summary["pass"], {"infos": "notes"})):  # fmt: skip
+        assert {old: row[old] for old in names} == {old: row[new] for old, new in names.items()}
+
+
+def test_a_finding_says_which_bytes_and_offsets_it_is_about(run: VerifyRun, damaged: Log) -> None:
+    crc, beyond, *_ = run.findings(damaged.directory)
+    data = damaged.path(0, "log").read_bytes()
+    size = 12 + int.from_bytes(data[8:12], "big")
+    assert (crc["position"], crc["length"], crc["firstOffset"], crc["lastOffset"]) == (0, size, 0, 1)
+    assert crc["details"]["storedCrc"] == int.from_bytes(data[17:21], "big")
+    assert crc["details"]["computedCrc"] not in (None, crc["details"]["storedCrc"])
+    assert (beyond["length"], beyond["firstOffset"], beyond["lastOffset"]) == (None, 2, 5)
+    assert beyond["details"] == {"batches": 2, "records": 4, "bytes": len(data) - size, "laterSegments": 1}
+
+
+def test_the_missing_offsets_of_a_checkpoint_are_a_range(run: VerifyRun, sound: Log) -> None:
+    (Path(sound.directory) / names.REPLICATION_CHECKPOINT).write_text("0\n1\norders 0 20\n")
+    (found,) = run.findings(sound.directory, "--select", "KD-CKPT-HIGH-WATERMARK")
+    end = found["details"]["logEndOffset"]
+    assert (found["offset"], found["firstOffset"], found["lastOffset"]) == (20, end, 19)
+
+
+def test_an_incomplete_batch_says_how_much_of_it_is_there(run: VerifyRun, sound: Log) -> None:
+    last = sound.path(6, "log")
+    size = last.stat().st_size
+    with last.open("r+b") as file:
+        file.truncate(size - 1)
+    (found,) = run.findings(sound.directory, "--select", "KD-LOG-TORN")
+    assert found["length"] == size - 1 - found["position"]
+    assert found["details"] == {"batchSize": size - found["position"]}
+    assert found["firstOffset"] == found["offset"] <= found["lastOffset"]
+
+
+def test_an_index_entry_is_eight_bytes(run: VerifyRun, sound: Log) -> None:
+    index = sound.path(0, "index")
+    index.write_bytes((1).to_bytes(4, "big") + (9999).to_bytes(4, "big"))
+    (found,) = run.findings(sound.directory, "--select", "KD-IDX-POSITION", "--ignore", "KD-IDX-OFFSET")[:1]
+    assert (found["position"], found["length"], found["details"]) == (0, 8, {"entry": 0})
+    assert found["firstOffset"] == found["lastOffset"] == 1
 
 
 def test_one_json_document(run: VerifyRun, damaged: Log, sound: Log) -> None:
@@ -204,7 +249,7 @@ def test_sarif(run: VerifyRun, damaged: Log) -> None:
     assert (first["ruleId"], first["level"], first["properties"]["offset"]) == ("KD-LOG-CRC", "error", 0)
     (place,) = first["locations"]
     assert place["physicalLocation"]["artifactLocation"]["uri"] == str(damaged.path(0, "log"))
-    assert place["physicalLocation"]["region"] == {"byteOffset": 0}
+    assert place["physicalLocation"]["region"] == {"byteOffset": 0, "byteLength": 89}
     assert all(result["ruleId"] in rules and result["message"]["text"] for result in sarif["results"])
     (invocation,) = sarif["invocations"]
     assert invocation["executionSuccessful"] is True
