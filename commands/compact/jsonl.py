@@ -9,6 +9,7 @@ from kdump.clean.cleaning import Cleaning, Group
 from kdump.clean.state import LAG, TRANSACTION, Limit
 from kdump.operations.compact import Compacted
 
+from ..shell.paths import place_of
 from ..shell.rows import json_line
 
 Row = dict[str, Any]
@@ -28,7 +29,7 @@ class JsonLines:
             json_line(
                 "partition",
                 {
-                    "path": state.log.path,
+                    **place_of(state.log.path),
                     "pass": found.number,
                     "due": state.is_due(config),
                     "done": found.is_done,
@@ -57,7 +58,7 @@ class JsonLines:
 
     def passed_over(self, path: str, why: str) -> None:
         """Write a partition that is none for the cleaner."""
-        self._write(json_line("passedOver", {"path": path, "why": why}))
+        self._write(json_line("passedOver", place_of(path) | {"why": why}))
 
     def end(self, *, is_complete: bool) -> None:
         """Do nothing: no line comes after the last partition."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
-from kdump.formats.names import is_partition_dir, parse_partition_dir
 from kdump.operations.actions import Action
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Health
 from kdump.replicas.choice import Choice
 
+from ..shell.paths import place_of
 from ..shell.rows import json_line
 
 
@@ -38,19 +37,16 @@ def rows(health: Health) -> Iterator[str]:
 
 def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
     path = diagnosis.paths[0]
-    name = os.path.basename(os.path.abspath(path))
-    parsed = parse_partition_dir(name) if is_partition_dir(name) else None
     first = diagnosis.findings[0] if diagnosis.findings else None
     return {
         "stake": diagnosis.stake.name.lower(),
         "title": diagnosis.title,
         "codes": list(diagnosis.codes),
-        "topic": parsed.topic if parsed else None,
-        "partition": parsed.partition if parsed else None,
-        "path": path,
+        **place_of(path),
         "paths": list(diagnosis.paths),
         "file": first.path if first else None,
         "position": first.position if first else None,
+        "length": first.length if first else None,
         "firstOffset": diagnosis.offsets[0] if diagnosis.offsets else None,
         "lastOffset": diagnosis.offsets[1] if diagnosis.offsets else None,
         "found": list(diagnosis.found),

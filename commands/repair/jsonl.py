@@ -11,6 +11,7 @@ from kdump.recovery.outcome import Loss
 from kdump.repair.decision import Decision
 from kdump.repair.flipped_bit import FlippedBit
 
+from ..shell.paths import place_of
 from ..shell.rows import row_line
 from .run import Totals
 
@@ -28,20 +29,21 @@ class JsonPrinter:
         """Write a line for each operation and for each stretch that is left out, then one for the partition."""
         task = done.task
         assert task is not None
+        place = place_of(done.path)
         for operation in task.plan.operations if task.plan else ():
-            self._row({"type": "operation", "path": done.path} | _operation(operation))
+            self._row({"type": "operation"} | place | _operation(operation))
         for cut in task.cuts:
-            self._row({"type": "leftOut", "path": done.path} | cut._asdict())
+            self._row({"type": "leftOut"} | place | cut._asdict())
         if task.decision is not None:
-            self._row({"type": "decision", "path": done.path} | _decision(task.decision))
+            self._row({"type": "decision"} | place | _decision(task.decision))
         for each in task.fixed:
             if each.flipped is not None:
-                self._row({"type": "flippedBit", "path": done.path, "file": each.range.file} | _flipped(each.flipped))
+                self._row({"type": "flippedBit"} | place | {"file": each.range.file} | _flipped(each.flipped))
         failure, rescue = task.failure, task.rescue
         self._row(
             {
                 "type": "partition",
-                "path": done.path,
+                **place,
                 "ok": task.plan is not None and not task.problems,
                 "operations": len(task.plan.operations) if task.plan else 0,
                 "applied": done.change is not None,
@@ -87,7 +89,7 @@ class JsonPrinter:
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Write a line for a partition to which nothing was done."""
-        self._row({"type": "leftAlone", "path": path, "reason": reason, "exitCode": code})
+        self._row({"type": "leftAlone", **place_of(path), "reason": reason, "exitCode": code})
 
     def end(self, totals: Totals) -> None:
         """Write the sum of it."""

@@ -13,6 +13,7 @@ from kdump.retention.policy import Policy
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
+from ..shell.paths import place_of
 from ..shell.rows import json_line
 
 Row = dict[str, Any]
@@ -55,7 +56,7 @@ class JsonLines:
             for operation in plan.operations:
                 self._row("operation", _operation(path, operation))
         operations = sum(len(plan.operations) for plan in plans)
-        self._row("applied", {"path": path, "operations": operations, "change": kept})
+        self._row("applied", place_of(path) | {"operations": operations, "change": kept})
 
     def end(self, *, is_complete: bool) -> None:
         """Write nothing: the summary is every command's."""
@@ -132,8 +133,7 @@ def _operation(path: str, operation: Operation) -> Row:
     is_offset = operation.action == CHECKPOINT
     old = operation.old_size if operation.old_size >= 0 else None
     new = None if operation.action == REMOVE or operation.size < 0 else operation.size
-    return {
-        "path": path,
+    return place_of(path) | {
         "action": operation.action,
         "file": operation.name,
         "oldSize": None if is_offset else old,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -113,6 +113,12 @@ def partition_of(folder: str) -> PartitionDirName | None:
         return parse_partition_dir(os.path.basename(os.path.abspath(folder)))
     except NameFormatError:
         return None
+
+
+def place_of(folder: str) -> dict[str, Any]:
+    """Return the fields that every row in JSON about a partition directory has."""
+    name = partition_of(folder)
+    return {"topic": name.topic if name else None, "partition": name.partition if name else None, "path": folder}
 
 
 def matches(path: str) -> Iterator[str]:

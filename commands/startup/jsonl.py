@@ -9,6 +9,7 @@ from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure, Loss, Step
 
+from ..shell.paths import place_of
 from ..shell.rows import row_line
 
 Row = dict[str, Any]
@@ -42,14 +43,14 @@ class JsonPrinter:
 
     def log(self, loaded: Loaded) -> None:
         """Write a line for each step, and the outcome."""
-        path, startup, outcome = loaded.path, loaded.startup, loaded.outcome
+        place, startup, outcome = place_of(loaded.path), loaded.startup, loaded.outcome
         for step in outcome.steps:
-            self._row({"type": "step", "path": path} | _step(step))
+            self._row({"type": "step"} | place | _step(step))
         ok = outcome.ok
         self._row(
             {
                 "type": "outcome",
-                "path": path,
+                **place,
                 "state": loaded.state or "live",
                 "ok": ok,
                 "failure": _failure(outcome.failure) if outcome.failure else None,

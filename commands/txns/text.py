@@ -192,10 +192,13 @@ class JsonLines:
     def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
         """Print the objects of a partition; it is always shown."""
         del is_shown
-        place: dict[str, Any] = {"topic": found.replica.topic, "partition": found.replica.partition}
+        place: dict[str, Any] = {
+            "topic": found.replica.topic,
+            "partition": found.replica.partition,
+            "path": found.replica.log.path,
+        }
         holder = found.holder
         fields = place | {
-            "path": found.replica.log.path,
             "logStartOffset": found.replica.log_start_offset,
             "lastStableOffset": found.last_stable_offset,
             "highWatermark": found.replica.high_watermark,

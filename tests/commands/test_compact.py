@@ -76,6 +76,8 @@ def test_json_lines(run: Run, partition: Path) -> None:
     cleanable = size - len(SEGMENTS[20][0])
     assert row == {
         "type": "partition",
+        "topic": partition.name.rpartition("-")[0],
+        "partition": int(partition.name.rpartition("-")[2]),
         "path": str(partition),
         "pass": 1,
         "due": True,

@@ -596,10 +596,11 @@ class TestInterrupted:
         assert run("repair", data, *AS_BROKER, *config) == 0
 
 
-OPERATION = {"type", "path", "action", "file", "size", "oldSize", "source", "why"}
-LEFT_OUT = {"type", "path", "file", "start", "stop", "why"}
+OPERATION = {"type", "topic", "partition", "path", "action", "file", "size", "oldSize", "source", "why"}
+LEFT_OUT = {"type", "topic", "partition", "path", "file", "start", "stop", "why"}
 PARTITION = {
-    "type", "path", "ok", "operations", "applied", "change", "interrupted", "failure", "problems", "notes",
+    "type", "topic", "partition", "path", "ok", "operations", "applied", "change", "interrupted", "failure",
+    "problems", "notes",
     "logStartOffset", "logEndOffset", "lost", "kept", "kafkaKeeps", "markers", "openTransactions",
     "needsDecision", "dropped",
 }  # fmt: skip
@@ -654,7 +655,7 @@ class TestRows:
         assert (row["applied"], row["change"]) == (True, None)
 
     def test_the_fields_are_documented(self, run: Run) -> None:
-        text = (ROOT / "docs" / "repair.md").read_text()
+        text = "".join((ROOT / "docs" / page).read_text() for page in ("json.md", "repair.md"))
         for field in OPERATION | LEFT_OUT | PARTITION:
             assert f"`{field}`" in text, field
 

@@ -29,9 +29,10 @@ BASES = (0, 4, 8)
 BATCHES = {base: [batch(base, 2), batch(base + 2, 2)] for base in BASES}
 SIZE = len(batch(0, 2))
 
-STEP = {"type", "path", "action", "file", "why", "position", "size", "lost"}
+STEP = {"type", "topic", "partition", "path", "action", "file", "why", "position", "size", "lost"}
 OUTCOME = {
-    "type", "path", "state", "ok", "failure", "clean", "recoveryPoint", "highWatermark", "logStartOffset",
+    "type", "topic", "partition", "path", "state", "ok", "failure", "clean", "recoveryPoint", "highWatermark",
+    "logStartOffset",
     "logEndOffset", "newRecoveryPoint", "losesData", "lost", "files", "stray", "expiring",
 }  # fmt: skip
 FAILURE = {"exception", "message", "file", "position", "brokerStarts"}

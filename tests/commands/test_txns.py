@@ -25,16 +25,16 @@ KEYS = {
         "open", "hanging", "commitMarkers", "abortMarkers", "emptyMarkers", "batches",
     ],
     "openTransaction": [
-        "topic", "partition", "producerId", "producerEpoch", "coordinatorEpoch", "firstOffset", "lastOffset",
+        "topic", "partition", "path", "producerId", "producerEpoch", "coordinatorEpoch", "firstOffset", "lastOffset",
         "firstTimestamp", "lastTimestamp", "ageMs", "batches", "records", "bytes", "isOlderThanLog",
         "holdsLastStableOffset", "transactionalId", "state", "isHanging", "reasons", "abortCommand",
         "abortCommandBefore30",
     ],
     "endedTransaction": [
-        "topic", "partition", "producerId", "producerEpoch", "coordinatorEpoch", "outcome", "firstOffset", "lastOffset",
-        "timestamp", "lastStableOffset",
+        "topic", "partition", "path", "producerId", "producerEpoch", "coordinatorEpoch", "outcome", "firstOffset",
+        "lastOffset", "timestamp", "lastStableOffset",
     ],
-    "indexMismatch": ["topic", "partition", "kind", "path", "producerId", "firstOffset", "lastOffset"],
+    "indexMismatch": ["topic", "partition", "path", "kind", "producerId", "firstOffset", "lastOffset"],
     "transactionalId": [
         "transactionalId", "statePartition", "state", "isStuck", "producerId", "producerEpoch", "previousProducerId",
         "nextProducerId", "timeoutMs", "startTimestamp", "lastUpdateTimestamp", "partitions",

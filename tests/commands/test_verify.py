@@ -160,9 +160,9 @@ def test_json_lines(run: VerifyRun, damaged: Log) -> None:
 
 def test_the_old_names_of_fields_stay_beside_the_new_ones(run: VerifyRun, damaged: Log, tmp_path: Path) -> None:
     summary = run.objects(damaged.directory, "--resume", tmp_path / "place", "--state", tmp_path / "state")[-1]
-    for row, names in ((summary, {"sound": "isSound", "complete": "isComplete", "infos": "notes"}),
+    for row, renamed in ((summary, {"sound": "isSound", "complete": "isComplete", "infos": "notes"}),
                        (summary["pass"], {"infos": "notes"})):  # fmt: skip
-        assert {old: row[old] for old in names} == {old: row[new] for old, new in names.items()}
+        assert {old: row[old] for old in renamed} == {old: row[new] for old, new in renamed.items()}
 
 
 def test_a_finding_says_which_bytes_and_offsets_it_is_about(run: VerifyRun, damaged: Log) -> None:
