@@ -7,6 +7,7 @@ which NOT_RUN says nothing are also run, in directories that stand in for those 
 from __future__ import annotations
 
 import gzip
+import inspect
 import os
 import re
 import shlex
@@ -66,7 +67,8 @@ def documented() -> list[Line]:
     for name in COMMANDS:
         command = cli.get_command(root, name)
         assert command is not None
-        found += lines_of(re.sub(r"^  ", "    ", command.help or "", flags=re.MULTILINE), f"{name} --help")
+        text = inspect.cleandoc(command.help or "")  # only examples are indented then
+        found += lines_of(re.sub(r"^  ", "    ", text, flags=re.MULTILINE), f"{name} --help")
     return found
 
 

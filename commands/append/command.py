@@ -131,23 +131,23 @@ def command(
 ) -> int:
     """Append records to the log in a partition directory, as the broker that leads the partition would.
 
-    The input is what kdump dump --format jsonl (or csv) prints, or plain lines. Where the lines of batches are in it,
-    each batch is made again: its records, codec, producer, transaction and leader epoch; offsets and format are given
-    by the log. With --repack, and for input without batches, records are packed into batches as a producer does it,
-    by the options. With --keep-offsets batches are taken over with offsets and all, as a follower does it: what was
-    dumped comes out the same.
+    The input is what kdump dump --format jsonl (or csv) prints, or plain lines. If it has the lines of batches, kdump
+    makes each batch again with its records, codec, producer, transaction and leader epoch; the log gives offsets and
+    format. With --repack, and for input without batches, kdump packs records into batches as a producer does, by the
+    options. With --keep-offsets it appends batches with their own offsets, as a follower does: what was dumped comes
+    out the same.
 
     Offsets, index entries, new segments, producer state, transaction index, leader epochs and checkpoints are those
-    that a broker would write, and what a broker would refuse is refused with Kafka's reason: what was appended before
-    stays, nothing of the rest is there.
+    that a broker would write. kdump refuses what a broker would refuse, with Kafka's reason: what was appended before
+    stays, nothing of the rest is written.
 
-    The topic's settings are those that the cluster's metadata names (in the same log directory, or in another one of
-    the broker next to it), where --config and --topic-config are silent. A record without a key is refused in a
-    compacted topic, and so is a producer id that the cluster has still to give out, with exit code 4.
+    The topic's settings come from --config and --topic-config, else from the cluster's metadata (in the same log
+    directory, or in another one of the broker next to it). kdump refuses a record without a key in a compacted topic,
+    and a producer id that the cluster has not given out yet, with exit code 4.
 
     No broker may be running on the log directory; it is locked meanwhile. A log that is damaged at its end is
-    refused, with exit code 4: kdump repair repairs it. Whatever ends the program, a broker that starts then finds what
-    it would find after a crash of its own.
+    refused, with exit code 4: kdump repair repairs it. Whatever ends the program, a broker that starts then finds the
+    same as after a crash of its own.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ _OPTIONS = (
     ),
     click.option(
         "--index-entries", type=click.Choice((PER_BATCH, PER_APPEND)),
-        help="What index entries are counted by: each batch, as since Kafka 4.1, or each append. By default as the"
+        help="Write index entries by batch, as since Kafka 4.1, or by append. By default as the"
         " release does.",
     ),
     click.option(
@@ -47,7 +47,7 @@ _OPTIONS = (
     ),
     click.option(
         "--ignore-lock", "force", metavar="DIRECTORY",
-        help="Write even though a broker seems to run. Takes the partition directory's name, so that it is meant.",
+        help="Write even though a broker seems to run. Give the name of the partition directory.",
     ),
 )  # fmt: skip
 

@@ -40,10 +40,9 @@ def command(
 ) -> int:
     """Begin a new segment at the end of these logs, as a broker does when the last one is full.
 
-    The segment before gets its last time index entry, its index files are cut to their entries, a producer snapshot
-    is written, and the new segment's files are made (with preallocate=true at their full size). An empty last segment
-    stays as it is. Closed segments can be compacted, deleted by retention and copied, for which the last one is never
-    taken.
+    kdump writes the last time index entry of the old segment, cuts its index files to their entries, writes a producer
+    snapshot and makes the new segment's files (with preallocate=true at their full size). It leaves an empty last
+    segment as it is. Compaction, retention and copies to remote storage take closed segments only, never the last one.
 
     No broker may be running on the log directory; it is locked meanwhile. A log that is damaged at its end is
     refused, with exit code 4: kdump repair repairs it.

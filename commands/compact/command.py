@@ -69,24 +69,23 @@ def command(
     now: int,
     format_: str,
 ) -> int:
-    """Say what Kafka's log cleaner would make of these partitions, or what keeps it from it. Nothing is changed.
+    """Say what Kafka's log cleaner would do with these partitions, or what blocks it. Nothing is changed.
 
-    PATHs are partition directories or log directories. Of each partition the dirty ratio is shown, from where to where
-    it may be cleaned and which offset, transaction or setting ends that; and where the cleaner is due, what comes out
+    PATHs are partition directories or log directories. For each partition kdump shows the dirty ratio, the offsets that
+    may be cleaned, and the offset, transaction or setting at which they end. If the cleaner is due, it shows the result
     of one pass: bytes, records and segments, what is dropped and why, which tombstones stay and until when.
 
-    With --apply that is done as the cleaner does it, with the broker stopped, down to the bytes of indexes, the files'
-    times and the cleaner's checkpoint; with --output it is done to a copy. What is replaced is kept as files .kdump-*
-    in the log directory unless --no-backup. An interrupted run is finished by the next one.
+    Stop the broker before --apply. kdump then cleans as the cleaner does, down to the bytes of indexes, the files'
+    times and the cleaner's checkpoint; with --output it cleans a copy. It keeps what it replaces as files .kdump-* in
+    the log directory, unless --no-backup is given. The next run finishes an interrupted one.
 
-    A pass takes as many different keys as fit into log.cleaner.dedupe.buffer.size (5033164 by default); where there are
-    more, the rest stays dirty for the next pass. In a log directory only those partitions are looked at that are known
-    to be compacted: by cleanup.policy in --config or in the cluster's metadata log, if it is in the same log directory,
-    by the cleaner's checkpoint, or as Kafka's own. From there these settings count besides, under their names for
-    topics or for the server: min.cleanable.dirty.ratio, min.compaction.lag.ms, max.compaction.lag.ms,
-    delete.retention.ms, segment.bytes, segment.index.bytes, index.interval.bytes, max.message.bytes, message.max.bytes,
-    message.format.version, producer.id.expiration.ms and log.cleaner.threads, .io.buffer.size, .io.buffer.load.factor,
-    .dedupe.buffer.size.
+    A pass takes as many different keys as fit into log.cleaner.dedupe.buffer.size (5033164 by default). The rest stays
+    dirty for the next pass. In a log directory kdump looks only at partitions that are known to be compacted: by
+    cleanup.policy in --config or in the cluster's metadata log in the same log directory, by the cleaner's checkpoint,
+    or as internal topics. These settings from there count too, under their topic or server names:
+    min.cleanable.dirty.ratio, min.compaction.lag.ms, max.compaction.lag.ms, delete.retention.ms, segment.bytes,
+    segment.index.bytes, index.interval.bytes, max.message.bytes, message.max.bytes, message.format.version,
+    producer.id.expiration.ms and log.cleaner.threads, .io.buffer.size, .io.buffer.load.factor, .dedupe.buffer.size.
 
     Exits with 1 when a partition is due and neither --apply nor --output is given, else with 0.
 

@@ -69,8 +69,8 @@ def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
     PATHs are log directories or partition directories. Give all log directories of a broker at once. kdump simulates
     the start, reads the checkpoints and the cluster metadata, and verifies the logs, the newest first.
 
-    What needs you is sorted by what is at stake: a broker or disk that will not start, committed records, wrong
-    answers, blocked consumers. What loses nothing comes first. `kdump PATH...` is the same command.
+    It lists what needs you, the most at stake first: a broker or disk that will not start, committed records, wrong
+    answers, blocked consumers. Ways out that lose nothing come first. `kdump PATH...` is the same command.
 
     Exit codes: 0 nothing needs you, 1 something needs you, 2 usage, 3 something could not be read.
 

@@ -78,7 +78,7 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--include-damaged", is_flag=True,
     help="Also show what can be read of batches that fail their CRC or are incomplete, marked as damaged.")
 @click.option("--kept", is_flag=True,
-    help="Show not the logs, but what changes took out of them and keep: cut pieces, ends and segments.")
+    help="Instead of the logs, show what changes cut out of them and keep: batches, ends and segments.")
 @no_index_option
 @max_decompressed_size_option
 def command(
@@ -99,34 +99,32 @@ def command(
     base_offset: int | None,
     **options: Any,
 ) -> int:
-    """Print the batches and records of logs, and the entries of the files beside them.
+    """Print the batches and records of logs, and the entries of indexes, snapshots and checkpoints.
 
     PATHs are files (.log and its indexes, snapshots, checkpoints), partition directories or log directories, in any
-    mix; a quoted pattern will do. The name of a file gives its kind, that of its directory the partition it belongs
-    to. Of a directory the logs are dumped that a broker would serve, .swap files that it puts in place at its start
-    among them, and what --include names besides. Files that go at that start (.deleted, .cleaned) are dumped when they
-    are named.
+    mix; quoted patterns work. The name of a file gives its kind, the name of its directory its partition. Of a
+    directory kdump dumps the logs that a broker would serve, with the .swap files that it puts in place at its start,
+    and what --include names. Name the files that it deletes at its start (.deleted, .cleaned) to dump them.
 
-    Options that select combine: what is printed meets them all. Offsets and times lead through the index files to
-    where reading starts, so that little of a large log is read; --no-index reads all of it, where indexes are not to
-    be trusted. Of batches, those are printed that have a record to show. Filters do not apply to the entries of files
-    that are no logs.
+    Options that select combine: a record must meet them all. kdump finds offsets and times by the index files, so that
+    it reads little of a large log; --no-index reads all of it, for indexes that you do not trust. It prints the batches
+    that have a record to show. Filters apply to logs only.
 
-    Damage does not end a dump. It is reported on standard error, a line each with file and byte position, and the
-    dump continues at the next batch whose header is plausible and whose CRC matches. Nothing is ever written or created
-    next to what is read.
+    Damage does not end a dump. kdump reports it on standard error, a line each with file and byte position, and
+    continues at the next batch whose header is plausible and whose CRC matches. It writes nothing next to what it
+    reads.
 
-    The records of internal topics (__consumer_offsets, __transaction_state, __cluster_metadata with its snapshots,
-    __share_group_state, __remote_log_metadata), known by their directory's name, are decoded: to their fields in text,
-    to objects in jsonl. What cannot be decoded is shown as it is, and reported.
+    kdump decodes the records of internal topics (__consumer_offsets, __transaction_state, __cluster_metadata with its
+    snapshots, __share_group_state, __remote_log_metadata), which it knows by their directory's name: to their fields in
+    text, to objects in jsonl. It shows and reports what it cannot decode.
 
-    Keys and values that a schema registry's serializers wrote (Avro, Protobuf, JSON Schema) are decoded with --schemas,
-    or when a log directory among the PATHs has the registry's topic _schemas; no registry is asked. Without schemas
-    their id is shown.
+    kdump decodes keys and values that a schema registry's serializers wrote (Avro, Protobuf, JSON Schema) with
+    --schemas, or when a log directory among the PATHs has the registry's topic _schemas. It asks no registry. Without
+    schemas it shows their id.
 
-    In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
-    The schema of jsonl and csv is in docs/dump-format.md of the project: bytes that are not UTF-8 are null there, with
-    a twin in base64.
+    Text shows bytes that are not text in hexadecimal with their number, and escapes control characters.
+    docs/dump-format.md of the project has the schema of jsonl and csv: bytes that are not UTF-8 are null there, with a
+    twin in base64.
 
     \b
     Examples:

@@ -52,7 +52,7 @@ def dump(
     Raises click.UsageError, OutputError.
     """
     if options.kept and options.follow:
-        raise click.UsageError("--kept shows what changes took out of logs, which does not grow: leave out --follow")
+        raise click.UsageError("--kept shows what changes cut out of logs, which does not grow: leave out --follow")
     unreadable: list[tuple[str, OSError]] = []
     unreached = list(unreached)
     jobs: list[Job] = list(lone)

@@ -48,7 +48,7 @@ def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str
 
     Without arguments it lists all codes. A pattern such as KD-IDX-* lists the codes that it matches.
 
-    Exit codes: 0 explained, 1 the line is not one that kdump knows, or --log found lines that need you.
+    Exit codes: 0 explained, 1 kdump does not know the line, or --log found lines that need you.
 
     \b
     Examples:

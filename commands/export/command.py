@@ -105,27 +105,26 @@ def command(
 ) -> int:
     """Write the records of partitions as files that other tools read.
 
-    PATHs are partition directories or log directories, in any mix; a quoted pattern will do. Of a partition that is
-    there several times the replica that reaches farthest is taken.
+    PATHs are partition directories or log directories, in any mix; quoted patterns work. Of a partition with several
+    replicas kdump takes the one that reaches farthest.
 
-    The records are those of kdump dump, without the markers of Kafka's own unless --control is given. Each segment
-    becomes a file, or one for every date, in directories such as topic=orders/partition=3, which Spark, Arrow, DuckDB
-    and others treat as columns; those columns are not in the files then. The columns of each format are in
-    docs/export.md of the project.
+    The records are those of kdump dump, without control records unless --control is given. Each segment becomes a file,
+    or one for every date, in directories such as topic=orders/partition=3. Spark, Arrow, DuckDB and others treat these
+    as columns; the files do not repeat them. docs/export.md of the project has the columns of each format.
 
-    With --decode, key and value are what they decode to, and columns are added: value_raw (the bytes of what has no
-    schema or does not decode), value_schema_id, value_error, and the same for the key. Every record is exported.
+    With --decode, key and value are decoded, and columns are added: value_raw (the bytes of a value without a schema,
+    or that does not decode), value_schema_id, value_error, and the same for the key. Every record is exported.
 
-    A run that was interrupted, or that could not read a file, is resumed by repeating it: what is complete stays,
-    what has changed is exported again. _SUCCESS is in the directory only while all of it is there. What is damaged is
-    reported and skipped, and the export does not count as complete then, unless --skip-damage says that it does.
+    Repeat a run that was interrupted, or that could not read a file: what is complete stays, what has changed is
+    exported again. The directory has _SUCCESS only while the export is complete. kdump reports and skips damage; the
+    export is then not complete, unless --skip-damage is given.
 
-    With --lost and --leader N the records are those that are in no copy any more once broker N leads: PATHs are the
-    directories of all copies, and DIR gets a file of JSON lines for each partition that loses some.
+    With --lost and --leader N kdump writes the records that no copy has any more once broker N leads. PATHs are the
+    directories of all copies; DIR gets a file of JSON lines for each partition that loses some.
 
-    To an object store (s3://BUCKET/PREFIX, gs://, az://) the files are sent when all of them are written, large ones in
-    parts, _SUCCESS last; credentials and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION and so on).
-    Needs obstore: pip install 'kafka-kdump[object-stores]'.
+    To an object store (s3://BUCKET/PREFIX, gs://, az://) kdump sends the files when all of them are written, large ones
+    in parts, _SUCCESS last. Credentials and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION and so
+    on). Needs obstore: pip install 'kafka-kdump[object-stores]'.
 
     Needs pyarrow, but for --lost: pip install 'kafka-kdump[columns]'.
 

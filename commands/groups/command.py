@@ -38,13 +38,12 @@ def command(
 ) -> int:
     """Show groups, their members and committed offsets, out of __consumer_offsets.
 
-    PATHs are partition directories of __consumer_offsets, or log directories with such in them. Share groups begin
-    where __share_group_state says, if that is among them. Where the directories
-    of the partitions that a group reads are among them, or in those log directories, each commit is compared with their
-    offsets: lag, and whether it is below the log start or above the log end offset.
+    PATHs are partition directories of __consumer_offsets, or log directories that have them. If they have
+    __share_group_state, share groups show their start offsets. If they have the partitions that a group reads, kdump
+    compares each commit with the log: lag, and whether it is below the log start offset or above the log end offset.
 
-    The state is what a group coordinator has after loading: the last value of every key, with commits of transactions
-    pending until their marker. A commit is called expired when a broker would remove it at its next look.
+    The state is that of a group coordinator after loading: the last value of every key; commits of a transaction are
+    pending until its marker. A commit is expired if a broker would remove it at its next check.
 
     Exits with 1 when data is damaged or a commit is above the log end offset.
 

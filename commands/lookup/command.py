@@ -123,17 +123,17 @@ class _Offset(click.types.IntParamType):
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Find an offset or a time as a broker would.
 
-    PATH is a partition directory, or a log directory: then every partition of it is looked at, one line each, which
-    for a time is what resetting a consumer group to it would give.
+    PATH is a partition directory, or a log directory: then kdump looks in every partition and prints a line for each.
+    For a time these are the offsets that resetting a consumer group to it would give.
 
-    The broker's own algorithms are used: the floor segment, the search of the index that starts in its last 8 KiB,
-    the scan from there. A time is looked for in the first segment whose largest timestamp reaches it (by the time
-    index, or the file's time where that is empty), in that segment only.
+    kdump searches as the broker does: the floor segment, the search of the index that starts in its last 8 KiB, the
+    scan from there. It looks for a time in one segment only: the first whose largest timestamp reaches it (by the time
+    index, or the file's time if that is empty).
 
     --batch reads one request a line, {"offset": N}, {"timestamp": T} or {"aborted": [FROM, TO]}, and answers each
     with one line of JSON; T may be -1 (latest), -2 (earliest), -3 (max), -4 and -5 (local and tiered storage).
 
-    Exits with 1 when what was looked for does not exist (in a log directory: in one of the partitions), with 3 when
+    Exits with 1 when the offset or time does not exist (in a log directory: in one of the partitions), with 3 when
     something could not be read.
 
     \b

@@ -20,25 +20,25 @@ from .run import SORTS, Options, list_places
 )
 @topic_option
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="name", show_default=True,
-    help="Order of the partitions of a log directory; by anything but name the largest or latest is first.")
+    help="Order of the partitions of a log directory. All orders but name begin with the largest or latest.")
 @click.option("--count", is_flag=True,
     help="Read all batches: record counts and codecs of large segments too, and damage anywhere in them.")
 @click.option("--metadata/--no-metadata", default=True,
-    help="Compare partitions with the cluster's metadata (__cluster_metadata-0) if that is here too, or do not.")
+    help="Compare partitions with the cluster's metadata (__cluster_metadata-0), if it is there too, or do not.")
 @click.option("--graph", is_flag=True,
     help="Draw each partition: its segments over the offsets, what is clean and dirty, and the offsets that matter.")
 @color_option
 def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
     """List log directories, partitions and segments: offsets, times, sizes, codecs, index entries, checkpoints.
 
-    PATHs are log directories, partition directories and segments (.log files), in any mix; a quoted pattern will do.
-    The end of a log is found as a broker finds it, by reading what comes after the last index entry; large segments
-    are not read completely unless --count is given, and - stands for what is not known without.
+    PATHs are log directories, partition directories and segments (.log files), in any mix; quoted patterns work. kdump
+    finds the end of a log as a broker does: it reads what comes after the last index entry. It reads large segments
+    completely only with --count; without it - stands for what is not known.
 
-    What is left over or out of place is said below the tables: files that wait for deletion, interrupted swaps and
-    cleanings, index files without a log, zeros after the last batch, partitions that are in two places. Where
-    __cluster_metadata-0 is in the same directory, or in another log directory listed of the same broker, those are
-    named that a broker would set aside as stray, and the replicas are shown of partitions that are named themselves.
+    The lines below the tables name what is left over or out of place: files that wait for deletion, interrupted swaps
+    and cleanings, index files without a log, zeros after the last batch, partitions that are in two places. If
+    __cluster_metadata-0 is in the same log directory, or in another listed one of the same broker, they name the
+    partitions that a broker would set aside as stray. Partitions that you name show their replicas.
 
     \b
     Examples:

@@ -31,12 +31,11 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
     """Show a KRaft cluster's state: topics, partitions, brokers, configurations, access.
 
     PATH is the directory __cluster_metadata-0, the log directory around it, or a .checkpoint file. The state is that of
-    the newest valid snapshot and the records of the log after it; records of a metadata transaction count when it
-    ends. A cluster that has never run is shown as its bootstrap.checkpoint has it.
+    the newest valid snapshot and the log's records after it; records of a metadata transaction count when it ends. For
+    a cluster that has never run, kdump shows its bootstrap.checkpoint.
 
-    Nothing secret is printed: of SCRAM credentials the sizes of salt and keys, of passwords in configurations their
-    length. Where there are more than 40 objects of a kind, only partitions with notes, or the first 10, are
-    shown; -v shows all.
+    kdump prints no secrets: of SCRAM credentials the sizes of salt and keys, of passwords in configurations their
+    length. Of more than 40 objects of a kind it shows only partitions with notes, or the first 10; -v shows all.
 
     Exits with 1 when data is damaged, or a record does not fit the state before it.
 

@@ -41,7 +41,7 @@ def _voter(text: str) -> VoterAt:
 
 @click.group("quorum", cls=_ShowsByDefault)
 def command() -> None:
-    """Look at the copies of a KRaft quorum's log, and give a quorum without a majority other voters.
+    """Compare the copies of a KRaft quorum's log, and set new voters for a quorum without a majority.
 
     PATHs are log directories with a __cluster_metadata-0, of controllers and of brokers. `kdump quorum PATH...` is the
     same as `kdump quorum show PATH...`.
@@ -79,7 +79,7 @@ def show_command(paths: tuple[str, ...], format_: str) -> int:
     multiple=True,
     callback=read_by(_voters),
     metavar="NODE@HOST:PORT[,...]",
-    help="The new voters; mostly one, to which others are added by Kafka's own tool. May be repeated.",
+    help="The new voters; one is enough, Kafka's own tool adds the others later. May be repeated.",
 )
 @click.option("--listener", default="CONTROLLER", show_default=True, metavar="NAME", help="Their controller listener.")
 @click.option(
@@ -106,10 +106,10 @@ def set_voters_command(
 
     For a quorum that lost its majority, or whose controllers have other addresses. Give all copies of the metadata log
     that are left, those of brokers too: the newest one has to lead. The record gets a leader epoch above all that any
-    copy names. The voters of a static quorum are in server.properties alone: the line is printed.
+    copy names. The voters of a static quorum are in server.properties alone: kdump prints the line.
 
-    Exits with 1 when the plan was only shown, 0 when it is done or the voters are these already, 4 when something
-    stands in the way.
+    Exits with 0 when it is done or the voters are these already, 1 when it only showed the plan, 4 when a safety check
+    refused.
 
     \b
     Examples:

@@ -106,25 +106,24 @@ def command(
     """Show what it takes to make partitions loadable again, and with --apply do it.
 
     PATHs are partition directories or log directories. By default no valid batch is dropped: incomplete batches at the
-    end of a log are cut, damaged indexes, snapshots and leader epochs are rebuilt. Where valid batches follow damage,
-    the ways out are listed with what each of them loses, and the partition is left alone until one is chosen: another
+    end of a log are cut, damaged indexes, snapshots and leader epochs are rebuilt. If valid batches follow damage,
+    kdump lists the ways out with what each of them loses, and leaves the partition alone until you choose one: another
     in-sync replica, --fix-bit, --strategy salvage, --strategy truncate.
 
-    With --from nothing is given up: batches that are damaged or missing are taken from other copies of the partition,
-    byte for byte, and indexes, leader epochs, producer snapshot and checkpoints are made to fit. Refused are copies of
-    another topic or cluster, and of an older history. Segments before the first one are taken where the copy's files
-    show that they were lost and not deleted by retention; where these do not tell, --log-start-offset says where the
-    log began. A partition directory that does not exist is made: one that PATH names, and those that the cluster
-    metadata has in a log directory. Each partition is healed by itself.
+    With --from nothing is given up: kdump takes damaged and missing batches from other copies of the partition, byte
+    for byte, and makes indexes, leader epochs, producer snapshot and checkpoints fit. It refuses copies of another
+    topic or cluster, and of an older history. It takes segments before the first one if the copy's files show that they
+    were lost and that retention did not delete them; if they do not show it, --log-start-offset says where the log
+    began. It makes a partition directory that does not exist: one that PATH names, and those that the cluster metadata
+    has in a log directory. Each partition is repaired on its own.
 
-    Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
-    power cut the same command continues where it was stopped. The originals are kept as files .kdump-* in the log
-    directory, which a broker does not look at, and `kdump undo` restores them. A plan that drops valid records is
-    refused unless --accept-loss has their number. A log directory that a broker has locked, and a
-    log that grows, are refused.
+    Nothing is changed without --apply. With it every file is old or new at every moment; after a kill or a power cut
+    the same command continues. kdump keeps the originals as files .kdump-* in the log directory, which a broker does
+    not look at; `kdump undo` restores them. It refuses a plan that drops valid records unless --accept-loss has their
+    number. It refuses a log directory that a broker has locked, and a log that grows.
 
-    Exits with 0 when nothing is left to do, 1 when a plan with work in it was only shown, 3 when something could not
-    be repaired, 4 when a safety check refused.
+    Exits with 0 when nothing is left to do, 1 when it only showed a plan with work in it, 3 when something could not be
+    repaired, 4 when a safety check refused.
 
     \b
     Examples:

@@ -51,7 +51,7 @@ _OPTIONS: tuple[Any, ...] = (
     ignore_lock_option,
     click.option(
         "--jobs", type=click.IntRange(min=0), default=0, metavar="N",
-        help="Partitions that are worked on at once. By default one for each core.",
+        help="Partitions to work on at once. By default one for each core.",
     ),
     format_option,
     color_option,

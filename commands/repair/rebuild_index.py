@@ -1,4 +1,4 @@
-"""`kdump rebuild-index`: build unsound indexes of segments anew from their logs."""
+"""`kdump rebuild-index`: rebuild the damaged indexes of segments from their logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .options import repair_options, run
 )
 @click.option(
     "--all", "wants_all", is_flag=True,
-    help="Also rebuild sound indexes if Kafka's recovery of the complete log would write another one.",
+    help="Also rebuild indexes without a fault if Kafka's recovery of the complete log would write other entries.",
 )
 @kafka_option
 @repair_options
@@ -43,11 +43,12 @@ def command(
     kafka: KafkaRelease | None,
     **options: Any,
 ) -> int:
-    """Show which indexes are unsound, and with --apply rebuild them from their logs.
+    """Show which indexes are damaged, and with --apply rebuild them from their logs.
 
-    PATHs are files of segments, partition directories or log directories. An index is built as Kafka's recovery of the
-    complete log builds it, byte for byte. An index without a fault stays as it is: one that an older broker, a follower
-    or the cleaner wrote may have other entries. The indexes of a damaged log are left: see `kdump repair`.
+    PATHs are files of segments, partition directories or log directories. kdump builds an index as Kafka's recovery of
+    the complete log does, byte for byte. It leaves an index without a fault as it is: one that an older broker, a
+    follower or the cleaner wrote may have other entries. It leaves the indexes of a damaged log alone: see `kdump
+    repair`.
 
     Exits as `kdump repair` does.
 

@@ -16,11 +16,11 @@ from .options import repair_options, run
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @repair_options
 def command(paths: tuple[str, ...], **options: Any) -> int:
-    """Show how much longer files are than what is valid in them, and with --apply cut them.
+    """Show how many bytes follow the valid content of files, and with --apply cut them.
 
-    PATHs are files of segments, partition directories or log directories. A .log is cut after its last valid batch
-    (incomplete batches, zeros of a preallocated file), an index after its last valid entry. A .log with valid batches
-    after the damage, or a complete damaged batch at its end, is left alone: see `kdump repair`.
+    PATHs are files of segments, partition directories or log directories. kdump cuts a .log after its last valid batch
+    (incomplete batches, zeros of a preallocated file), an index after its last valid entry. It leaves a .log alone that
+    has valid batches after the damage, or a complete damaged batch at its end: see `kdump repair`.
 
     Exits as `kdump repair` does.
 

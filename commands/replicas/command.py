@@ -33,16 +33,16 @@ from .text import TextLines
 def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now: int, format_: str) -> int:
     """Compare the copies of partitions on several brokers, and say what each choice of leader would lose.
 
-    PATHs are log directories of several brokers, or partition directories. Copies are joined by cluster id, topic id
-    and partition. Each is loaded in the plan as its broker would at its next start, and compared with the others batch
-    by batch: a copy may be behind; it may have other records since a change of leader; or other bytes of the same
+    PATHs are log directories of several brokers, or partition directories. kdump joins copies by cluster id, topic id
+    and partition. It predicts each copy as its broker would load it at the next start, and compares it with the others
+    batch by batch. A copy may be behind, have other records since a change of leader, or have other bytes of the same
     leader epoch, which Kafka never notices. Nothing is changed.
 
-    For each replica it says why it may become leader (in sync, eligible, or only by an unclean election), what the
-    others then cut by leader epoch, and which records are lost. The newest cluster metadata in the PATHs counts. After
-    a crash of all brokers any in-sync replica may become leader, also one that is behind.
+    For each replica kdump says why it may become leader (in sync, eligible, or only by an unclean election), what the
+    others then truncate by leader epoch, and which records are lost. The newest cluster metadata in the PATHs counts.
+    After a crash of all brokers any in-sync replica may become leader, even one that is behind.
 
-    Exits with 1 when copies differ in more than being behind, with 3 when something could not be read, else with 0.
+    Exits with 1 when copies differ and are not only behind, with 3 when something could not be read, else with 0.
 
     \b
     Examples:

@@ -56,7 +56,7 @@ def _lies_in(path: str, folder: str) -> bool:
     "--nodes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many nodes the new cluster has. By default as many as the PATHs are of.",
+    help="How many nodes the new cluster has. By default as many as the PATHs come from.",
 )
 @click.option(
     "--map",
@@ -106,10 +106,10 @@ def _lies_in(path: str, folder: str) -> bool:
     help="Without metadata: how many partitions __consumer_offsets had.",
 )
 @click.option(
-    "--transaction-partitions", type=click.IntRange(min=1), metavar="N", help="The same of __transaction_state."
+    "--transaction-partitions", type=click.IntRange(min=1), metavar="N", help="The same for __transaction_state."
 )
 @click.option(
-    "--share-state-partitions", type=click.IntRange(min=1), metavar="N", help="The same of __share_group_state."
+    "--share-state-partitions", type=click.IntRange(min=1), metavar="N", help="The same for __share_group_state."
 )
 @click.option(
     "--hold-retention", is_flag=True, help="Switch retention off for topics whose records it would delete at once."
@@ -127,19 +127,19 @@ def _lies_in(path: str, folder: str) -> bool:
 def command(
     paths: tuple[str, ...], into: str | None, in_place: bool, applies: bool, now: int, format_: str, **options: Any
 ) -> int:
-    """Make a working cluster of log directories of dead brokers: all of them, or any.
+    """Make a working cluster from the log directories of dead brokers: all of them, or some.
 
-    PATHs are log directories (entries of log.dirs), those of dead controllers too. Every batch of every partition is
-    read, with its CRC. The newest copy of the cluster's metadata is joined with the partitions: topics keep their ids,
-    records their offsets, groups their offsets, transactions their state; settings, ACLs, SCRAM users and quotas are
-    those of the metadata. The copy of a partition that is valid farthest leads; the others follow it. Without metadata
-    topics come from the directories alone.
+    PATHs are log directories (entries of log.dirs), those of dead controllers too. kdump reads every batch of every
+    partition and checks its CRC. It joins the newest copy of the cluster's metadata with the partitions: topics keep
+    their ids, records their offsets, groups their offsets, transactions their state; settings, ACLs, SCRAM users and
+    quotas are those of the metadata. The copy of a partition that is valid farthest leads; the others follow it.
+    Without metadata topics come from the directories alone.
 
     The new cluster has one controller, and a new cluster id: old clients and brokers do not mix it up with the old one.
-    The lines of server.properties, the order of starting and what to check are printed at the end.
+    At the end kdump prints the lines of server.properties, the order in which to start, and what to check.
 
-    Exits with 1 when the plan was only shown, 0 when it is done, 4 when something stands in the way: each refusal says
-    what to do.
+    Exits with 0 when it is done, 1 when it only showed the plan, 4 when a safety check refused: each refusal says what
+    to do.
 
     \b
     Examples:

@@ -63,18 +63,18 @@ _GIVEN: Mapping[str, Setting[Any]] = {
 def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str, **options: Any) -> int:
     """Say which segments retention deletes, when the next go, and what keeps the others. Nothing is changed.
 
-    PATHs are partition directories or log directories. The rules are the broker's: from the oldest segment on, by log
-    start offset, by retention.bytes, by retention.ms, up to the first segment that stays and never beyond the high
-    watermark. Where a segment keeps older ones, the record that does is named, and what can be done about it;
-    timestamps are never rewritten.
+    PATHs are partition directories or log directories. kdump applies the broker's rules: from the oldest segment on, by
+    log start offset, by retention.bytes, by retention.ms, up to the first segment that stays, and never above the high
+    watermark. If a segment blocks the deletion of others, kdump names the record that does and what you can do. It
+    never rewrites timestamps.
 
-    A topic's settings are taken from options, --config, the cluster's metadata log if it is in the same log directory,
-    else they are Kafka's defaults. A partition that the cleaner's checkpoint names is treated as compacted if nothing
-    else is known. What is in remote storage is not looked at.
+    A topic's settings come from options, --config, the cluster's metadata log in the same log directory, or else are
+    Kafka's defaults. If nothing else is known, a partition in the cleaner's checkpoint is treated as compacted. kdump
+    does not look at remote storage.
 
-    With --apply, for which the broker has to be stopped, segments are removed at once (a broker waits for
-    file.delete.delay.ms) and the checkpoints changed. What is removed is kept as files .kdump-* in the log
-    directory, which takes the space until `kdump undo --prune`; with --no-backup nothing is kept.
+    Stop the broker before --apply. kdump then removes segments at once (a broker waits for file.delete.delay.ms) and
+    changes the checkpoints. It keeps what it removes as files .kdump-* in the log directory, which take the space until
+    `kdump undo --prune`; with --no-backup it keeps nothing.
 
     Exits with 1 when there is something to delete and --apply is not given, else with 0.
 

@@ -29,7 +29,7 @@ from .text import JsonLines, TextLines, TopicUse, schema_problem
     help="Take the schemas from PATH: a partition directory of the registry's topic, an export of it, or a folder of"
     " schema files. By default from _schemas-0 among the PATHs.")
 @click.option("--topic", "patterns", multiple=True, metavar="GLOB",
-    help="Show what the topics use whose name matches. May be repeated.")
+    help="Only topics whose name matches. May be repeated.")
 @click.option("--deep", is_flag=True, help="Read all records, not a sample of each partition.")
 @click.option("--id", "schema_id", type=click.IntRange(min=0), metavar="ID",
     help="Print the text of this schema, and nothing else.")
@@ -44,11 +44,11 @@ def command(
 ) -> int:
     """Show the schemas of a schema registry, and which records use them.
 
-    PATHs are partition directories or log directories. The schemas are those in the registry's topic, _schemas, which
-    a log directory among the PATHs has, or those that --schemas names. No registry is asked. Deleted versions are
-    shown too: records that were written with them still need them.
+    PATHs are partition directories or log directories. The schemas are those in the registry's topic _schemas in a log
+    directory among the PATHs, or those that --schemas names. kdump asks no registry. It shows deleted versions too:
+    records that were written with them still need them.
 
-    Of a partition of more than 4 MiB a sample is read: 500 records at each of 16 places. --deep reads all. Keys and
+    Of a partition of more than 4 MiB kdump reads a sample: 500 records at each of 16 places. --deep reads all. Keys and
     values count by the schema id that they begin with, or that a header names.
 
     Decoding needs libraries: pip install 'kafka-kdump[schemas]'.

@@ -82,13 +82,12 @@ def command(
     """Let Kafka clients read log directories, without a broker.
 
     PATHs are log directories of one cluster (all disks of a broker, and of several brokers, each of which becomes a
-    node), or partition directories. Consumers read the original offsets, timestamps, headers and batches; the groups
-    with their committed offsets are there. Everything that would write is refused with an error, and nothing is
-    written to the disks.
+    node), or partition directories. Consumers read the original offsets, timestamps, headers and batches; groups have
+    their committed offsets. kdump refuses every request that would write, and writes nothing to the disks.
 
-    The first line names the address. Ctrl-C or SIGTERM ends it.
+    The first line names the address. Ctrl-C or SIGTERM stops it.
 
-    Exits with 0 when it was ended, 2 when the command line is wrong, 3 when it cannot listen or a PATH cannot be
+    Exits with 0 when it was stopped, 2 when the command line is wrong, 3 when it cannot listen or a PATH cannot be
     read, 4 when a broker is running on a directory.
 
     \b

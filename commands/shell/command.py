@@ -75,7 +75,7 @@ class Command(click.Command):
                 formatter.write_paragraph()
                 self._write_lines(formatter, f"{title} {' '.join(map(_name_of, some))}")
         formatter.write_paragraph()
-        self._write_lines(formatter, f"{ctx.command_path} --help --all describes the options, and all else.")
+        self._write_lines(formatter, f"All of it, with each option: {ctx.command_path} --help --all")
 
     def _write_lines(self, formatter: click.HelpFormatter, text: str) -> None:
         for line in folded(text, formatter.width, indent="  "):

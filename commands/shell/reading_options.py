@@ -16,10 +16,10 @@ since_option: Option = click.option(
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.",
 )  # fmt: skip
 until_option: Option = click.option(
-    "--until", metavar="TIME", callback=read_by(time_ms), help="Records of before this time."
+    "--until", metavar="TIME", callback=read_by(time_ms), help="Records before this time."
 )  # fmt: skip
 no_index_option: Option = click.option(
-    "--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all."
+    "--no-index", is_flag=True, help="Read everything; do not find offsets and times by index files."
 )  # fmt: skip
 max_decompressed_size_option: Option = click.option(
     "--max-decompressed-size", metavar="SIZE", default="1G", show_default=True, callback=read_by(size),

@@ -47,23 +47,23 @@ def command(
 ) -> int:
     """Say what a broker would do with these logs when it starts, and what would be lost. Nothing is changed.
 
-    PATHs are partition directories or log directories. The broker's log loading is simulated:
-    leftovers that it deletes, swaps that it completes or undoes, segments that it checks because they lie past the
-    recovery point or lack their index, the byte at which each is cut and why, later segments that go with it, indexes,
-    producer snapshots and leader epochs that it writes again, and what keeps it from starting at all. The sizes of
-    files are those after loading and an orderly shutdown.
+    PATHs are partition directories or log directories. kdump simulates how the broker loads them. It shows which
+    leftovers the broker deletes, which swaps it completes or undoes, and which segments it checks: those past the
+    recovery point and those without an index. For each cut it names the byte, the reason and the later segments that go
+    too. It shows which indexes, producer snapshots and leader epochs the broker writes again, and what keeps it from
+    starting. File sizes are those after loading and a clean shutdown.
 
-    Give all log directories of a broker at once: partitions that are in two of them keep it from starting, and the
-    cluster's metadata in one of them has the settings and the owners of all. In a log directory, partitions that come
-    to no harm are a count at the end.
+    Give all log directories of a broker at once: a partition in two of them keeps it from starting, and the cluster
+    metadata in one of them has the settings and the replicas of all. Partitions of a log directory that lose nothing
+    are one line at the end.
 
-    Whether the last shutdown was clean and where recovery begins is taken from the log directory (of a partition
-    directory: the directory that it is in), unless options give another. Of the cluster's metadata and of --config
-    these settings count, under their names for topics or for the server: index.interval.bytes,
+    The log directory (of a partition directory: the one it is in) shows whether the last shutdown was clean and where
+    recovery begins. Options override both. These settings of the cluster metadata and of --config count, under their
+    topic or server names: index.interval.bytes,
     segment.index.bytes, message.format.version, producer.id.expiration.ms and remote.storage.enable.
 
-    Exits with 1 when data would be lost or go out of service, or a log would not load, with 3 when something could not
-    be read, else with 0.
+    Exits with 1 when the broker would lose data, take a disk offline or fail to load a log, with 3 when something could
+    not be read, else with 0.
 
     \b
     Examples:

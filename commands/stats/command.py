@@ -42,11 +42,11 @@ def _report_file(text: str) -> str:
     help="Bytes (or K, M, G) for the different keys of a partition: 24 a key.")
 @max_decompressed_size_option
 @click.option("--details/--no-details", default=None,
-    help="All figures of each partition and topic in words, or the table alone. By default those of the damaged and the"
-    " largest topics, as long as there is room.")
+    help="Print all figures of each partition and topic in words, or only the table. By default those of the damaged"
+    " and the largest topics, as long as there is room.")
 @click.option("--report", metavar="[html:]FILE", type=click.Path(dir_okay=False),
     callback=filters.read_by(_report_file),
-    help="Write a page for the browser with plots, complete in itself; a file that is there is replaced.")
+    help="Write one page with plots for the browser. An old FILE is replaced.")
 @click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
     help="With --report: the retention whose outlook is drawn.")
 @isolation_option
@@ -68,11 +68,11 @@ def command(
 ) -> int:
     """Say what partitions are made of: bytes, batches, codecs, producers, times, empty offsets.
 
-    PATHs are partition directories or log directories, in any mix; a quoted pattern will do. The figures are those of
-    what is on disk, by partition and by topic; what cannot be trusted is skipped and reported.
+    PATHs are partition directories or log directories, in any mix; quoted patterns work. The figures are those of the
+    files, by partition and by topic. kdump skips damaged bytes and reports them.
 
-    Without --records only the headers of batches are read, and a few batches to compare codecs. With it, the different
-    keys of each partition are counted exactly as long as --key-memory has room for them.
+    Without --records kdump reads only the headers of batches, and a few batches to compare codecs. With it kdump counts
+    the different keys of each partition, exactly as long as --key-memory has room for them.
 
     \b
     Examples:

@@ -45,15 +45,14 @@ def command(
 ) -> int:
     """Show open transactions, the last stable offset, and which transactions hang.
 
-    PATHs are partition directories or log directories. The headers of all batches are walked; nothing is taken from
-    indexes. Where partitions of __transaction_state are among the PATHs, or in those log directories, producers are
-    joined with their transactional ids.
+    PATHs are partition directories or log directories. kdump reads the headers of all batches and trusts no index. If
+    the PATHs have partitions of __transaction_state, it joins producers with their transactional ids.
 
-    A transaction hangs where no marker will end it, as kafka-transactions.sh find-hanging says it: its last record is
+    A transaction hangs if no marker will end it, as kafka-transactions.sh find-hanging says it: its last record is
     older than transaction.max.timeout.ms, and the state of its transactional id does not cover its partition any more.
-    Where no transactional id in the PATHs has its producer, it hangs when it is five minutes older than that: so
-    brokers count late transactions. The line that aborts it is printed with it. A transaction that its coordinator
-    still has is ended when the coordinator runs, and does not hang.
+    If no transactional id in the PATHs has its producer, it hangs when it is five minutes older than that: so brokers
+    count late transactions. kdump prints the command that aborts it. A transaction that its coordinator still has does
+    not hang: the coordinator ends it when it runs.
 
     Exits with 1 when a transaction hangs, a transactional id is stuck before its markers are written, the transaction
     index does not fit the log, or data is damaged.

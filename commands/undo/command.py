@@ -14,7 +14,7 @@ from .run import Asked, undo
 @click.command("undo")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--change", "id_", metavar="ID", shell_complete=change_ids,
-    help="The change to take back, as the list has it.")
+    help="The change to undo, by its id in the list.")
 @apply_option
 @click.option("--prune", is_flag=True, help="Delete the originals of changes; those of interrupted ones stay.")
 @click.option(
@@ -26,7 +26,7 @@ from .run import Asked, undo
 )
 @click.option(
     "--backup-dir", type=click.Path(exists=True, file_okay=False), metavar="DIR",
-    help="Look for changes here as well: what was given to the command that made them.",
+    help="Also look for changes in the --backup-dir of the command that made them.",
 )
 @ignore_lock_option
 @verbose_option
@@ -43,16 +43,16 @@ def command(
     verbose: bool = False,
     format_: str = "text",
 ) -> int:
-    """List the changes that kdump made below PATHs and kept the originals of; with --change, take one back.
+    """List the changes that kdump made and keeps the originals of; with --change, undo one.
 
     Every repair, rebuild-index, trim, compact, retain and undo with --apply is a change. Its originals are files
-    .kdump-* in the log directory, where they stay when the topic is deleted or the replica is moved.
+    .kdump-* in the log directory. They stay there when the topic is deleted or the replica is moved.
 
-    A change is taken back only if every file of the partition is what the change left: after that no record can be
-    lost. What undo replaces is kept as a change of its own. An interrupted change is either finished by the command
-    that began it, or taken back here. Where its partition was changed since, neither is done: --close ends it.
+    kdump undoes a change only if every file of the partition is still as the change left it, so that no later record is
+    lost. It keeps what undo replaces as a change of its own. The command that began an interrupted change finishes it;
+    undo takes it back. If its partition was changed since, neither works: --close ends it.
 
-    Exits with 0 when done, 1 when a plan with work in it was only shown or a change is interrupted, 3 when something
+    Exits with 0 when done, 1 when it only showed a plan with work in it or a change is interrupted, 3 when something
     could not be read, 4 when it was refused.
 
     \b

@@ -165,9 +165,9 @@ def command(
 ) -> int:
     """Verify log directories: every file from its first byte to its last, not only its end.
 
-    PATHs are log directories, partition directories and files of segments, in any mix; a quoted pattern will do.
-    Frames, CRCs, offsets, leader epochs, producers, transactions, timestamps, index files, snapshots and checkpoints
-    are compared with each other. Without --deep nothing is decompressed.
+    PATHs are log directories, partition directories and files of segments, in any mix; quoted patterns work. Frames,
+    CRCs, offsets, leader epochs, producers, transactions, timestamps, index files, snapshots and checkpoints are
+    compared with each other. Without --deep nothing is decompressed.
 
     Every finding has a stable code, a severity, a place, and says what a broker does about it and which repair fits.
 
