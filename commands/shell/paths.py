@@ -104,7 +104,11 @@ def kafka_file(path: str) -> KafkaFile:
     if says.kind in names.SEGMENT_KINDS and says.offset is None:
         name = names.segment_file_name(0, f".{says.kind}")
         raise NameFormatError(f"{path}: the name of a .{says.kind} file begins with an offset, as in {name}")
-    return KafkaFile(path, says, partition_of(os.path.dirname(os.path.abspath(path))))
+    folder = os.path.dirname(path) or os.curdir
+    partition = partition_of(folder)
+    if partition is not None:
+        tally.met(folder)
+    return KafkaFile(path, says, partition)
 
 
 def partition_of(folder: str) -> PartitionDirName | None:

@@ -133,7 +133,7 @@ def tell_circumstances(code: int) -> None:
             click.echo(f"Note: {runs} {safe_path(directory)}.{_left_out(directory)}", err=True)
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
-        click.echo(f"Note: {safe_path(path)}: {text}.", err=True)
+        click.echo(f"Note: {safe_path(tally.named.get(path, path))}: {text}.", err=True)
     note_untold()
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout

@@ -27,7 +27,7 @@ def note_untold() -> None:
     """Say the same of the partitions that were read, and of which nothing has asked for changes."""
     by_directory: dict[str, list[str]] = {}
     for path in sorted(tally.partitions - tally.changes_told):
-        by_directory.setdefault(os.path.dirname(path), []).append(path)
+        by_directory.setdefault(os.path.dirname(path), []).append(tally.named.get(path, path))
     for log_directory, partitions in by_directory.items():
         _note(log_directory, partitions)
 

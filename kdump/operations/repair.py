@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
-from kdump.errors import InUseError, KdumpError, Problem, Report
+from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
@@ -22,6 +22,7 @@ from kdump.repair.proposal import Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_copy
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import check_has_kafka_files
 from kdump.storage.parallel import processors
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
@@ -193,7 +194,10 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     planning = Guard(target.log_directory, rails._replace(applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
     errors: dict[str, Exception] = {}
-    readable = {path: bases for path, bases in target.partitions.items() if _is_readable(path, errors)}
+    readable = {path: bases for path, bases in target.partitions.items() if _can_be_copied(path, errors)}
+    if errors and not readable:
+        yield from (Repaired(target.name(path), None, error=error) for path, error in errors.items())
+        return
     present = [path for path in readable if os.path.lexists(path)]
     watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
     for done in _repair(Target(target.log_directory, readable, shown=target.shown), wanted, planning, is_for_copy=True):
@@ -225,10 +229,12 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     complete(part, output)
 
 
-def _is_readable(path: str, errors: dict[str, Exception]) -> bool:
-    """Return whether a partition directory can be listed, if it is there; if not, `errors` says why."""
+def _can_be_copied(path: str, errors: dict[str, Exception]) -> bool:
+    """Return whether a partition directory, if it is there, can be listed and is Kafka's; if not, `errors` says why."""
     try:
-        PartitionLog(path, may_be_absent=True)
-    except OSError as error:
+        log = PartitionLog(path, may_be_absent=True)
+        if os.path.lexists(path):
+            check_has_kafka_files(log)
+    except (OSError, RefusedError) as error:
         errors[path] = error
     return path not in errors

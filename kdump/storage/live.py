@@ -46,7 +46,8 @@ class Tally:
     path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read;
     `replacing` those that were read as a broker will have them that finishes the replacement of segments; `unreached`
     the PATHs of the command line that do not exist, are not Kafka's, or cannot be opened; `changes_told` the partitions
-    of which it was looked whether changes were interrupted, by absolute path.
+    of which it was looked whether changes were interrupted, by absolute path; `named` how these are named, by absolute
+    path.
     """
 
     brokers: dict[str, LockHolder] = field(default_factory=dict)
@@ -57,6 +58,13 @@ class Tally:
     replacing: set[str] = field(default_factory=set)
     unreached: set[str] = field(default_factory=set)
     changes_told: set[str] = field(default_factory=set)
+    named: dict[str, str] = field(default_factory=dict)
+
+    def met(self, path: str) -> None:
+        """Count a partition that is looked at, by the path that the command line gives it."""
+        absolute = os.path.abspath(path)
+        self.partitions.add(absolute)
+        self.named.setdefault(absolute, path)
 
     def cannot_read(self, path: str) -> None:
         """Count the partition that a file or directory belongs to which cannot be read."""
@@ -70,7 +78,7 @@ class Tally:
     def clear(self) -> None:
         """Begin a new run."""
         sets = (self.partitions, self.unreadable, self.growing, self.deleted, self.replacing, self.unreached)
-        for each in (self.brokers, *sets, self.changes_told):
+        for each in (self.brokers, *sets, self.changes_told, self.named):
             each.clear()
 
 
@@ -98,7 +106,7 @@ def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None
     None where a running broker has taken it away. Without a broker it is the partition and nothing else; `as_named` is
     PartitionLog's. `known` is the partition as somebody has listed it, which does without a broker. Raises OSError.
     """
-    tally.partitions.add(os.path.abspath(path))
+    tally.met(path)
     if is_held(path) or broker_on(directory_around(path)) is None:
         log = known or PartitionLog(path, as_named=as_named)
         if log.is_replacing:

@@ -606,6 +606,15 @@ PARTITION = {
 }  # fmt: skip
 
 
+def test_a_copy_of_what_has_no_kafka_files_is_not_made(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data" / "dbus-1").mkdir(parents=True)
+    (tmp_path / "data" / "dbus-1" / "socket").write_text("")
+    for path in (tmp_path / "data", tmp_path / "data" / "dbus-1"):
+        assert run("repair", path, "--output", tmp_path / "out", "--apply") == 4
+        assert f"Refused: {tmp_path}/data/dbus-1 has no Kafka files. Nothing was changed." in run.err
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+
+
 class TestRows:
     def test_of_a_plan(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data, "--format", "jsonl", *AS_BROKER, *config)

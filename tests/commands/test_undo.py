@@ -230,6 +230,19 @@ class TestInterrupted:
             run(command, data / "orders-0")
             assert text not in run.err
 
+    def test_a_dump_of_a_file_says_it_with_the_path_as_given(
+        self, run: Run, data: Path, interrupted: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(data)
+        file = min(path.name for path in Path("orders-1").glob("*.log"))
+        text = f"note: orders-1: change {interrupted} (repair truncate) was interrupted: kdump undo orders-1 shows"
+        for words in (("dump", f"orders-1/{file}"), ("dump", "orders-1"), ("stats", "orders-1"), ("txns", ".")):
+            run(*words)
+            assert run.err.count("was interrupted") == 1, words
+            assert text in run.err.replace("./orders-1", "orders-1"), words
+        run("dump", "orders-2/" + min(path.name for path in Path("orders-2").glob("*.log")))
+        assert "was interrupted" not in run.err
+
     @pytest.mark.parametrize("wrote", [False, True])
     def test_every_reader_says_it(self, run: Run, data: Path, interrupted: str, wrote: bool, tmp_path: Path) -> None:
         """What they print is of half a change; and once, whoever says it."""
