@@ -13,7 +13,7 @@ REPLICA = Remedy(
     None, (), "if another in-sync replica runs, move the partition directory away: the broker copies it from the leader"
 )
 FETCH = Remedy(None, (), "if another in-sync replica runs, start this broker: it fetches the missing records again")
-COPY = Remedy("repair", ("--from", "OTHER"), "if you have another replica's files: takes what is damaged from them")
+COPY = Remedy("repair", ("--from", "OTHER"), "if you have another replica's files: restores the damaged part from them")
 FIX_BIT = Remedy("repair", ("--fix-bit",), "if one flipped bit explains the damage")
 SALVAGE = Remedy(
     "repair", ("--strategy", "salvage"), "if this is the only copy: keeps every valid batch", "the damaged batch"
@@ -93,7 +93,7 @@ UNASSIGNED = (
 SWAP = (Remedy("startup", (), "shows what the broker does: it finishes the replacement"),)
 DAMAGED_SWAP = (
     REPLICA,
-    Remedy("repair", (), "where the segments that it is to replace are here and sound: keeps these"),
+    Remedy("repair", (), "if the segments that it would replace are here and valid: keeps these"),
 )
 PARTITION_METADATA = (
     Remedy(None, (), "copy the file from another partition of the topic while the broker is stopped"),
@@ -127,6 +127,6 @@ COMMIT_BEYOND = (
 )  # fmt: skip
 UNREAD = (Remedy("verify", (), "run it as the broker's user; if that fails, restore permissions or the device first"),)
 UNFINISHED = (
-    Remedy(None, (), "run the command that was interrupted again: it finishes the change"),
+    Remedy(None, (), "run the interrupted command again: it finishes the change"),
     Remedy("undo", (), "shows how to take it back"),
 )

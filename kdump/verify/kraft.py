@@ -27,7 +27,7 @@ from kdump.verify.log import LogCheck
 from kdump.verify.markers import Marker
 from kdump.verify.sheets import Piece, Reading, walk
 
-_THEN = "; a node that reads it takes what is left for all there is, and sets the other partitions aside"
+_THEN = "; a node that reads it treats what is left as complete, and sets the other partitions aside"
 
 
 def check_bootstrap(directory: LogDirectory) -> Iterator[Finding]:
