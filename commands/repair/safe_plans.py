@@ -135,4 +135,4 @@ def _together(plans: Sequence[SafePlan]) -> str:
     parts += ["write producer snapshots"] if FileKind.PRODUCER_SNAPSHOT in written else []
     parts += ["write leader-epoch-checkpoint"] if FileKind.OTHER in written else []
     parts += ["remove leftover files"] if any(is_removed for is_removed, _ in files) else []
-    return f"{', '.join(parts)} (as the broker's next start)"
+    return f"{', '.join(parts)} (as the broker does at its next start)"

@@ -207,7 +207,7 @@ def _outcome(found: PartitionRetention) -> Iterator[str]:
         goes = f"deletes {number_words(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
         yield f"{goes}; the log then starts at {found.new_log_start_offset}"
         if found.rolls:
-            yield f"all segments go: a new one is begun at offset {found.end_offset} first"
+            yield f"deletes all segments: a new one begins at offset {found.end_offset} first"
     elif found.moves_start:
         yield f"deletes no segment; the log then starts at {found.new_log_start_offset}"
     elif found.block:

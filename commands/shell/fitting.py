@@ -28,7 +28,8 @@ def _folded(line: str, width: int) -> Iterator[str]:
         return
     longest = max(map(text_width, re.sub(_ESCAPE, "", line).split()))
     furthest = width * 3 // 5
-    indent = " " * min(_hanging(line[: max(furthest, len(line) // 2)]), furthest, max(4, width - longest - 4))
+    hanging = _hanging(line, max(furthest, len(line) // 2))
+    indent = " " * min(hanging, furthest, max(4, width - longest - 4))
     command = re.search(_COMMAND, line)
     begin = command.start() if command else len(line)
     margin = len(line) - len(line.lstrip(" "))
@@ -49,8 +50,12 @@ def _folded(line: str, width: int) -> Iterator[str]:
     yield held
 
 
-def _hanging(line: str) -> int:
-    """Return the column under which a line is continued: that of its last text that stands apart, as after a label."""
+def _hanging(line: str, stop: int) -> int:
+    """Return the column under which a line is continued: that of its last text that stands apart, as after a label.
+
+    It begins before `stop`. Where more texts that stand apart come after it, it is a row: that is continued under its
+    beginning.
+    """
     apart = [found.end() for found in re.finditer(r"(?<=\S) {2,}(?=\S)", line)]
     begin = len(line) - len(line.lstrip(" "))
-    return apart[-1] if apart else begin + 2
+    return apart[-1] if apart and apart[-1] < stop else begin + 2

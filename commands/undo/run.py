@@ -215,7 +215,7 @@ class _Run:
     def end(self) -> None:
         """Say what came of it."""
         if self._asked.id is not None and not self._asked.prune and not self._has_found and not self._reason:
-            text = f"there is no change '{safe(self._asked.id)}' here. kdump undo lists them"
+            text = f"there is no change '{safe(self._asked.id)}' here. Without --change, undo lists them"
             self._complain(text, exit_codes.INCOMPLETE)
         self._printer.end(self._reason)
 

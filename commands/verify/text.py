@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -323,7 +324,8 @@ def consequences(finding: Finding, group: str) -> Iterator[str]:
     if finding.effect is not None:
         yield f"The broker {finding.effect}."
     else:
-        yield known.consumers if finding.kind.effect == BrokerEffect.SERVES_WRONG_DATA else known.broker
+        is_about_answers = finding.kind.effect == BrokerEffect.SERVES_WRONG_DATA
+        yield re.sub(r"^They\b", "Consumers", known.consumers) if is_about_answers else known.broker
     remedies = finding.remedies
     place = safe_path(group)
     if len(remedies) == 1 or (remedies and remedies[0].words(place)):

@@ -160,7 +160,7 @@ def _valid_indexes(log: PartitionLog, segment: Segment, held: _ValidLog) -> Iter
             if size == len(data):
                 continue
             recipe: Recipe = NewContent(data[:size] + last, size + len(last)) if last else SourceBytes(name, 0, size)
-            yield name, recipe, "what follows the last valid entry"
+            yield name, recipe, "without what follows the last valid entry"
 
 
 def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:

@@ -201,6 +201,13 @@ def test_a_label_keeps_its_column() -> None:
     ]
 
 
+def test_a_row_is_continued_under_its_beginning() -> None:
+    assert fitted("batch 0  5 records  at byte 0  651 bytes  epoch 0", 34).splitlines() == [
+        "batch 0  5 records  at byte 0  651",
+        "  bytes  epoch 0",
+    ]
+
+
 def test_what_is_long_goes_through_the_pager(home: Path, tmp_path: Path) -> None:
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\ncat\n")
