@@ -47,6 +47,7 @@ if TYPE_CHECKING or active == "portable":
         RecordColumns,
         RowText,
         check,
+        column_stats,
         crc32,
         crc32c,
         decode,
@@ -54,10 +55,9 @@ if TYPE_CHECKING or active == "portable":
         encode,
         encode_kept,
         find_batch,
-        hop,
         murmur2,
         rewrite,
-        survey,
+        skip_entries,
         walk,
     )
 else:
@@ -67,6 +67,7 @@ else:
         RecordColumns,
         RowText,
         check,
+        column_stats,
         crc32,
         crc32c,
         decode,
@@ -74,10 +75,9 @@ else:
         encode,
         encode_kept,
         find_batch,
-        hop,
         murmur2,
         rewrite,
-        survey,
+        skip_entries,
         walk,
     )
 
@@ -101,6 +101,7 @@ __all__ = [
     "RowText",
     "active",
     "check",
+    "column_stats",
     "crc32",
     "crc32c",
     "crc_engine",
@@ -109,9 +110,8 @@ __all__ = [
     "encode",
     "encode_kept",
     "find_batch",
-    "hop",
     "murmur2",
     "rewrite",
-    "survey",
+    "skip_entries",
     "walk",
 ]

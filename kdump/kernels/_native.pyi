@@ -5,17 +5,17 @@ from typing import Any
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.checksums import Buffer
 from kdump.formats.faults import Fault
+from kdump.kernels.portable.column_stats import ColumnStats
 from kdump.kernels.portable.columns import Buffers
 from kdump.kernels.portable.compaction import Rewritten
 from kdump.kernels.portable.encode import NewRecords
 from kdump.kernels.portable.records import Payloads
 from kdump.kernels.portable.rows import RowColumn
-from kdump.kernels.portable.survey import Survey
 from kdump.kernels.portable.text import ControlText, Write
 
 FAULT_NUMBERS: dict[str, int]
-FATE_NUMBERS: dict[str, int]
-BATCH_FATE_NUMBERS: dict[str, int]
+VERDICT_NUMBERS: dict[str, int]
+BATCH_VERDICT_NUMBERS: dict[str, int]
 
 def crc32c_method() -> str: ...
 def crc32(data: Buffer, value: int = 0) -> int: ...
@@ -23,9 +23,9 @@ def crc32c(data: Buffer, value: int = 0) -> int: ...
 def walk(block: BatchBlock, position: int, end: int, file_end: int, row: int = 0) -> int: ...
 def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, payloads: Payloads) -> bool: ...
 def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None: ...
-def survey(column: array[int]) -> Survey: ...
+def column_stats(column: array[int]) -> ColumnStats: ...
 def differences(lower: array[int], upper: array[int]) -> tuple[int, int]: ...
-def hop(data: bytes | bytearray, start: int, stop: int, end: int) -> int: ...
+def skip_entries(data: bytes | bytearray, start: int, stop: int, end: int) -> int: ...
 def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int) -> int: ...
 def encode(columns: NewRecords, first: int, stop: int, limit: int, reserve: int) -> tuple[bytearray, int]: ...
 
@@ -79,13 +79,13 @@ def encode_kept(
     records: RecordBlock,
     start: int,
     stop: int,
-    fates: bytes | bytearray,
+    verdicts: bytes | bytearray,
     payload: bytes | None,
     base_offset: int,
     base_timestamp: int | None,
 ) -> tuple[bytearray, int, int]: ...
 def rewrite(
-    block: BatchBlock, records: RecordBlock, first: int, stop: int, fates: bytes | bytearray, horizon: int
+    block: BatchBlock, records: RecordBlock, first: int, stop: int, verdicts: bytes | bytearray, horizon: int
 ) -> Rewritten: ...
 
 class OffsetMap:
@@ -107,7 +107,7 @@ class OffsetMap:
         wanted: bytes | bytearray,
         start_offset: int,
     ) -> int: ...
-    def sift(
+    def classify(
         self,
         block: BatchBlock,
         records: RecordBlock,

@@ -28,14 +28,14 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.duplicates import not_taken
-from kdump.repair.load_result import after
+from kdump.repair.load_result import directory_after_load
 from kdump.repair.proposal import Task
 from kdump.repair.replicas import Replicas
 from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
 from kdump.replicas.healed_segments import Taken
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
 from kdump.topics.clusters import Clusters
@@ -93,7 +93,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
     """Return the copy with what it takes, as a broker loads it after an unclean shutdown: with indexes
     and a snapshot.
     """
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     first = min(segment.base_offset for segment in healing.segments)
     for segment in healing.segments:
         directory.put(segment.name, segment.recipe)
@@ -102,8 +102,8 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
     for base in healing.gone:
         for kind in (names.LOG, *names.INDEX_KINDS):
             directory.delete(names.segment_file_name(base, f".{kind}"), "has no valid batch")
-    for name, says in log.files.items():
-        if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
+    for name, parsed in log.files.items():
+        if parsed.kind == names.PRODUCER_SNAPSHOT and parsed.offset is not None and parsed.offset > first:
             directory.delete(name, "made before records were restored")
     epochs = fitting_epochs(_epochs(log), [_epochs(peer.log) for peer in peers], healing)
     directory.write(names.LEADER_EPOCH_CHECKPOINT, format_leader_epochs(epochs))
@@ -128,7 +128,7 @@ def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
     What is taken from another copy stands for one of the same size and CRC, which does not cover offset and epoch.
     Raises OSError.
     """
-    before, healed = VirtualDirectory(log), after(log, outcome)
+    before, healed = PlannedPartition(log), directory_after_load(log, outcome)
     own: dict[str, list[tuple[int, int]]] = {}
     copies: Counter[tuple[int, int]] = Counter()
     for name in filter(_is_log, healed.names()):
@@ -163,20 +163,20 @@ def _epochs(log: PartitionLog) -> list[EpochEntry]:
 
 
 def _content(log: PartitionLog, name: str) -> bytes:
-    return VirtualDirectory(log).read(name)
+    return PlannedPartition(log).read(name)
 
 
 def _is_log(name: str) -> bool:
-    says = parse_file_name(name)
-    return says.kind == names.LOG and says.state == names.LIVE
+    parsed = parse_file_name(name)
+    return parsed.kind == names.LOG and parsed.state == names.LIVE
 
 
 def _concerns(operation: Operation, changed: set[int | None]) -> bool:
     """Return whether an operation belongs to a heal: the rest is what a broker does at any start."""
-    says = parse_file_name(operation.name)
-    if says.kind in (names.LOG, *names.INDEX_KINDS):
-        return says.offset in changed
-    return says.kind in (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+    parsed = parse_file_name(operation.name)
+    if parsed.kind in (names.LOG, *names.INDEX_KINDS):
+        return parsed.offset in changed
+    return parsed.kind in (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 
 
 def _checkpoints(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> Iterator[Operation]:

@@ -40,16 +40,16 @@ from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 _Result = TypeVar("_Result")
 
 
-def load_log(log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None) -> LoadOutcome:
+def load_log(log: PartitionLog, startup: Startup, directory: PlannedPartition | None = None) -> LoadOutcome:
     """Return what a broker that starts under these circumstances does with the log, or with `directory`. Raises
     OSError.
     """
-    loader = _Loader(log, startup, directory or VirtualDirectory(log))
+    loader = _Loader(log, startup, directory or PlannedPartition(log))
     try:
         return loader.load()
     except LoadError as error:
@@ -59,7 +59,7 @@ def load_log(log: PartitionLog, startup: Startup, directory: VirtualDirectory | 
 
 
 class _Loader:
-    def __init__(self, log: PartitionLog, startup: Startup, directory: VirtualDirectory) -> None:
+    def __init__(self, log: PartitionLog, startup: Startup, directory: PlannedPartition) -> None:
         self.log = log
         self.startup = startup
         self.config = startup.config
@@ -143,14 +143,14 @@ class _Loader:
             segment.close()
         self.segments.clear()
         for name in self.directory.names():
-            says = parse_file_name(name)
-            if says.state != names.LIVE or says.kind not in (names.LOG, *names.INDEX_KINDS):
+            parsed = parse_file_name(name)
+            if parsed.state != names.LIVE or parsed.kind not in (names.LOG, *names.INDEX_KINDS):
                 continue
-            if says.offset is None:
+            if parsed.offset is None:
                 raise LoadError(NUMBER_FORMAT, f'For input string: "{name.partition(".")[0]}"', name)
-            if says.kind == names.LOG:
-                self._load_segment(says.offset)
-            elif not self.directory.exists(file_name(says.offset, names.LOG)):
+            if parsed.kind == names.LOG:
+                self._load_segment(parsed.offset)
+            elif not self.directory.exists(file_name(parsed.offset, names.LOG)):
                 self._delete(name, "there is no .log that it belongs to")
 
     def _load_segment(self, base_offset: int) -> None:

@@ -7,11 +7,11 @@ from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import DELETE, WARN, Step
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 
 def recover_kraft_snapshots(
-    directory: VirtualDirectory, log_start_offset: int, log_end_offset: int, steps: list[Step]
+    directory: PlannedPartition, log_start_offset: int, log_end_offset: int, steps: list[Step]
 ) -> None:
     """Delete the snapshots that are partial, deleted or older than the log.
 
@@ -19,14 +19,15 @@ def recover_kraft_snapshots(
     """
     kept: dict[int, str] = {}
     for name in directory.names():
-        says = parse_file_name(name)
-        if says.kind != names.KRAFT_SNAPSHOT or says.offset is None:
+        parsed = parse_file_name(name)
+        if parsed.kind != names.KRAFT_SNAPSHOT or parsed.offset is None:
             continue
-        if says.state == names.LIVE and says.offset >= log_start_offset:
-            kept[says.offset] = name
+        if parsed.state == names.LIVE and parsed.offset >= log_start_offset:
+            kept[parsed.offset] = name
             continue
         older = f"it is older than the log start offset {log_start_offset}"
-        why = {names.PART: "it is not complete", names.DELETED: "it was scheduled for deletion"}.get(says.state, older)
+        unfit = {names.PART: "it is not complete", names.DELETED: "it was scheduled for deletion"}
+        why = unfit.get(parsed.state, older)
         directory.delete(name, why)
         steps.append(Step(DELETE, name, why))
     if log_start_offset > 0 and not kept:
@@ -41,7 +42,7 @@ def recover_kraft_snapshots(
         steps.append(Step(WARN, kept[newest], why))
 
 
-def check_quorum_state(directory: VirtualDirectory) -> None:
+def check_quorum_state(directory: PlannedPartition) -> None:
     """Read quorum-state as the Raft client does (FileQuorumStateStore). Raises LoadError where it cannot be parsed."""
     name = names.QUORUM_STATE
     if not directory.exists(name):

@@ -8,7 +8,7 @@ from kdump.errors import NUMBER_FORMAT, LoadError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.segments import file_name
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 STRAY = "no segment begins at its offset"
 
@@ -20,17 +20,17 @@ class SnapshotFiles:
     each may delete a file that another one has written.
     """
 
-    def __init__(self, directory: VirtualDirectory) -> None:
+    def __init__(self, directory: PlannedPartition) -> None:
         """List the snapshots. Raises LoadError for a name without an offset."""
         self.directory = directory
         self.by_offset: dict[int, str] = {}
         for name in directory.names():
-            says = parse_file_name(name)
-            if says.kind != names.PRODUCER_SNAPSHOT or says.state != names.LIVE:
+            parsed = parse_file_name(name)
+            if parsed.kind != names.PRODUCER_SNAPSHOT or parsed.state != names.LIVE:
                 continue
-            if says.offset is None:
+            if parsed.offset is None:
                 raise LoadError(NUMBER_FORMAT, f'For input string: "{name.partition(".")[0]}"', name)
-            self.by_offset[says.offset] = name
+            self.by_offset[parsed.offset] = name
 
     def latest(self) -> int | None:
         """Return the highest offset of a snapshot; None without any."""

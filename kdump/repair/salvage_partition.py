@@ -51,9 +51,9 @@ from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
 from kdump.repair.load_result import (
-    after,
     at_rest,
     contradictions,
+    directory_after_load,
     epoch_runs,
     holding,
     log_sizes,
@@ -118,7 +118,7 @@ class Rescue(NamedTuple):
         return not (is_cut_elsewhere or drops_batches or self.dropped.batches or self.rewritten)
 
 
-def rescue(
+def salvage_partition(
     log: PartitionLog, startup: Startup, found: Survey, limit: int = DEFAULT_LIMIT, lost_markers: LostMarkers = OPEN
 ) -> Rescue:
     """Salvage a partition, of which verification has `found` what is damaged, on paper.
@@ -215,10 +215,10 @@ class _Attempt:
             return False
         if failure.batch is not None:
             return self.files.leave_out_batch(name, *failure.batch, failure.text)
-        says = parse_file_name(name)
-        if says.kind == names.LOG and says.offset is not None:
+        parsed = parse_file_name(name)
+        if parsed.kind == names.LOG and parsed.offset is not None:
             return False
-        is_misnamed = failure.exception == NUMBER_FORMAT and says.offset is None
+        is_misnamed = failure.exception == NUMBER_FORMAT and parsed.offset is None
         self.files.leave_out_file(name, "the name does not begin with an offset" if is_misnamed else failure.text)
         return True
 
@@ -238,7 +238,7 @@ class _Attempt:
             if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT:
                 try:
                     decode_producer_snapshot(self.files.directory.read(name))
-                    decode_producer_snapshot(after(self.log, outcome).read(name))
+                    decode_producer_snapshot(directory_after_load(self.log, outcome).read(name))
                 except KdumpError as error:
                     bad.append((name, str(error)))
                 except KeyError:  # loading removes it
@@ -252,7 +252,7 @@ class _Attempt:
         name = names.LEADER_EPOCH_CHECKPOINT
         if not self.files.directory.exists(name) or not self.startup.config.has_epochs:
             return False
-        entries = parse_leader_epochs(after(self.log, outcome).read(name), name)
+        entries = parse_leader_epochs(directory_after_load(self.log, outcome).read(name), name)
         runs = epoch_runs(self.log, outcome)
         contradiction = next(contradictions(entries, runs, outcome.log_start_offset), None)
         if contradiction:
@@ -313,8 +313,8 @@ def _siblings_metadata(log: PartitionLog) -> Iterator[tuple[str, bytes]]:
     for name in list_directory(log_directory)[0]:
         path = os.path.join(log_directory, name, names.PARTITION_METADATA)
         with suppress(NameFormatError, KdumpError, OSError):
-            says = parse_partition_dir(name)
-            if says.topic == log.name.topic and says.state == names.LIVE and name != os.path.basename(log.path):
+            parsed = parse_partition_dir(name)
+            if parsed.topic == log.name.topic and parsed.state == names.LIVE and name != os.path.basename(log.path):
                 data = read_small(path)
                 parse_partition_metadata(data, path)
                 yield name, data

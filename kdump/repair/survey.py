@@ -18,10 +18,10 @@ from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.walked import COLUMNS, WalkedLogs
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
-from kdump.verify.sheets import Sheet
-from kdump.verify.work import Around
+from kdump.verify.work import LogDirectoryContext
 
 _ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
 TAIL = _ZEROS | {"KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE"}
@@ -123,10 +123,10 @@ def beside(mended: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
 
     A note may count on the broker, which rebuilds all indexes of a segment where one is missing; then none is.
     """
-    bases = {says.offset for says in map(parse_file_name, mended) if says.kind in names.INDEX_KINDS}
+    bases = {parsed.offset for parsed in map(parse_file_name, mended) if parsed.kind in names.INDEX_KINDS}
     for name in noted:
-        says = parse_file_name(name)
-        if says.kind in names.INDEX_KINDS and says.offset in bases:
+        parsed = parse_file_name(name)
+        if parsed.kind in names.INDEX_KINDS and parsed.offset in bases:
             yield name
 
 
@@ -168,9 +168,9 @@ def _unproved(log: PartitionLog, unsound: Iterable[str]) -> Iterator[str]:
     """Yield the empty offset indexes of the segments whose time index is unsound: by that alone verification knows
     whether they had entries.
     """
-    for says in map(parse_file_name, unsound):
-        if says.kind == names.TIME_INDEX and says.offset is not None:
-            name = names.segment_file_name(says.offset, f".{names.OFFSET_INDEX}")
+    for parsed in map(parse_file_name, unsound):
+        if parsed.kind == names.TIME_INDEX and parsed.offset is not None:
+            name = names.segment_file_name(parsed.offset, f".{names.OFFSET_INDEX}")
             if name in log.files and not os.path.getsize(os.path.join(log.path, name)):
                 yield name
 
@@ -197,18 +197,18 @@ def _findings(
     folder = os.path.dirname(os.path.abspath(log.path))
     listed = log if log.files and not log.is_replacing else None
     retention = RetentionSettings(loading=startup.config)
-    around = Around(Checkpoints(folder, lines), startup.clean, None, log=listed, retention=retention)
-    options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
+    around = LogDirectoryContext(Checkpoints(folder, lines), startup.clean, None, log=listed, retention=retention)
+    options = Options(deep=deep, now=startup.now, limit=limit, max_per_code=0, ignore=("KD-TIME-*",))
     verification = Verification(options, around=around)
     log.walked = walked = WalkedLogs()
-    verification.on_batches = lambda path, sheet: walked.add(os.path.basename(path), _columns(sheet))
+    verification.on_batches = lambda path, rows: walked.add(os.path.basename(path), _columns(rows))
     yield from verification.run([log.path])
 
 
-def _columns(sheet: Sheet) -> dict[str, array[int]]:
-    """Return the columns of a sheet as a walk has filled them: a deep look knows more of v0 and v1 wrappers."""
-    columns = {name: getattr(sheet, name) for name in COLUMNS}
-    if min(sheet.magic) < 2:
-        bases = zip(sheet.base_offset, sheet.count, sheet.magic, strict=True)
+def _columns(rows: BatchRows) -> dict[str, array[int]]:
+    """Return the columns of batches as a walk has filled them: a deep look knows more of v0 and v1 wrappers."""
+    columns = {name: getattr(rows, name) for name in COLUMNS}
+    if min(rows.magic) < 2:
+        bases = zip(rows.base_offset, rows.count, rows.magic, strict=True)
         columns["base_offset"] = array("q", [-1 if count < 0 and magic < 2 else base for base, count, magic in bases])
     return columns

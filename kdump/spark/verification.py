@@ -16,8 +16,8 @@ from kdump.storage.open import open_directory
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark
 from kdump.verify.run import Verification
-from kdump.verify.tasks import look
-from kdump.verify.work import Share
+from kdump.verify.tasks import check_path
+from kdump.verify.work import PartitionRange
 
 TASKS_EACH = 4
 """Tasks for each that runs at once: each of them has a look at all partitions, to compare its own with them."""
@@ -50,7 +50,7 @@ class SparkVerification:
     def run(self, paths: list[str]) -> Iterator[Finding]:
         """Yield the findings. Raises KdumpError for a path that is no directory, OSError, SparkError, JavaError."""
         for path in paths:
-            look(path)
+            check_path(path)
             if not os.path.isdir(path):
                 raise KdumpError(f"{path} is a file: Spark verifies partition directories and log directories")
         sizes = [size for path in paths for size in _sizes(path)]
@@ -77,7 +77,7 @@ def _sizes(path: str) -> Iterator[int]:
     yield from partition_sizes(place, PARTITION_COST)
 
 
-def _verify(share: Share, paths: list[str], options: Options) -> _Outcome | KdumpError | OSError:
+def _verify(share: PartitionRange, paths: list[str], options: Options) -> _Outcome | KdumpError | OSError:
     verification = Verification(options, share=share)
     events: list[Finding | str] = []
     verification.on_partition = events.append

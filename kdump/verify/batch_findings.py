@@ -9,7 +9,7 @@ from kdump.findings.finding import Finding, Offsets, found
 
 
 class BatchColumns(Protocol):
-    """Batches as columns, those of a sheet or of a block."""
+    """Batches as columns, those of batches or of a block."""
 
     @property
     def position(self) -> Sequence[int]:

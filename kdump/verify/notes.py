@@ -11,8 +11,8 @@ from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.segment import Segment
+from kdump.verify.batch_rows import BatchRows, Part
 from kdump.verify.partition import Before
-from kdump.verify.sheets import Part, Sheet
 from kdump.verify.state import Checksum, State, Verified, files_of, is_same_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Notes:
 
     def part(self, part: Part) -> None:
         """Note the next part of the log of a segment."""
-        if self._state is not None and isinstance(part, Sheet):
+        if self._state is not None and isinstance(part, BatchRows):
             self._checksum.add(part.crc)
 
     def closed(self, segment: Segment, before_next: Before) -> None:
@@ -68,11 +68,11 @@ class Notes:
     def seen(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Yield the findings of the partition, as they come."""
         for finding in findings:
-            says = parse_file_name(os.path.basename(finding.path))
-            if finding.severity != INFO and says.kind in names.SEGMENT_KINDS:
+            parsed = parse_file_name(os.path.basename(finding.path))
+            if finding.severity != INFO and parsed.kind in names.SEGMENT_KINDS:
                 self._is_wrong = True
-            elif finding.code == "KD-TXN-OPEN" and says.offset is not None:
-                self._open_from = says.offset if self._open_from is None else min(self._open_from, says.offset)
+            elif finding.code == "KD-TXN-OPEN" and parsed.offset is not None:
+                self._open_from = parsed.offset if self._open_from is None else min(self._open_from, parsed.offset)
             yield finding
         while self._changed:
             yield self._changed.pop(0)

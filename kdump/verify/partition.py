@@ -26,17 +26,17 @@ from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment, segment_end_offset
+from kdump.verify.batch_rows import Part
 from kdump.verify.broker_load import BrokerLoad
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.cluster import check_placement
-from kdump.verify.directory import Owner, Place, directory_state, no_files, partition_files
+from kdump.verify.directory import KnownPartitions, Owner, directory_state, partition_files, special_files
 from kdump.verify.entries import fits_preallocation
 from kdump.verify.epochs import EpochCheck
 from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
 from kdump.verify.producers import Coordinator, ProducerCheck
-from kdump.verify.sheets import Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TimestampCheck, tells_times
@@ -72,7 +72,7 @@ class PartitionCheck:
         log: PartitionLog,
         segments: list[Segment],
         checkpoints: Checkpoints,
-        place: Place,
+        place: KnownPartitions,
         owner: Owner,
         options: Options,
         now: int,
@@ -134,7 +134,7 @@ class PartitionCheck:
     def start(self) -> Iterator[Finding]:
         """Yield what can be said before the log is walked."""
         yield from directory_state(self.log)
-        yield from self._guarded(self.log.path, no_files(self.log.path))
+        yield from self._guarded(self.log.path, special_files(self.log.path))
         if self.log.name is not None:
             yield from self._place.partition(self.log.path, self.log.name, self._owner)
         metadata = os.path.join(self.log.path, names.PARTITION_METADATA)
@@ -156,9 +156,9 @@ class PartitionCheck:
     def _stray_snapshots(self) -> Iterator[Finding]:
         bases = {segment.base_offset for segment in self.log.segments}
         snapshots = {
-            says.offset: name
-            for name, says in self.log.files.items()
-            if says.kind == names.PRODUCER_SNAPSHOT and not says.state and says.offset is not None
+            parsed.offset: name
+            for name, parsed in self.log.files.items()
+            if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state and parsed.offset is not None
         }
         strays = set(stray_offsets(snapshots, bases))
         for offset in sorted(strays):
@@ -228,8 +228,8 @@ class PartitionCheck:
 
     @cached_property
     def _load(self) -> BrokerLoad:
-        says = self._checkpoints.of(self.log.name)
-        points = says.recovery_point or 0, says.log_start or 0
+        parsed = self._checkpoints.of(self.log.name)
+        points = parsed.recovery_point or 0, parsed.log_start or 0
         return BrokerLoad(self.log, self._segments, Startup(self._now, self._was_closed, *points, self._loading))
 
     @property
@@ -249,14 +249,14 @@ class PartitionCheck:
             self._time_index.bad_bytes()
             return
         self.position, self.last_good = part.end, part.position[-1]
-        yield from self._logs.sheet(part)
-        yield from self._epochs.sheet(part)
-        yield from self._producers.sheet(part)
+        yield from self._logs.take(part)
+        yield from self._epochs.take(part)
+        yield from self._producers.take(part)
         if self._tells_times:
-            self._times.sheet(part)
-        yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
+            self._times.take(part)
+        yield from self._guarded(self._offset_index.path, self._offset_index.take(part))
         covered = self._offset_index.covered(part)
-        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
+        yield from self._guarded(self._time_index.path, self._time_index.take(part, covered))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """Yield the segment's log could not be read, or not to its end."""

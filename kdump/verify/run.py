@@ -20,7 +20,8 @@ from kdump.settings.retention import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
-from kdump.verify.directory import Place
+from kdump.verify.batch_rows import BatchRows, Part, Piece, walk
+from kdump.verify.directory import KnownPartitions
 from kdump.verify.effects import Effects
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
 from kdump.verify.notes import Notes
@@ -28,10 +29,17 @@ from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
 from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
-from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
-from kdump.verify.tasks import Tasks, look
-from kdump.verify.work import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task
+from kdump.verify.tasks import Tasks, check_path
+from kdump.verify.work import (
+    EVERYTHING,
+    DirectoryFindings,
+    LogDirectoryContext,
+    Opening,
+    PartitionRange,
+    PartitionTask,
+    Task,
+)
 
 
 class Verification:
@@ -41,8 +49,8 @@ class Verification:
         self,
         options: Options,
         mark: Mark | None = None,
-        share: Share = EVERYTHING,
-        around: Around | None = None,
+        share: PartitionRange = EVERYTHING,
+        around: LogDirectoryContext | None = None,
         state: State | None = None,
     ) -> None:
         """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done.
@@ -54,13 +62,13 @@ class Verification:
         self._first_mark: Mark | None = None  # that of the partition at hand
         self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
-        self.on_batches: Callable[[str, Sheet], object] | None = None  # of a .log, with its path
+        self.on_batches: Callable[[str, BatchRows], object] | None = None  # of a .log, with its path
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or processors()
-        self._place = Place()
+        self._place = KnownPartitions()
         self._has_around = around is not None
-        self._alike = FindingLimit(options.most_alike)
+        self._alike = FindingLimit(options.max_per_code)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
         self._effects = Effects()
         self._notes = Notes(state, deep=options.deep)
@@ -73,7 +81,7 @@ class Verification:
     def run(self, paths: list[str]) -> Iterator[Finding]:
         """Yield the findings. Raises OSError and NameFormatError for a path that is nothing to verify."""
         for path in () if self._has_around else paths:
-            look(path)
+            check_path(path)
         options = self._options
         findings = self._effects.of_all(self._findings(paths))
         wanted = options.filter
@@ -126,7 +134,7 @@ class Verification:
         """Yield what each task finds, with the partition that it is part of, and whether that is over."""
         partition: PartitionTask | None = None
         for task, result in ordered(tasks, _walked, _is_ahead, self._jobs):
-            if isinstance(task, Said):
+            if isinstance(task, DirectoryFindings):
                 yield self._alike.first(task.findings), partition, False
                 continue
             if isinstance(task, PartitionTask):
@@ -252,7 +260,7 @@ class Verification:
                 before = check.position
                 yield from check.part(part)
                 self._notes.part(part)
-                if self.on_batches is not None and isinstance(part, Sheet):
+                if self.on_batches is not None and isinstance(part, BatchRows):
                     self.on_batches(piece.segment.log_path, part)
                 self._tell(piece.segment.log_path, check.position - before)
         except OSError as error:
@@ -288,4 +296,4 @@ def _is_sound(parts: list[Part], stop: int | None) -> bool:
     """Return whether the parts of a piece are good batches that end where it does."""
     if any(isinstance(part, Damage) for part in parts):
         return False
-    return stop is None or (bool(parts) and isinstance(parts[-1], Sheet) and parts[-1].end == stop)
+    return stop is None or (bool(parts) and isinstance(parts[-1], BatchRows) and parts[-1].end == stop)
