@@ -18,9 +18,9 @@ from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.walked import COLUMNS, WalkedLogs
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
-from kdump.verify.sheets import Sheet
 from kdump.verify.work import Around
 
 _ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
@@ -201,14 +201,14 @@ def _findings(
     options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
     verification = Verification(options, around=around)
     log.walked = walked = WalkedLogs()
-    verification.on_batches = lambda path, sheet: walked.add(os.path.basename(path), _columns(sheet))
+    verification.on_batches = lambda path, rows: walked.add(os.path.basename(path), _columns(rows))
     yield from verification.run([log.path])
 
 
-def _columns(sheet: Sheet) -> dict[str, array[int]]:
-    """Return the columns of a sheet as a walk has filled them: a deep look knows more of v0 and v1 wrappers."""
-    columns = {name: getattr(sheet, name) for name in COLUMNS}
-    if min(sheet.magic) < 2:
-        bases = zip(sheet.base_offset, sheet.count, sheet.magic, strict=True)
+def _columns(rows: BatchRows) -> dict[str, array[int]]:
+    """Return the columns of batches as a walk has filled them: a deep look knows more of v0 and v1 wrappers."""
+    columns = {name: getattr(rows, name) for name in COLUMNS}
+    if min(rows.magic) < 2:
+        bases = zip(rows.base_offset, rows.count, rows.magic, strict=True)
         columns["base_offset"] = array("q", [-1 if count < 0 and magic < 2 else base for base, count, magic in bases])
     return columns

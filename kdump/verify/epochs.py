@@ -13,8 +13,8 @@ from kdump.findings.kind import SERVES_WRONG_DATA
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.storage.partition import PartitionLog
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column import is_uniform
-from kdump.verify.sheets import Sheet
 
 
 @dataclass
@@ -80,43 +80,43 @@ class EpochCheck:
         """Go on with this segment."""
         self._segment = path
 
-    def sheet(self, sheet: Sheet) -> Iterator[Finding]:
+    def take(self, rows: BatchRows) -> Iterator[Finding]:
         """Take good batches; yield what is found."""
-        epochs = sheet.leader_epoch
+        epochs = rows.leader_epoch
         first, length = epochs[0], len(epochs)
-        if is_uniform(epochs, first) and is_uniform(sheet.magic, 2):
-            yield from self._rows(sheet, 0, length)
+        if is_uniform(epochs, first) and is_uniform(rows.magic, 2):
+            yield from self._rows(rows, 0, length)
             return
         row = 0
         while row < length:
-            if sheet.magic[row] < 2:
+            if rows.magic[row] < 2:
                 self._disagreement_found = self._stretch = None  # a broker forgets the epochs before v0/v1 batches
                 row += 1
                 continue
             start = row
-            while row < length and sheet.magic[row] >= 2 and epochs[row] == epochs[start]:
+            while row < length and rows.magic[row] >= 2 and epochs[row] == epochs[start]:
                 row += 1
-            yield from self._rows(sheet, start, row)
+            yield from self._rows(rows, start, row)
 
-    def _rows(self, sheet: Sheet, first: int, stop: int) -> Iterator[Finding]:
+    def _rows(self, rows: BatchRows, first: int, stop: int) -> Iterator[Finding]:
         """Yield the rows `first` to `stop` - 1, which have the same epoch: where they begin, and where
         another should.
         """
-        bases = sheet.base_offset
-        if self._stretch is None or sheet.leader_epoch[first] != self._stretch.epoch:
-            yield from self._begin(sheet, first)
-            self._agree(sheet, first)
+        bases = rows.base_offset
+        if self._stretch is None or rows.leader_epoch[first] != self._stretch.epoch:
+            yield from self._begin(rows, first)
+            self._agree(rows, first)
         if self._stretch is not None:
             self._stretch.batches += stop - first
         while self._passed < len(self._starts) and self._starts[self._passed] <= bases[stop - 1]:
             row = bisect_left(bases, self._starts[self._passed], first, stop)
             self._passed += 1
             if row < stop:
-                self._agree(sheet, row)
+                self._agree(rows, row)
 
-    def _begin(self, sheet: Sheet, row: int) -> Iterator[Finding]:
+    def _begin(self, rows: BatchRows, row: int) -> Iterator[Finding]:
         """Yield a stretch begins: its epoch should be higher than that of the one before."""
-        epoch, position, base = sheet.leader_epoch[row], sheet.position[row], sheet.base_offset[row]
+        epoch, position, base = rows.leader_epoch[row], rows.position[row], rows.base_offset[row]
         before, self._stretch = self._stretch, _Stretch(epoch, self._segment, position, base)
         if epoch < -1:
             yield found("KD-EPOCH-ORDER", self._segment, f"the leader epoch is {epoch}", position, base)
@@ -133,13 +133,13 @@ class EpochCheck:
                 text = f"leader epoch {epoch} comes after leader epoch {self.epoch}"
                 yield found("KD-EPOCH-ORDER", self._segment, text, position, base)
 
-    def _agree(self, sheet: Sheet, row: int) -> None:
+    def _agree(self, rows: BatchRows, row: int) -> None:
         """Keep the first batch that leader-epoch-checkpoint has another epoch for."""
-        epoch, base = sheet.leader_epoch[row], sheet.base_offset[row]
+        epoch, base = rows.leader_epoch[row], rows.base_offset[row]
         if self._is_known and self._disagreement_found is None and epoch >= 0 and base >= self._log_start:
             text = self._disagreement(epoch, base)
             if text:
-                position = sheet.position[row]
+                position = rows.position[row]
                 self._disagreement_found = found("KD-EPOCH-CHECKPOINT", self._segment, text, position, base)
 
     def _disagreement(self, epoch: int, base: int) -> str:

@@ -23,9 +23,9 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.metadata_log import live_snapshots
+from kdump.verify.batch_rows import Piece, Reading, walk
 from kdump.verify.log import LogCheck
 from kdump.verify.markers import Marker
-from kdump.verify.sheets import Piece, Reading, walk
 
 _THEN = "; a node that reads it takes what is left for all there is, and sets the other partitions aside"
 
@@ -117,7 +117,7 @@ def _all_of(path: str, reading: Reading) -> Iterator[Finding]:
             if isinstance(part, Damage):
                 yield from _of_snapshot(check.bad_bytes(part))
                 continue
-            yield from _of_snapshot(check.sheet(part))
+            yield from _of_snapshot(check.take(part))
             if not has_batches:
                 first = part.markers.get(0)
             has_batches = True

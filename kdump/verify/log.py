@@ -1,6 +1,6 @@
 """The .log files: frames, checksums, offsets within and across segments, and what every batch's header says of itself.
 
-The checks work on whole columns of a sheet and look at single batches only where a column is not as it should be.
+The checks work on whole columns of batches and look at single batches only where a column is not as it should be.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from kdump.formats.codecs import NAMES, ZSTD
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import byte_words, number_words
 from kdump.storage.damage import Damage, DamageKind
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column import is_uniform
 from kdump.verify.order import OrderCheck
-from kdump.verify.sheets import Sheet
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
@@ -126,27 +126,27 @@ class LogCheck:
         # what follows is at stake, too: `repair` cuts only the end of the log without a decision
         yield finding if self._is_active else finding._replace(ways=ways.DAMAGED_BATCH)
 
-    def sheet(self, sheet: Sheet) -> list[Finding]:
+    def take(self, rows: BatchRows) -> list[Finding]:
         """Take good batches; what is found comes in their order."""
         self.is_empty = False
         if self._damage:
-            self._beyond[0] += len(sheet.position)
-            self._beyond[1] += sum(count for count in sheet.count if count > 0)
-            self._beyond[2] += sheet.end - sheet.position[0]
-        findings = [*self._batches(sheet), *self._attributes(sheet), *self._markers(sheet), *sheet.deep]
+            self._beyond[0] += len(rows.position)
+            self._beyond[1] += sum(count for count in rows.count if count > 0)
+            self._beyond[2] += rows.end - rows.position[0]
+        findings = [*self._batches(rows), *self._attributes(rows), *self._markers(rows), *rows.deep]
         if len(findings) > 1:
             findings.sort(key=_BY_POSITION)
         return findings
 
-    def _at(self, code: str, sheet: Sheet, row: int, message: str) -> Finding:
-        return found(code, self._path, message, sheet.position[row], sheet.last_offset[row])
+    def _at(self, code: str, rows: BatchRows, row: int, message: str) -> Finding:
+        return found(code, self._path, message, rows.position[row], rows.last_offset[row])
 
-    def _batches(self, sheet: Sheet) -> Iterator[Finding]:
+    def _batches(self, rows: BatchRows) -> Iterator[Finding]:
         """Check offsets, counts and producers."""
-        base, last, count = sheet.base_offset, sheet.last_offset, sheet.count
-        is_v2 = is_uniform(sheet.magic, 2)
+        base, last, count = rows.base_offset, rows.last_offset, rows.count
+        is_v2 = is_uniform(rows.magic, 2)
         if not is_v2:
-            deltas_hold = counts_hold = max(sheet.magic) < 2
+            deltas_hold = counts_hold = max(rows.magic) < 2
         elif base == last:
             deltas_hold, counts_hold = True, is_uniform(count, 1)
         else:
@@ -156,68 +156,68 @@ class LogCheck:
                 counts_hold = deltas_hold and is_uniform(count, shortest + 1)
             else:
                 counts_hold = deltas_hold and list(map(sub, count, map(sub, last, base))) == [1] * len(count)
-        if not (deltas_hold and self._order.in_order(sheet)):
-            yield from self._order.rows(sheet)
+        if not (deltas_hold and self._order.in_order(rows)):
+            yield from self._order.rows(rows)
         if not is_v2:
-            yield from self._magics(sheet)
+            yield from self._magics(rows)
         if not (deltas_hold and counts_hold):
-            for row, magic in enumerate(sheet.magic):
+            for row, magic in enumerate(rows.magic):
                 if magic >= 2:
-                    yield from self._count(sheet, row)
-        if not _have_plain_producers(sheet):
-            yield from self._producers(sheet)
+                    yield from self._count(rows, row)
+        if not _have_plain_producers(rows):
+            yield from self._producers(rows)
 
-    def _magics(self, sheet: Sheet) -> Iterator[Finding]:
-        for row, magic in enumerate(sheet.magic):
+    def _magics(self, rows: BatchRows) -> Iterator[Finding]:
+        for row, magic in enumerate(rows.magic):
             if not 0 <= magic <= 2:
-                yield self._at("KD-LOG-MAGIC", sheet, row, f"the batch has magic {magic}")
+                yield self._at("KD-LOG-MAGIC", rows, row, f"the batch has magic {magic}")
 
-    def _markers(self, sheet: Sheet) -> Iterator[Finding]:
-        for row, marker in sheet.markers.items():
+    def _markers(self, rows: BatchRows) -> Iterator[Finding]:
+        for row, marker in rows.markers.items():
             if marker.fault:
-                yield self._at("KD-BATCH-CONTROL", sheet, row, f"the control record is damaged: {marker.fault}")
+                yield self._at("KD-BATCH-CONTROL", rows, row, f"the control record is damaged: {marker.fault}")
             elif marker.odd:
-                yield self._at("KD-BATCH-CONTROL-VERSION", sheet, row, f"the control record is unusual: {marker.odd}")
+                yield self._at("KD-BATCH-CONTROL-VERSION", rows, row, f"the control record is unusual: {marker.odd}")
 
-    def _count(self, sheet: Sheet, row: int) -> Iterator[Finding]:
-        count = sheet.count[row]
-        offsets = sheet.last_offset[row] - sheet.base_offset[row] + 1
+    def _count(self, rows: BatchRows, row: int) -> Iterator[Finding]:
+        count = rows.count[row]
+        offsets = rows.last_offset[row] - rows.base_offset[row] + 1
         if offsets <= 0:
-            yield self._at("KD-BATCH-DELTA", sheet, row, f"the last offset delta is {offsets - 1}")
+            yield self._at("KD-BATCH-DELTA", rows, row, f"the last offset delta is {offsets - 1}")
         if count < 0:
-            yield self._at("KD-BATCH-COUNT", sheet, row, f"the record count is {count}")
+            yield self._at("KD-BATCH-COUNT", rows, row, f"the record count is {count}")
         elif count == 0:
-            if sheet.size[row] > HEADER_SIZE:
-                left = sheet.size[row] - HEADER_SIZE
+            if rows.size[row] > HEADER_SIZE:
+                left = rows.size[row] - HEADER_SIZE
                 text = f"the record count is 0, but {left} bytes of records follow"
-                yield self._at("KD-BATCH-COUNT", sheet, row, text)
+                yield self._at("KD-BATCH-COUNT", rows, row, text)
         elif count > offsets > 0:
             text = f"{count} records, but the last offset delta {offsets - 1} leaves room for {offsets}"
-            yield self._at("KD-BATCH-DELTA", sheet, row, text)
+            yield self._at("KD-BATCH-DELTA", rows, row, text)
 
-    def _producers(self, sheet: Sheet) -> Iterator[Finding]:
-        columns = sheet.producer_id, sheet.producer_epoch, sheet.base_sequence, sheet.attributes, sheet.magic
+    def _producers(self, rows: BatchRows) -> Iterator[Finding]:
+        columns = rows.producer_id, rows.producer_epoch, rows.base_sequence, rows.attributes, rows.magic
         for row, (producer, epoch, sequence, attributes, magic) in enumerate(zip(*columns, strict=True)):
             fault = producer_fault(producer, epoch, sequence, is_control=bool(attributes & CONTROL))
             if fault and magic >= 2:
                 text = f"producer id {producer}, epoch {epoch}, base sequence {sequence}: {fault}"
-                yield self._at("KD-BATCH-PRODUCER", sheet, row, text)
+                yield self._at("KD-BATCH-PRODUCER", rows, row, text)
 
-    def _attributes(self, sheet: Sheet) -> Iterator[Finding]:
-        attributes = sheet.attributes
+    def _attributes(self, rows: BatchRows) -> Iterator[Finding]:
+        attributes = rows.attributes
         if is_uniform(attributes, 0):
             return
-        if is_uniform(attributes, attributes[0]) and is_uniform(sheet.magic, 2):
+        if is_uniform(attributes, attributes[0]) and is_uniform(rows.magic, 2):
             suspects = {attributes[0]}
         else:
             suspects = set(attributes)
-        has_legacy = min(sheet.magic) < 2
+        has_legacy = min(rows.magic) < 2
         if not has_legacy and all(map(_is_plain, suspects)):
             return
         for row in range(len(attributes)):
             yield from starmap(
-                lambda code, text, row=row: self._at(code, sheet, row, text),
-                self._attribute_faults(sheet.magic[row], attributes[row], sheet.producer_id[row]),
+                lambda code, text, row=row: self._at(code, rows, row, text),
+                self._attribute_faults(rows.magic[row], attributes[row], rows.producer_id[row]),
             )
 
     def _attribute_faults(self, magic: int, attributes: int, producer_id: int) -> Iterator[tuple[str, str]]:
@@ -239,10 +239,10 @@ class LogCheck:
             yield "KD-BATCH-ATTRIBUTES", "a control batch without a producer id, which only the metadata log has"
 
 
-def _have_plain_producers(sheet: Sheet) -> bool:
+def _have_plain_producers(rows: BatchRows) -> bool:
     """Return whether all producer fields are legal, as far as their columns tell at once."""
-    columns = sheet.producer_id, sheet.producer_epoch, sheet.base_sequence
-    lowest = NO_PRODUCER if is_uniform(sheet.producer_id, NO_PRODUCER) else 0
+    columns = rows.producer_id, rows.producer_epoch, rows.base_sequence
+    lowest = NO_PRODUCER if is_uniform(rows.producer_id, NO_PRODUCER) else 0
     return all(is_uniform(column, NO_PRODUCER) for column in columns) or all(
         kernels.survey(column)[0] >= lowest for column in columns
     )

@@ -11,8 +11,8 @@ from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.segment import Segment
+from kdump.verify.batch_rows import BatchRows, Part
 from kdump.verify.partition import Before
-from kdump.verify.sheets import Part, Sheet
 from kdump.verify.state import Checksum, State, Verified, files_of, is_same_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Notes:
 
     def part(self, part: Part) -> None:
         """Note the next part of the log of a segment."""
-        if self._state is not None and isinstance(part, Sheet):
+        if self._state is not None and isinstance(part, BatchRows):
             self._checksum.add(part.crc)
 
     def closed(self, segment: Segment, before_next: Before) -> None:

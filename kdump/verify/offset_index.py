@@ -1,6 +1,6 @@
 """The .index of a segment, held against its log entry by entry while the log is walked.
 
-Entries are read in stretches and looked up in the sheet that they lead to: nothing grows with the length of a file.
+Entries are read in stretches and looked up in the rows that they lead to: nothing grows with the length of a file.
 An entry may name the last offset of a later batch than the one whose position it has, up to the next entry's position:
 followers, and the cleaner, wrote one entry an append of many batches before Kafka 4.1. Before Kafka 2.0 an entry named
 the first offset of the batch whose position it has; such entries stay as long as their segment does.
@@ -21,6 +21,7 @@ from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
 from kdump.storage.indexes import OffsetIndex, may_end_at
 from kdump.storage.segment import Segment
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.entries import (
     CHUNK_ENTRIES,
     Entries,
@@ -33,7 +34,6 @@ from kdump.verify.entries import (
     widened,
     zeros_text,
 )
-from kdump.verify.sheets import Sheet
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)
 """Bytes of a log without an index entry from which on it is worth a word: more than a follower fetches at once."""
@@ -44,18 +44,18 @@ that a rolled or closed segment gets; truncation may leave one more.
 """
 
 
-def _begins_at(sheet: Sheet, row: int, offset: int) -> bool:
+def _begins_at(rows: BatchRows, row: int, offset: int) -> bool:
     """Return whether `offset` is a batch's first one; of a v0/v1 wrapper that was not decompressed,
     whether it may be.
     """
-    base = sheet.base_offset[row]
-    if base < 0 and sheet.magic[row] < 2:
-        return (sheet.last_offset[row - 1] if row else -1) < offset <= sheet.last_offset[row]
+    base = rows.base_offset[row]
+    if base < 0 and rows.magic[row] < 2:
+        return (rows.last_offset[row - 1] if row else -1) < offset <= rows.last_offset[row]
     return offset == base
 
 
-def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
-    return may_end_at(offset, sheet.base_offset[row], sheet.last_offset[row], sheet.count[row])
+def _may_end_at(rows: BatchRows, row: int, offset: int) -> bool:
+    return may_end_at(offset, rows.base_offset[row], rows.last_offset[row], rows.count[row])
 
 
 class OffsetIndexCheck:
@@ -129,14 +129,14 @@ class OffsetIndexCheck:
             yield found("KD-IDX-ORDER", self.path, text, entry[0] * OFFSET_ENTRY_SIZE, entry[1])
         self._next += max(count, 1)
 
-    def sheet(self, sheet: Sheet) -> Iterator[Finding]:
+    def take(self, rows: BatchRows) -> Iterator[Finding]:
         """Take good batches; yield what is found. Raises OSError."""
-        return self.leftovers.pass_on(self._sheet(sheet))
+        return self.leftovers.pass_on(self._take(rows))
 
-    def _sheet(self, sheet: Sheet) -> Iterator[Finding]:
+    def _take(self, rows: BatchRows) -> Iterator[Finding]:
         if self._index is None:
             return
-        self._end = sheet.end
+        self._end = rows.end
         entries = self._entries
         while True:
             if not entries:
@@ -144,23 +144,23 @@ class OffsetIndexCheck:
                     break
                 yield from self._load(self._index)
                 continue
-            stop = bisect_left(entries.second, sheet.end)
+            stop = bisect_left(entries.second, rows.end)
             if not stop:
                 break
             offsets, positions = entries.first[:stop], entries.second[:stop]
-            if self._waiting or not _agree(sheet, offsets, positions):
-                yield from self._one_by_one(sheet, stop)
+            if self._waiting or not _agree(rows, offsets, positions):
+                yield from self._one_by_one(rows, stop)
             self._last_position = positions[-1]
             self._measure(positions)
             entries.drop(stop)
-        if self._waiting and sheet.last_offset[-1] >= self._waiting[1]:
-            yield from self._settle(sheet, entries.second[0] if entries else None)
+        if self._waiting and rows.last_offset[-1] >= self._waiting[1]:
+            yield from self._settle(rows, entries.second[0] if entries else None)
 
-    def covered(self, sheet: Sheet) -> int:
-        """Return rows of the sheet up to the batch that the last entry leads to: the time index has
+    def covered(self, rows: BatchRows) -> int:
+        """Return how many rows there are up to the batch that the last entry leads to: the time index has
         been told of them.
         """
-        return bisect_left(sheet.position, self._last_position + 1)
+        return bisect_left(rows.position, self._last_position + 1)
 
     def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
         """Take bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
@@ -186,33 +186,33 @@ class OffsetIndexCheck:
                 self._gap = before[row], positions[row]
         self._gap_from = positions[-1]
 
-    def _one_by_one(self, sheet: Sheet, stop: int) -> Iterator[Finding]:
-        """Yield the next `stop` entries, all of which lead into the sheet or before it."""
+    def _one_by_one(self, rows: BatchRows, stop: int) -> Iterator[Finding]:
+        """Yield the next `stop` entries, all of which lead into these rows or before it."""
         for at in range(stop):
             number = self._entries.numbers[at]
             offset, position = self._entries.first[at], self._entries.second[at]
             if self._waiting:
-                yield from self._settle(sheet, position)
-            row = bisect_left(sheet.position, position)
-            if row == len(sheet.position) or sheet.position[row] != position:
+                yield from self._settle(rows, position)
+            row = bisect_left(rows.position, position)
+            if row == len(rows.position) or rows.position[row] != position:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, where no valid batch starts"
                 yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
-            elif offset > sheet.last_offset[row]:
+            elif offset > rows.last_offset[row]:
                 self._waiting = number, offset, position
-            elif not (_may_end_at(sheet, row, offset) or _begins_at(sheet, row, offset)):
+            elif not (_may_end_at(rows, row, offset) or _begins_at(rows, row, offset)):
                 yield self._misnamed(number, offset, position)
 
-    def _settle(self, sheet: Sheet, upto: int | None) -> Iterator[Finding]:
+    def _settle(self, rows: BatchRows, upto: int | None) -> Iterator[Finding]:
         """Yield whether the waiting entry's offset is the last one of a batch before byte `upto`, the next entry's."""
         if self._waiting is None:
             return
         number, offset, position = self._waiting
-        row = bisect_left(sheet.last_offset, offset)
-        if row < len(sheet.last_offset) and _may_end_at(sheet, row, offset):
-            if upto is None or sheet.position[row] < upto:
+        row = bisect_left(rows.last_offset, offset)
+        if row < len(rows.last_offset) and _may_end_at(rows, row, offset):
+            if upto is None or rows.position[row] < upto:
                 self._waiting = None
                 return
-        elif row == len(sheet.last_offset) and (upto is None or upto >= sheet.end):
+        elif row == len(rows.last_offset) and (upto is None or upto >= rows.end):
             return
         self._waiting = None
         yield self._misnamed(number, offset, position)
@@ -252,15 +252,15 @@ def _entry_words(entry: Entry) -> str:
     return f"offset {entry[1]} at byte {entry[2]}"
 
 
-def _agree(sheet: Sheet, offsets: array[int], positions: array[int]) -> bool:
-    """Return whether all entries lead to batches of the sheet and name their last offsets."""
-    at = sheet.position
+def _agree(rows: BatchRows, offsets: array[int], positions: array[int]) -> bool:
+    """Return whether all entries lead to these batches and name their last offsets."""
+    at = rows.position
     count, first = len(positions), bisect_left(at, positions[0])
     if at[first : first + count] == positions:  # as where every batch has an entry
-        return sheet.last_offset[first : first + count] == offsets
-    rows = [bisect_left(at, position) for position in positions]
-    if rows[-1] == len(at):
+        return rows.last_offset[first : first + count] == offsets
+    reached = [bisect_left(at, position) for position in positions]
+    if reached[-1] == len(at):
         return False
-    return [at[row] for row in rows] == positions.tolist() and [
-        sheet.last_offset[row] for row in rows
+    return [at[row] for row in reached] == positions.tolist() and [
+        rows.last_offset[row] for row in reached
     ] == offsets.tolist()

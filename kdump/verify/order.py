@@ -12,8 +12,8 @@ from kdump import kernels
 from kdump.findings.finding import Finding, found
 from kdump.named_tuples import NamedTuple
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column import increases
-from kdump.verify.sheets import Sheet
 
 
 class _Batch(NamedTuple):
@@ -60,10 +60,10 @@ class OrderCheck:
             yield self._found("KD-LOG-OVERFLOW", first, f"from offset {first.last} on, {self._distance(first)}")
             self.last_offset = self._far[-1].last
 
-    def in_order(self, sheet: Sheet) -> bool:
-        """Take in a sheet whose offsets are as they should be; False where they are not, and nothing is taken in."""
-        base, last = sheet.base_offset, sheet.last_offset
-        if sheet.magic[0] < 2 and max(sheet.magic) < 2 and min(base) < 0:
+    def in_order(self, rows: BatchRows) -> bool:
+        """Take in batches whose offsets are as they should be; False where they are not, and nothing is taken in."""
+        base, last = rows.base_offset, rows.last_offset
+        if rows.magic[0] < 2 and max(rows.magic) < 2 and min(base) < 0:
             base = last  # where a wrapper's offsets begin only its content tells
         before = self._before()
         if self._far or base[0] <= before or not self._fits(last[-1]):
@@ -74,17 +74,17 @@ class OrderCheck:
         elif len(last) > 1 and kernels.differences(last[:-1], base[1:])[0] < 1:
             return False
         self._floor = last[-2] if len(last) > 1 else before
-        self._last = self._batch(sheet, len(last) - 1, base[-1], self._floor)
+        self._last = self._batch(rows, len(last) - 1, base[-1], self._floor)
         self.last_offset = last[-1]
         return True
 
-    def rows(self, sheet: Sheet) -> Iterator[Finding]:
-        """Take in a sheet batch by batch."""
-        for row, last in enumerate(sheet.last_offset):
-            base = sheet.base_offset[row]
-            if base < 0 and sheet.magic[row] < 2:
+    def rows(self, rows: BatchRows) -> Iterator[Finding]:
+        """Take in batches batch by batch."""
+        for row, last in enumerate(rows.last_offset):
+            base = rows.base_offset[row]
+            if base < 0 and rows.magic[row] < 2:
                 base = last
-            batch = self._batch(sheet, row, base, self._before())
+            batch = self._batch(rows, row, base, self._before())
             if base < self._base:
                 text = f"offset {base} is below the base offset {self._base} of the file name"
                 yield self._found("KD-LOG-BASE", batch, text)
@@ -102,10 +102,10 @@ class OrderCheck:
             return False
         return last - self._base <= MAX_RELATIVE_OFFSET
 
-    def _batch(self, sheet: Sheet, row: int, base: int, before: int) -> _Batch:
-        last = sheet.last_offset[row]
-        may_err = base > before + 1 or 0 <= sheet.count[row] < last - base + 1
-        return _Batch(sheet.position[row], base, last, may_err)
+    def _batch(self, rows: BatchRows, row: int, base: int, before: int) -> _Batch:
+        last = rows.last_offset[row]
+        may_err = base > before + 1 or 0 <= rows.count[row] < last - base + 1
+        return _Batch(rows.position[row], base, last, may_err)
 
     def _too_far(self, batch: _Batch) -> Iterator[Finding]:
         if self._far and batch.base <= self._far[-1].last:

@@ -26,6 +26,7 @@ from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment, segment_end_offset
+from kdump.verify.batch_rows import Part
 from kdump.verify.broker_load import BrokerLoad
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.cluster import check_placement
@@ -36,7 +37,6 @@ from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
 from kdump.verify.producers import Coordinator, ProducerCheck
-from kdump.verify.sheets import Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TimestampCheck, tells_times
@@ -252,14 +252,14 @@ class PartitionCheck:
             return
         self.position, self.last_good = part.end, part.position[-1]
         self._walked_end = max(self._segment.base_offset, part.last_offset[-1] + 1)
-        yield from self._logs.sheet(part)
-        yield from self._epochs.sheet(part)
-        yield from self._producers.sheet(part)
+        yield from self._logs.take(part)
+        yield from self._epochs.take(part)
+        yield from self._producers.take(part)
         if self._tells_times:
-            self._times.sheet(part)
-        yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
+            self._times.take(part)
+        yield from self._guarded(self._offset_index.path, self._offset_index.take(part))
         covered = self._offset_index.covered(part)
-        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
+        yield from self._guarded(self._time_index.path, self._time_index.take(part, covered))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """Yield the segment's log could not be read, or not to its end."""

@@ -26,9 +26,9 @@ from kdump.transactions.producers import (
     SequenceGap,
     TransactionOpened,
 )
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
-from kdump.verify.sheets import Sheet
 
 
 class Coordinated(NamedTuple):
@@ -83,23 +83,23 @@ class ProducerCheck:
         self._not_followed.clear()
         self._markers.clear()
 
-    def sheet(self, sheet: Sheet) -> Iterator[Finding]:
+    def take(self, rows: BatchRows) -> Iterator[Finding]:
         """Take good batches; yield what is found."""
-        if is_uniform(sheet.producer_id, -1):
-            self._pass(sheet)
+        if is_uniform(rows.producer_id, -1):
+            self._pass(rows)
             return
         columns = (
-            sheet.producer_id,
-            sheet.producer_epoch,
-            sheet.base_sequence,
-            sheet.base_offset,
-            sheet.last_offset,
-            sheet.attributes,
-            sheet.max_timestamp,
-            sheet.count,
+            rows.producer_id,
+            rows.producer_epoch,
+            rows.base_sequence,
+            rows.base_offset,
+            rows.last_offset,
+            rows.attributes,
+            rows.max_timestamp,
+            rows.count,
         )
         if self._next_offset is None:
-            self.gaps.begin(sheet.base_offset[0])
+            self.gaps.begin(rows.base_offset[0])
         producers, missing_before = self._table.producers, self._missing_before
         for row, each in enumerate(zip(*columns, strict=True)):
             number, epoch, sequence, base, last, attributes, timestamp, count = each
@@ -128,30 +128,30 @@ class ProducerCheck:
             if number < 0:
                 continue
             if attributes & CONTROL:
-                yield from self._marker(sheet, row, number, epoch, producer)
+                yield from self._marker(rows, row, number, epoch, producer)
                 continue
             if producer is None:
                 producer = producers[number] = Producer(epoch)
             elif fault := self._fault(producer, number, epoch, sequence):
-                yield self._at(*fault, sheet, row)
+                yield self._at(*fault, rows, row)
             producer.take_batch(epoch, sequence, base, last, timestamp)
             missing_before[number] = self._missing
             if opens_transaction(count):
-                yield from self._transaction(sheet, row, number, producer)
+                yield from self._transaction(rows, row, number, producer)
             else:
                 self.gaps.add(base, last + 1)
 
-    def _transaction(self, sheet: Sheet, row: int, number: int, producer: Producer) -> Iterator[Finding]:
+    def _transaction(self, rows: BatchRows, row: int, number: int, producer: Producer) -> Iterator[Finding]:
         """Begin the producer's transaction with a batch, or say that a batch is not part of the one that is open."""
-        is_transactional = bool(sheet.attributes[row] & TRANSACTIONAL)
-        match producer.join_txn(sheet.base_offset[row], is_transactional=is_transactional):
+        is_transactional = bool(rows.attributes[row] & TRANSACTIONAL)
+        match producer.join_txn(rows.base_offset[row], is_transactional=is_transactional):
             case TransactionOpened(first_offset):
                 self._table.begin(number, first_offset)
                 self._follow(number, first_offset)
-                self._began[number] = self._path, sheet.position[row]
+                self._began[number] = self._path, rows.position[row]
             case NotInTransaction(first_offset):
                 text = f"producer {number} has a transaction open from offset {first_offset} on, this"
-                yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
+                yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", rows, row)
 
     def _follow(self, number: int, first_offset: int) -> None:
         """Note that a producer's transaction begins behind what other producers have aborted."""
@@ -174,36 +174,38 @@ class ProducerCheck:
                 return "KD-PRODUCER-SEQUENCE", text
         return None
 
-    def _pass(self, sheet: Sheet) -> None:
+    def _pass(self, rows: BatchRows) -> None:
         """Pass over batches without producers: count how many offsets are missing between them."""
-        last, expected = sheet.last_offset, self._next_offset
+        last, expected = rows.last_offset, self._next_offset
         if expected is None:
-            self.gaps.begin(sheet.base_offset[0])
-            expected = max(sheet.base_offset[0], 0)
-        if is_uniform(sheet.magic, 2):
-            there = sum(last) - sum(sheet.base_offset) + len(last)
+            self.gaps.begin(rows.base_offset[0])
+            expected = max(rows.base_offset[0], 0)
+        if is_uniform(rows.magic, 2):
+            there = sum(last) - sum(rows.base_offset) + len(last)
             missing = max(0, last[-1] + 1 - expected - there)
             if missing:
-                self.gaps.add_between(sheet.base_offset, last, expected)
+                self.gaps.add_between(rows.base_offset, last, expected)
             if self._table.producers:
                 self._missing += missing
         else:
             self.gaps.add(expected, last[-1] + 1)
         self._next_offset = last[-1] + 1
 
-    def _at(self, code: str, message: str, sheet: Sheet, row: int) -> Finding:
-        return found(code, self._path, message, sheet.position[row], sheet.base_offset[row])
+    def _at(self, code: str, message: str, rows: BatchRows, row: int) -> Finding:
+        return found(code, self._path, message, rows.position[row], rows.base_offset[row])
 
-    def _marker(self, sheet: Sheet, row: int, number: int, epoch: int, producer: Producer | None) -> Iterator[Finding]:
-        marker = sheet.markers.get(row)
+    def _marker(
+        self, rows: BatchRows, row: int, number: int, epoch: int, producer: Producer | None
+    ) -> Iterator[Finding]:
+        marker = rows.markers.get(row)
         if marker is None or marker.fault or not marker.ends_transaction:
             return
-        offset = sheet.base_offset[row]
+        offset = rows.base_offset[row]
         if producer is None:
             producer = self._table.producers[number] = Producer(epoch)
         if isinstance(event := producer.check_marker(epoch, marker.coordinator_epoch), EpochWentBack):
             text = f"the marker of producer {number} has epoch {epoch}, its batches have epoch {event.known_epoch}"
-            yield self._at("KD-PRODUCER-EPOCH", text, sheet, row)
+            yield self._at("KD-PRODUCER-EPOCH", text, rows, row)
         ended = producer.take_marker(epoch, marker.coordinator_epoch, marker.timestamp)
         is_abort = marker.type == ABORT
         if is_abort:
@@ -213,7 +215,7 @@ class ProducerCheck:
             self._table.end(txn)
             if is_abort:
                 stable_offset = self._table.stable_after(txn)
-                self._aborted[offset] = AbortedHere(number, ended.first_offset, sheet.position[row], stable_offset)
+                self._aborted[offset] = AbortedHere(number, ended.first_offset, rows.position[row], stable_offset)
                 if stable_offset > offset:
                     self._not_followed.setdefault(number, []).append(offset)
 

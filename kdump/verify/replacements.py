@@ -14,9 +14,9 @@ from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.storage.swaps import logs_of, replacement
+from kdump.verify.batch_rows import Piece, Reading, walk
 from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
-from kdump.verify.sheets import Piece, Reading, walk
 from kdump.verify.time_index import TimeIndexCheck
 
 
@@ -57,9 +57,9 @@ def _found(segment: Segment, reading: Reading) -> Iterator[Finding]:
                 yield from offset_index.bad_bytes(part)
                 time_index.bad_bytes()
                 continue
-            yield from check.sheet(part)
-            yield from offset_index.sheet(part)
-            yield from time_index.sheet(part, offset_index.covered(part))
+            yield from check.take(part)
+            yield from offset_index.take(part)
+            yield from time_index.take(part, offset_index.covered(part))
         yield from offset_index.finish()
         is_misled = offset_index.leftovers.are_there
         yield from time_index.finish(

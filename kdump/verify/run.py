@@ -20,6 +20,7 @@ from kdump.settings.retention import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
+from kdump.verify.batch_rows import BatchRows, Part, Piece, walk
 from kdump.verify.directory import Place
 from kdump.verify.effects import Effects
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
@@ -28,7 +29,6 @@ from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
 from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
-from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
 from kdump.verify.tasks import Tasks, look
 from kdump.verify.work import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task
@@ -54,7 +54,7 @@ class Verification:
         self._first_mark: Mark | None = None  # that of the partition at hand
         self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
-        self.on_batches: Callable[[str, Sheet], object] | None = None  # of a .log, with its path
+        self.on_batches: Callable[[str, BatchRows], object] | None = None  # of a .log, with its path
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or processors()
@@ -252,7 +252,7 @@ class Verification:
                 before = check.position
                 yield from check.part(part)
                 self._notes.part(part)
-                if self.on_batches is not None and isinstance(part, Sheet):
+                if self.on_batches is not None and isinstance(part, BatchRows):
                     self.on_batches(piece.segment.log_path, part)
                 self._tell(piece.segment.log_path, check.position - before)
         except OSError as error:
@@ -288,4 +288,4 @@ def _is_sound(parts: list[Part], stop: int | None) -> bool:
     """Return whether the parts of a piece are good batches that end where it does."""
     if any(isinstance(part, Damage) for part in parts):
         return False
-    return stop is None or (bool(parts) and isinstance(parts[-1], Sheet) and parts[-1].end == stop)
+    return stop is None or (bool(parts) and isinstance(parts[-1], BatchRows) and parts[-1].end == stop)

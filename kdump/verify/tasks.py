@@ -23,6 +23,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
+from kdump.verify.batch_rows import Reading, pieces_of
 from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.cluster import check_metadata
@@ -33,7 +34,6 @@ from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
 from kdump.verify.replacements import check_replacements
 from kdump.verify.resume import Mark
-from kdump.verify.sheets import Reading, pieces_of
 from kdump.verify.state import State, Verified
 from kdump.verify.work import EVERYTHING, Around, Closing, Opening, PartitionTask, Said, Share, Task
 

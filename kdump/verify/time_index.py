@@ -21,6 +21,7 @@ from kdump.formats.iso_times import shown
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.storage.timestamps import has_zero_tail
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column import is_sorted
 from kdump.verify.entries import (
     CHUNK_ENTRIES,
@@ -34,7 +35,6 @@ from kdump.verify.entries import (
     widened,
     zeros_text,
 )
-from kdump.verify.sheets import Sheet
 
 
 def _entry_words(entry: Entry) -> str:
@@ -115,24 +115,24 @@ class TimeIndexCheck:
             yield found("KD-TIDX-ORDER", self.path, text, entry[0] * TIME_ENTRY_SIZE, entry[2])
         self._next += max(count, 1)
 
-    def sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
+    def take(self, rows: BatchRows, covered: int) -> Iterator[Finding]:
         """Take good batches; those before row `covered` were there when the offset index got its last entry.
 
         Raises OSError.
         """
-        return self._leftovers.pass_on(self._sheet(sheet, covered))
+        return self._leftovers.pass_on(self._take(rows, covered))
 
-    def _sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
+    def _take(self, rows: BatchRows, covered: int) -> Iterator[Finding]:
         if self._index is None:
             return
         before = self._largest
-        times = _counted_times(sheet)
+        times = _counted_times(rows)
         self._largest = max(before, kernels.survey(times)[1])
-        if times is not sheet.max_timestamp:
-            self._emptied = max(self._emptied, max(sheet.max_timestamp))
+        if times is not rows.max_timestamp:
+            self._emptied = max(self._emptied, max(rows.max_timestamp))
         if self._is_open and covered:
             self._covered = max(before, max(times[:covered]))
-        self._end_offset = max(self._end_offset, sheet.last_offset[-1] + 1)
+        self._end_offset = max(self._end_offset, rows.last_offset[-1] + 1)
         entries = self._entries
         while True:
             if not entries:
@@ -140,50 +140,50 @@ class TimeIndexCheck:
                     return
                 yield from self._load(self._index)
                 continue
-            stop = bisect_left(entries.second, sheet.last_offset[-1] + 1)
+            stop = bisect_left(entries.second, rows.last_offset[-1] + 1)
             if not stop:
                 return
             if self._hole:
                 self._hole = False
-                base = sheet.base_offset[0]
-                gone = bisect_left(entries.second, base if base >= 0 else sheet.last_offset[0])
+                base = rows.base_offset[0]
+                gone = bisect_left(entries.second, base if base >= 0 else rows.last_offset[0])
                 if gone:
                     self._last_time = entries.first[gone - 1]
                     entries.drop(gone)
                     continue
-            if not _agree(sheet, times, entries.first[:stop], entries.second[:stop], before):
-                yield from self._one_by_one(sheet, times, stop, before)
+            if not _agree(rows, times, entries.first[:stop], entries.second[:stop], before):
+                yield from self._one_by_one(rows, times, stop, before)
             self._last_time = entries.first[stop - 1]
-            self._last_is_v0 = _is_v0(sheet, entries.second[stop - 1])
+            self._last_is_v0 = _is_v0(rows, entries.second[stop - 1])
             entries.drop(stop)
 
     def bad_bytes(self) -> None:
         """Take bytes that are no batches: entries that name offsets of the gap cannot be judged."""
         self._hole = True
 
-    def _one_by_one(self, sheet: Sheet, times: array[int], stop: int, before: int) -> Iterator[Finding]:
-        """Yield the next `stop` entries, all of which name offsets of the sheet or before it."""
+    def _one_by_one(self, rows: BatchRows, times: array[int], stop: int, before: int) -> Iterator[Finding]:
+        """Yield the next `stop` entries, all of which name offsets of the rows or before it."""
         done, running = 0, before
-        length = len(sheet.last_offset)
-        rows = dict(zip(reversed(sheet.last_offset), range(length - 1, -1, -1), strict=True))
+        length = len(rows.last_offset)
+        row_of = dict(zip(reversed(rows.last_offset), range(length - 1, -1, -1), strict=True))
         for at in range(stop):
             number = self._entries.numbers[at]
             timestamp, offset = self._entries.first[at], self._entries.second[at]
-            row = rows.get(offset, -1)
+            row = row_of.get(offset, -1)
             if row < 0:  # of a cleaned batch the last record may be gone
-                row = bisect_left(sheet.last_offset, offset)
-            if row == length or sheet.base_offset[row] > offset:
+                row = bisect_left(rows.last_offset, offset)
+            if row == length or rows.base_offset[row] > offset:
                 text = f"entry {number} (timestamp {shown(timestamp)}) names offset {offset}, where there is no batch"
                 yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
                 continue
             if row >= done:
                 running = max(running, max(times[done : row + 1]))
                 done = row + 1
-            if sheet.magic[row] == 0:
+            if rows.magic[row] == 0:
                 continue
             text = ""
-            if sheet.max_timestamp[row] != timestamp:
-                text = f"its batch has {shown(sheet.max_timestamp[row])}"
+            if rows.max_timestamp[row] != timestamp:
+                text = f"its batch has {shown(rows.max_timestamp[row])}"
             elif running > timestamp:
                 text = f"a batch before it has {shown(running)}"
             if text:
@@ -225,40 +225,40 @@ class TimeIndexCheck:
             yield from self._load(index)
 
 
-def _counted_times(sheet: Sheet) -> array[int]:
-    """Return the timestamps of a sheet that an index must count: those of its batches, of emptied ones -1."""
-    if 0 not in sheet.count:
-        return sheet.max_timestamp
-    return array("q", [time if count else -1 for time, count in zip(sheet.max_timestamp, sheet.count, strict=True)])
+def _counted_times(rows: BatchRows) -> array[int]:
+    """Return the timestamps of batches that an index must count: those of its batches, of emptied ones -1."""
+    if 0 not in rows.count:
+        return rows.max_timestamp
+    return array("q", [time if count else -1 for time, count in zip(rows.max_timestamp, rows.count, strict=True)])
 
 
-def _is_v0(sheet: Sheet, offset: int) -> bool:
-    """Return whether the message at an offset of the sheet is of format v0, which has no timestamps."""
-    row = bisect_left(sheet.last_offset, offset)
-    return row < len(sheet.magic) and sheet.magic[row] == 0
+def _is_v0(rows: BatchRows, offset: int) -> bool:
+    """Return whether the message at an offset of the rows is of format v0, which has no timestamps."""
+    row = bisect_left(rows.last_offset, offset)
+    return row < len(rows.magic) and rows.magic[row] == 0
 
 
-def _agree(sheet: Sheet, counted: array[int], times: array[int], offsets: array[int], before: int) -> bool:
+def _agree(rows: BatchRows, counted: array[int], times: array[int], offsets: array[int], before: int) -> bool:
     """Return whether all entries name last offsets of batches that have their timestamps, and no batch before a larger
-    one; `before` is the largest timestamp before the sheet, `counted` those of its batches that count.
+    one; `before` is the largest timestamp before the rows, `counted` those of its batches that count.
     """
-    last, own = sheet.last_offset, sheet.max_timestamp
+    last, own = rows.last_offset, rows.max_timestamp
     count, first = len(offsets), bisect_left(last, offsets[0])
     if last[first : first + count] == offsets:  # as where every batch has an entry
-        rows: range | list[int] = range(first, first + count)
+        reached: range | list[int] = range(first, first + count)
         agrees = own[first : first + count] == times
     else:
-        rows = [bisect_left(last, offset) for offset in offsets]
-        if rows[-1] == len(last) or [last[row] for row in rows] != offsets.tolist():
+        reached = [bisect_left(last, offset) for offset in offsets]
+        if reached[-1] == len(last) or [last[row] for row in reached] != offsets.tolist():
             return False
-        agrees = [own[row] for row in rows] == times.tolist()
+        agrees = [own[row] for row in reached] == times.tolist()
     if not agrees or before > times[0]:
         return False
-    until = rows[-1] + 1
+    until = reached[-1] + 1
     if is_sorted(counted[:until]):
         return True
     start = 0
-    for row, timestamp in zip(rows, times, strict=True):
+    for row, timestamp in zip(reached, times, strict=True):
         if max(counted[start : row + 1]) > timestamp:
             return False
         start = row

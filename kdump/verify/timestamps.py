@@ -21,8 +21,8 @@ from kdump.named_tuples import NamedTuple
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
+from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column import is_uniform
-from kdump.verify.sheets import Sheet
 
 TIME_CODES = (
     "KD-TIME-FUTURE",
@@ -101,13 +101,13 @@ class _Tally:
         self.count = 0
         self.position = self.first_offset = self.timestamp = self.producer = -1
 
-    def add(self, sheet: Sheet, row: int, timestamp: int) -> None:
+    def add(self, rows: BatchRows, row: int, timestamp: int) -> None:
         if not self.count:
-            self.position = sheet.position[row]
-            base = sheet.base_offset[row]
-            self.first_offset = base if base >= 0 else sheet.last_offset[row]
+            self.position = rows.position[row]
+            base = rows.base_offset[row]
+            self.first_offset = base if base >= 0 else rows.last_offset[row]
             self.timestamp = timestamp
-            self.producer = sheet.producer_id[row]
+            self.producer = rows.producer_id[row]
         self.count += 1
 
 
@@ -136,68 +136,68 @@ class TimestampCheck:
         self._path = path
         self._reset()
 
-    def sheet(self, sheet: Sheet) -> None:
+    def take(self, rows: BatchRows) -> None:
         """Take good batches."""
-        times = sheet.max_timestamp
+        times = rows.max_timestamp
         self._batches += len(times)
         lowest, largest, falls, first_fall, _ = kernels.survey(times)
         if lowest < 0:
             falls, first_fall = _falls(times)
         if self._last > times[0] >= 0:
-            self._order.add(sheet, 0, times[0])
+            self._order.add(rows, 0, times[0])
         if falls:
-            self._order.add(sheet, first_fall, times[first_fall])
+            self._order.add(rows, first_fall, times[first_fall])
             self._order.count += falls - 1
         self._last = times[-1]
         if largest > self.largest:
-            self._hold(sheet, times.index(largest))
+            self._hold(rows, times.index(largest))
         if lowest < PLAUSIBLE_FROM or largest > self._now + FUTURE_MS:
             for row, timestamp in enumerate(times):
                 if not PLAUSIBLE_FROM <= timestamp <= self._now + FUTURE_MS:
-                    self._odd(sheet, row, timestamp)
-        if sheet.base_timestamp != times and kernels.survey(sheet.base_timestamp)[0] < -1:
-            for row, timestamp in enumerate(sheet.base_timestamp):
+                    self._odd(rows, row, timestamp)
+        if rows.base_timestamp != times and kernels.survey(rows.base_timestamp)[0] < -1:
+            for row, timestamp in enumerate(rows.base_timestamp):
                 if timestamp < -1 and times[row] >= -1:
-                    self._negative.add(sheet, row, timestamp)
-        self._types(sheet)
+                    self._negative.add(rows, row, timestamp)
+        self._types(rows)
 
-    def _hold(self, sheet: Sheet, row: int) -> None:
-        self.largest = sheet.max_timestamp[row]
+    def _hold(self, rows: BatchRows, row: int) -> None:
+        self.largest = rows.max_timestamp[row]
         self.holder = Holder(
-            sheet.position[row],
-            sheet.size[row],
-            sheet.base_offset[row],
-            sheet.last_offset[row],
-            sheet.max_timestamp[row],
-            sheet.magic[row],
-            sheet.attributes[row],
-            sheet.producer_id[row],
+            rows.position[row],
+            rows.size[row],
+            rows.base_offset[row],
+            rows.last_offset[row],
+            rows.max_timestamp[row],
+            rows.magic[row],
+            rows.attributes[row],
+            rows.producer_id[row],
         )
 
-    def _odd(self, sheet: Sheet, row: int, timestamp: int) -> None:
+    def _odd(self, rows: BatchRows, row: int, timestamp: int) -> None:
         if timestamp == -1:
-            if sheet.magic[row] > 0:
-                self._absent.add(sheet, row, timestamp)
+            if rows.magic[row] > 0:
+                self._absent.add(rows, row, timestamp)
         elif timestamp < 0:
-            self._negative.add(sheet, row, timestamp)
+            self._negative.add(rows, row, timestamp)
         elif unit := unit_of(timestamp, self._now):
-            self._units.setdefault(unit, _Tally()).add(sheet, row, timestamp)
+            self._units.setdefault(unit, _Tally()).add(rows, row, timestamp)
         elif timestamp > self._now + FUTURE_MS:
-            self._future.add(sheet, row, timestamp)
+            self._future.add(rows, row, timestamp)
 
-    def _types(self, sheet: Sheet) -> None:
+    def _types(self, rows: BatchRows) -> None:
         """Look for a single batch whose timestamp type differs from that of all others."""
-        attributes = sheet.attributes
+        attributes = rows.attributes
         first = attributes[0]
-        if is_uniform(attributes, first) and is_uniform(sheet.magic, sheet.magic[0]) and sheet.magic[0] > 0:
+        if is_uniform(attributes, first) and is_uniform(rows.magic, rows.magic[0]) and rows.magic[0] > 0:
             kinds: list[int] = [first & LOG_APPEND_TIME] * min(2, len(attributes))
         else:
-            kinds = [a & LOG_APPEND_TIME if magic > 0 else -1 for a, magic in zip(attributes, sheet.magic, strict=True)]
+            kinds = [a & LOG_APPEND_TIME if magic > 0 else -1 for a, magic in zip(attributes, rows.magic, strict=True)]
         for row, kind in enumerate(kinds):
             if kind >= 0:
                 if self._type is not None and kind != self._type:
                     self._type_changes += 1
-                    self._odd_type = self._odd_type or (sheet.position[row], sheet.last_offset[row])
+                    self._odd_type = self._odd_type or (rows.position[row], rows.last_offset[row])
                 elif self._type_changes == 1:
                     self._type_changes = 3  # more than one batch has the other type
                 self._type = kind

@@ -12,9 +12,9 @@ from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
+from kdump.verify.batch_rows import Piece
 from kdump.verify.directory import Owner
 from kdump.verify.partition import Before
-from kdump.verify.sheets import Piece
 from kdump.verify.state import Verified
 
 

@@ -13,7 +13,7 @@ from kdump.blocks import RecordBlock
 from kdump.formats.codecs import GZIP
 from kdump.storage import log_reader
 from kdump.storage.segment import Segment
-from kdump.verify import sheets
+from kdump.verify import batch_rows
 from tests.verify.building import Log, batch, build, file, flip, found, produced, put
 
 SIZE = len(batch(0))
@@ -23,8 +23,8 @@ BATCHES = 200
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
     """A segment that is cut into more than ten pieces."""
-    monkeypatch.setattr(sheets, "PIECE_BYTES", 1500)
-    monkeypatch.setattr(sheets, "MIN_AHEAD", 0)
+    monkeypatch.setattr(batch_rows, "PIECE_BYTES", 1500)
+    monkeypatch.setattr(batch_rows, "MIN_AHEAD", 0)
     batches = [batch(2 * n, attributes=GZIP if n % 3 == 0 else 0) for n in range(BATCHES)]
     return build(tmp_path / "data", {0: batches, 2 * BATCHES: [batch(2 * BATCHES)]})
 
@@ -40,9 +40,9 @@ def same(log: Log) -> list[str]:
 
 def test_a_sound_log_is_walked_in_pieces(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     walked = []
-    real = sheets.walk
+    real = batch_rows.walk
 
-    def walk(piece: sheets.Piece, resume_after: int = -1) -> object:
+    def walk(piece: batch_rows.Piece, resume_after: int = -1) -> object:
         walked.append((piece.start, piece.stop, threading.current_thread().name.startswith("kdump")))
         return real(piece, resume_after)
 
@@ -59,14 +59,14 @@ def test_pieces_follow_one_another_and_the_last_are_smaller(
     segment = Segment(str(log.path(0, "log")))
     size = log.path(0, "log").stat().st_size
     usual = size // count
-    monkeypatch.setattr(sheets, "PIECE_BYTES", usual)
-    pieces = sheets.pieces_of(segment, sheets.Reading(False, 1 << 20, False), size)
+    monkeypatch.setattr(batch_rows, "PIECE_BYTES", usual)
+    pieces = batch_rows.pieces_of(segment, batch_rows.Reading(False, 1 << 20, False), size)
     assert [piece.start for piece in pieces] == [0, *(piece.stop for piece in pieces[:-1])]
     assert pieces[-1].stop is None
     lengths = [(size if piece.stop is None else piece.stop) - piece.start for piece in pieces]
-    assert len(lengths) == max(count - 2, 0) + sheets.SMALLER
-    assert all(abs(length - usual) < 200 for length in lengths[: -sheets.SMALLER])
-    assert all(abs(length - usual / 2) < 200 for length in lengths[-sheets.SMALLER :])
+    assert len(lengths) == max(count - 2, 0) + batch_rows.SMALLER
+    assert all(abs(length - usual) < 200 for length in lengths[: -batch_rows.SMALLER])
+    assert all(abs(length - usual / 2) < 200 for length in lengths[-batch_rows.SMALLER :])
 
 
 @pytest.mark.parametrize("at", [0, 1, 14, 15, 16, 17, 100, 101, BATCHES - 2, BATCHES - 1])
@@ -93,21 +93,21 @@ def test_entries_that_do_not_lead_to_batches_cut_nothing(log: Log) -> None:
 
 
 def test_state_goes_from_piece_to_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sheets, "PIECE_BYTES", 1500)
-    monkeypatch.setattr(sheets, "MIN_AHEAD", 0)
+    monkeypatch.setattr(batch_rows, "PIECE_BYTES", 1500)
+    monkeypatch.setattr(batch_rows, "MIN_AHEAD", 0)
     batches = [produced(2 * n, 7, 2 * n if n < 150 else 2 * n + 4) for n in range(BATCHES)]
     log = build(tmp_path / "data", {0: batches})
     assert same(log) == ["KD-PRODUCER-SEQUENCE"]
 
 
 def test_sheets_are_joined(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However batches are gathered into sheets."""
+    """However batches are gathered into batch_rows."""
     expected = found(log.directory)
     log.edit(file(0, "log"), flip(-70))
     damaged = found(log.directory)
     for rows, size in ((1, 1), (7, 1 << 20), (1 << 20, 500), (1 << 20, 1 << 20)):
-        monkeypatch.setattr(sheets, "SHEET_ROWS", rows)
-        monkeypatch.setattr(sheets, "SHEET_BYTES", size)
+        monkeypatch.setattr(batch_rows, "ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(batch_rows, "BYTES_AT_ONCE", size)
         assert found(log.directory) == damaged
     log.edit(file(0, "log"), flip(-70))
     assert found(log.directory) == expected
@@ -116,21 +116,21 @@ def test_sheets_are_joined(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_walks_that_take_turns_in_one_thread(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither reads into the other's block."""
     monkeypatch.setattr(log_reader, "BUFFER_SIZE", 1000)
-    monkeypatch.setattr(sheets, "SHEET_ROWS", 1)
+    monkeypatch.setattr(batch_rows, "ROWS_AT_ONCE", 1)
     other = build(tmp_path / "other", {0: [batch(3 * n, 1) for n in range(300)]})
-    reading = sheets.Reading(True, 1 << 20, False)
-    pieces = [sheets.Piece(Segment(str(each.path(0, "log"))), 0, None, reading) for each in (log, other)]
-    expected = [list(sheets.walk(piece)) for piece in pieces]
-    turns = list(zip_longest(*map(sheets.walk, pieces)))
-    assert [[sheet for sheet in side if sheet] for side in zip(*turns, strict=True)] == expected
+    reading = batch_rows.Reading(True, 1 << 20, False)
+    pieces = [batch_rows.Piece(Segment(str(each.path(0, "log"))), 0, None, reading) for each in (log, other)]
+    expected = [list(batch_rows.walk(piece)) for piece in pieces]
+    turns = list(zip_longest(*map(batch_rows.walk, pieces)))
+    assert [[rows for rows in side if rows] for side in zip(*turns, strict=True)] == expected
     assert min(map(len, expected)) > 10
 
 
 def test_small_logs_are_decoded_into_the_same_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory for a block takes longer than the records of a small log."""
     made: list[RecordBlock] = []
-    monkeypatch.setattr(sheets, "RecordBlock", lambda: made.append(RecordBlock()) or made[-1])
-    monkeypatch.setattr(sheets._spare, "records", None)
+    monkeypatch.setattr(batch_rows, "RecordBlock", lambda: made.append(RecordBlock()) or made[-1])
+    monkeypatch.setattr(batch_rows._spare, "records", None)
     for number in range(5):
         log = build(tmp_path / str(number), {0: [batch(0, 3)]})
         found(log.directory, deep=True, jobs=1)

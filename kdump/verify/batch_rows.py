@@ -1,4 +1,4 @@
-"""The batch table of a log as the checks see it: sheets of columns, in order, with the damage between them.
+"""The batch table of a log as the checks see it: columns of batches, in order, with the damage between.
 
 A log is walked once. `walk` gives it piece by piece; pieces of one log that are cut at index entries can be walked by
 several threads (kernels release the interpreter's lock), and what they give is put back in order. The pieces are the
@@ -31,15 +31,15 @@ MIN_AHEAD = 64 << 10
 """Bytes of a log from which on another thread gains more than it costs."""
 SMALLER = 4
 """How many pieces at the end are half as large."""
-SHEET_ROWS = 1024
-SHEET_BYTES = 16 << 20
-"""A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
+ROWS_AT_ONCE = 1024
+BYTES_AT_ONCE = 16 << 20
+"""BatchRows end with the run of batches that reaches one of the two: starting the checks costs more than a row."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class Sheet(NamedTuple):
+class BatchRows(NamedTuple):
     """Consecutive good batches: the columns of kdump.blocks, `markers` by row, and what a deep look found.
 
     A deep look knows the base offsets of v0/v1 wrappers too.
@@ -69,21 +69,21 @@ class Sheet(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it is as large as sheets are to be."""
-        return len(self.position) >= SHEET_ROWS or self.end - self.position[0] >= SHEET_BYTES
+        """Whether it is as large as they are to be."""
+        return len(self.position) >= ROWS_AT_ONCE or self.end - self.position[0] >= BYTES_AT_ONCE
 
-    def extend(self, other: Sheet) -> None:
+    def extend(self, other: BatchRows) -> None:
         """Add the batches that follow."""
-        rows = len(self.position)
+        length = len(self.position)
         for column, more in zip(self[:13], other[:13], strict=True):
             column.extend(more)
         for row, marker in other.markers.items():
-            self.markers[rows + row] = marker
+            self.markers[length + row] = marker
         self.deep.extend(other.deep)
         self.crc.extend(other.crc)
 
 
-Part = Sheet | Damage
+Part = BatchRows | Damage
 
 
 class Reading(NamedTuple):
@@ -162,7 +162,7 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
         _spare_records(reading.deep) as records,
     ):
         deep = DeepCheck(segment.log_path, reading.topic, reading.limit, records) if records else None
-        held: Sheet | None = None
+        held: BatchRows | None = None
         for part in scan(
             log, segment.base_offset, start, stop, whole=reading.deep, gathers=not reading.deep, spare=spare
         ):
@@ -174,16 +174,16 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
                 continue
             first = part.first
             if reading.pace is not None:
-                rows, last = part.block, part.stop - 1
-                reading.pace.take(rows.position[last] + rows.size[last] - rows.position[first])
+                block, last = part.block, part.stop - 1
+                reading.pace.take(block.position[last] + block.size[last] - block.position[first])
             while first < part.stop and part.block.position[first] < resume_after:
                 first += 1
             if first < part.stop:
-                sheet = sheet_of(log, Run(part.block, first, part.stop), deep)
+                rows = rows_of(log, Run(part.block, first, part.stop), deep)
                 if held:
-                    held.extend(sheet)
+                    held.extend(rows)
                 else:
-                    held = sheet
+                    held = rows
                 if held.is_full:
                     yield held
                     pages.drop(start, held.end)
@@ -193,11 +193,11 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
         pages.drop(start, log.size if stop is None else stop, last=True)
 
 
-def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
-    """Return a run as a sheet of its own; the run's block may be reused afterwards."""
+def rows_of(log: LogFile, run: Run, deep: DeepCheck | None) -> BatchRows:
+    """Return a run as batches of its own; the run's block may be reused afterwards."""
     block, first, stop = run
     findings = deep.findings(block, first, stop) if deep else []
-    sheet = Sheet(
+    rows = BatchRows(
         block.position[first:stop],
         block.size[first:stop],
         block.base_offset[first:stop],
@@ -217,8 +217,8 @@ def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
     )
     if deep:
         for row, base in deep.base_offsets.items():
-            sheet.base_offset[row - first] = base
-    return sheet
+            rows.base_offset[row - first] = base
+    return rows
 
 
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
