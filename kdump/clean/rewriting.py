@@ -121,7 +121,7 @@ class Rewriting:
         self._count(batches, fates, rewritten)
 
     def _judge_transactions(self, batches: DecodedRows, fates: bytearray) -> dict[int, bool]:
-        """Change `fates` where a transaction decides, not a key; of the control batches, whether they end nothing."""
+        """Change `fates` where a transaction decides, not a key; of control batches: whether they end nothing."""
         block, first, stop = batches.block, batches.first, batches.stop
         markers: dict[int, bool] = {}
         if self.transactions.is_idle and not any(map(_TRANSACTIONS.__and__, block.attributes[first:stop])):

@@ -47,6 +47,7 @@ if TYPE_CHECKING or active == "portable":
         RecordColumns,
         RowText,
         check,
+        column_stats,
         crc32,
         crc32c,
         decode,
@@ -57,7 +58,6 @@ if TYPE_CHECKING or active == "portable":
         hop,
         murmur2,
         rewrite,
-        survey,
         walk,
     )
 else:
@@ -67,6 +67,7 @@ else:
         RecordColumns,
         RowText,
         check,
+        column_stats,
         crc32,
         crc32c,
         decode,
@@ -77,7 +78,6 @@ else:
         hop,
         murmur2,
         rewrite,
-        survey,
         walk,
     )
 
@@ -101,6 +101,7 @@ __all__ = [
     "RowText",
     "active",
     "check",
+    "column_stats",
     "crc32",
     "crc32c",
     "crc_engine",
@@ -112,6 +113,5 @@ __all__ = [
     "hop",
     "murmur2",
     "rewrite",
-    "survey",
     "walk",
 ]

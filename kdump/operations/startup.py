@@ -124,7 +124,7 @@ class StartupOptions(NamedTuple):
 class Loaded(NamedTuple):
     """A partition and what loading makes of it.
 
-    `state` is that of its directory (names.LIVE, …), `fate` what the broker does with it besides; None: it serves it.
+    `state` is that of its directory (names.LIVE, …), `fate` what the broker does with it besides; None: serves it.
     `stray` says why the broker sets a served partition aside, None where it does not. `high_watermark` is the last one
     written down, None without. `expiring` are base offsets of segments that the broker takes for as old as their last
     time index entry, which is zeros. `is_named`: it was asked for by itself.

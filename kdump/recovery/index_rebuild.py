@@ -110,7 +110,7 @@ class IndexRebuild:
         last_offsets = block.last_offset[:stop]
         if not last_offsets or last_offsets[0] <= self._highest_offset:
             return False
-        _, _, falls, _, repeats = kernels.survey(last_offsets)
+        _, _, falls, _, repeats = kernels.column_stats(last_offsets)
         if falls or repeats:
             return False
         self._highest_offset = last_offsets[-1]
@@ -132,7 +132,7 @@ class IndexRebuild:
     def _add_times(self, block: BatchBlock, stop: int, points: Sequence[int]) -> None:
         """Add the time index entries that are due at these rows: where a timestamp is larger than all before."""
         largest = block.max_timestamp[:stop]
-        _, latest, falls, _, _ = kernels.survey(largest)
+        _, latest, falls, _, _ = kernels.column_stats(largest)
         if latest <= self.max_timestamp:
             if points and self.max_timestamp > self.times.last_timestamp:
                 self.times.put(self.max_timestamp, self.offset_of_max)

@@ -42,7 +42,7 @@ class ProducerBatches:
 
     def apply(self, block: BatchBlock, first: int, stop: int) -> None:
         """Take the rows from `first` up to `stop`. Raises LoadError; InvalidMarkerError once the rows before are in."""
-        if first == stop or kernels.survey(block.producer_id[first:stop])[1] < 0:
+        if first == stop or kernels.column_stats(block.producer_id[first:stop])[1] < 0:
             return
         row = first
         for kind, run in groupby([attributes & _KIND for attributes in block.attributes[first:stop]]):

@@ -142,7 +142,7 @@ class SegmentRecovery:
         last_offsets = block.last_offset[:stop]
         if not last_offsets:
             return stop
-        lowest, largest, *_ = kernels.survey(last_offsets)
+        lowest, largest, *_ = kernels.column_stats(last_offsets)
         if lowest >= base and largest - base <= MAX_RELATIVE_OFFSET:
             return stop
         return next((row for row, offset in enumerate(last_offsets) if not fits(offset, base)), stop)
@@ -157,7 +157,7 @@ class SegmentRecovery:
     def _assign_epochs(self, log: LogView, block: BatchBlock, stop: int) -> None:
         epochs = self.epochs
         leader_epochs = block.leader_epoch[:stop]
-        if epochs is None or not leader_epochs or kernels.survey(leader_epochs)[1] <= epochs.latest_epoch:
+        if epochs is None or not leader_epochs or kernels.column_stats(leader_epochs)[1] <= epochs.latest_epoch:
             return
         for row, epoch in enumerate(leader_epochs):
             if epoch > epochs.latest_epoch:

@@ -18,7 +18,7 @@ from kdump.formats.batch import LOG_OVERHEAD
 from kdump.named_tuples import NamedTuple
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
-from kdump.verify.column import is_uniform
+from kdump.verify.column_checks import is_uniform
 
 MAX_RUNS = 1000
 """With more changes of the epoch along a log nothing is told from them."""

@@ -37,7 +37,7 @@ from kdump.storage.payloads import Stretch as Payloads
 from kdump.storage.payloads import inflate
 from kdump.storage.planned_log import LogView
 from kdump.storage.scan import scan
-from kdump.verify.column import is_uniform
+from kdump.verify.column_checks import is_uniform
 
 _ROWS = WINDOW // 4
 """So many batches at most are one part as long as nothing is in dispute."""

@@ -14,7 +14,7 @@ from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
 from kdump.formats.words import number_words
 from kdump.storage.segment import Segment
-from kdump.verify.column import increases
+from kdump.verify.column_checks import increases
 
 CHUNK_ENTRIES = 4096
 MAX_HELD = 1000
@@ -39,7 +39,7 @@ def widened(column: array[int]) -> array[int]:
     wide = array("q", bytes(8 * len(column)))
     memoryview(wide).cast("B").cast("i")[0 if _LITTLE else 1 :: 2] = memoryview(column)
     # those below 0 are not right then, and are too large
-    return array("q", column) if wide and kernels.survey(wide)[1] >= 1 << 31 else wide
+    return array("q", column) if wide and kernels.column_stats(wide)[1] >= 1 << 31 else wide
 
 
 def absolute(relative: array[int], base_offset: int) -> array[int]:

@@ -14,7 +14,7 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.storage.partition import PartitionLog
 from kdump.verify.batch_rows import BatchRows
-from kdump.verify.column import is_uniform
+from kdump.verify.column_checks import is_uniform
 
 
 @dataclass

@@ -26,7 +26,7 @@ from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import byte_words, number_words
 from kdump.storage.damage import Damage, DamageKind
 from kdump.verify.batch_rows import BatchRows
-from kdump.verify.column import is_uniform
+from kdump.verify.column_checks import is_uniform
 from kdump.verify.order import OrderCheck
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
@@ -244,7 +244,7 @@ def _have_plain_producers(rows: BatchRows) -> bool:
     columns = rows.producer_id, rows.producer_epoch, rows.base_sequence
     lowest = NO_PRODUCER if is_uniform(rows.producer_id, NO_PRODUCER) else 0
     return all(is_uniform(column, NO_PRODUCER) for column in columns) or all(
-        kernels.survey(column)[0] >= lowest for column in columns
+        kernels.column_stats(column)[0] >= lowest for column in columns
     )
 
 

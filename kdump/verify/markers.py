@@ -14,7 +14,7 @@ from kdump.formats.faults import DamageError, fault_error
 from kdump.named_tuples import NamedTuple
 from kdump.storage.control_batches import ControlRecord, control_record
 from kdump.storage.log_reader import LogFile
-from kdump.verify.column import is_uniform
+from kdump.verify.column_checks import is_uniform
 
 MARKER_SIZE = 78
 _SHAPE = b"\x20\0\0\0\x08"  # length 16, attributes, timestamp delta and offset delta 0, key of 4 bytes

@@ -13,7 +13,7 @@ from kdump.findings.finding import Finding, found
 from kdump.named_tuples import NamedTuple
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.verify.batch_rows import BatchRows
-from kdump.verify.column import increases
+from kdump.verify.column_checks import increases
 
 
 class _Batch(NamedTuple):

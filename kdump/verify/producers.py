@@ -27,7 +27,7 @@ from kdump.transactions.producers import (
     TransactionOpened,
 )
 from kdump.verify.batch_rows import BatchRows
-from kdump.verify.column import is_uniform
+from kdump.verify.column_checks import is_uniform
 from kdump.verify.gaps import Gaps
 
 

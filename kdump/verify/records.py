@@ -14,7 +14,7 @@ from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.iso_times import shown
 from kdump.formats.message_set import LENGTH, key_size_at
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
-from kdump.verify.column import increases, is_sorted
+from kdump.verify.column_checks import increases, is_sorted
 from kdump.verify.values import ValueCheck, value_check
 
 MESSAGE_OVERHEAD = (26, 34)

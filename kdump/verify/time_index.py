@@ -22,7 +22,7 @@ from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.storage.timestamps import has_zero_tail
 from kdump.verify.batch_rows import BatchRows
-from kdump.verify.column import is_sorted
+from kdump.verify.column_checks import is_sorted
 from kdump.verify.entries import (
     CHUNK_ENTRIES,
     Entries,
@@ -127,7 +127,7 @@ class TimeIndexCheck:
             return
         before = self._largest
         times = _counted_times(rows)
-        self._largest = max(before, kernels.survey(times)[1])
+        self._largest = max(before, kernels.column_stats(times)[1])
         if times is not rows.max_timestamp:
             self._emptied = max(self._emptied, max(rows.max_timestamp))
         if self._is_open and covered:

@@ -22,7 +22,7 @@ from kdump.settings.retention import RetentionSettings
 from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
 from kdump.verify.batch_rows import BatchRows
-from kdump.verify.column import is_uniform
+from kdump.verify.column_checks import is_uniform
 
 TIME_CODES = (
     "KD-TIME-FUTURE",
@@ -140,7 +140,7 @@ class TimestampCheck:
         """Take good batches."""
         times = rows.max_timestamp
         self._batches += len(times)
-        lowest, largest, falls, first_fall, _ = kernels.survey(times)
+        lowest, largest, falls, first_fall, _ = kernels.column_stats(times)
         if lowest < 0:
             falls, first_fall = _falls(times)
         if self._last > times[0] >= 0:
@@ -155,7 +155,7 @@ class TimestampCheck:
             for row, timestamp in enumerate(times):
                 if not PLAUSIBLE_FROM <= timestamp <= self._now + FUTURE_MS:
                     self._odd(rows, row, timestamp)
-        if rows.base_timestamp != times and kernels.survey(rows.base_timestamp)[0] < -1:
+        if rows.base_timestamp != times and kernels.column_stats(rows.base_timestamp)[0] < -1:
             for row, timestamp in enumerate(rows.base_timestamp):
                 if timestamp < -1 and times[row] >= -1:
                     self._negative.add(rows, row, timestamp)

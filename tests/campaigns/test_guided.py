@@ -38,7 +38,7 @@ def test_the_kernels_agree_on_inputs_of_every_kind() -> None:
 
 def test_a_difference_is_an_error() -> None:
     broken = SimpleNamespace(**{name: getattr(portable, name) for name in dir(portable)})
-    broken.survey = lambda column: (0, 0, 0, -1, 0)
+    broken.column_stats = lambda column: (0, 0, 0, -1, 0)
     one = given(input_of(Kind.INDEX, bytes(range(16))))
     Comparing(portable)(*one)
     with pytest.raises(AssertionError, match="portable"):

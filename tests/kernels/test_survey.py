@@ -1,4 +1,4 @@
-"""A survey of a column: its smallest and largest number, where it falls, and what stands in it twice in a row."""
+"""A column_stats of a column: its smallest and largest number, where it falls, and what stands in it twice in a row."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
     ],
 )
 def test_a_column(kernel: ModuleType, numbers: list[int], expected: tuple[int, ...]) -> None:
-    assert kernel.survey(array("q", numbers)) == expected
+    assert kernel.column_stats(array("q", numbers)) == expected
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_an_empty_column(kernel: ModuleType) -> None:
     with pytest.raises(ValueError, match="the column is empty"):
-        kernel.survey(array("q"))
+        kernel.column_stats(array("q"))
 
 
 @only_native
 @given(numbers=st.lists(st.one_of(INT64, st.integers(0, 3)), min_size=1))
 def test_both_kernels_say_the_same(numbers: list[int]) -> None:
     column = array("q", numbers)
-    assert NATIVE.survey(column) == portable.survey(column)
+    assert NATIVE.column_stats(column) == portable.column_stats(column)
 
 
 @only_native
 def test_a_column_of_other_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match="64-bit"):
-        NATIVE.survey(array("b", [1]))
+        NATIVE.column_stats(array("b", [1]))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -234,7 +234,7 @@ def rewrite(
     otherwise it is encoded anew, with its own horizon or, where it has tombstones, with `horizon` (ms).
 
     `data` are the bytes of all copied and rebuilt batches, `kinds` says for each row what became of it (a number of
-    kdump.kernels.batch_fates), `ends` up to where in `data` it and what is before it reaches. `max_offset` is its last
+    kdump.kernels.batch_fates), `ends` up to where in `data` it and those before it reach. `max_offset` is its last
     offset (absolute; of a rebuilt batch the last that stays) and `max_timestamp` its largest timestamp (ms), both -1
     where nothing of it is in `data`. `first_horizon` is the earliest of those that have tombstones, None where none
     has. Raises ValueError where the records are not those of the rows.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kdump.formats.checksums import crc32
 from kdump.formats.checksums import library_crc32c as crc32c
+from kdump.kernels.portable.column_stats import column_stats, differences
 from kdump.kernels.portable.columns import RecordColumns, murmur2
 from kdump.kernels.portable.compaction import OffsetMap, encode_kept, rewrite
 from kdump.kernels.portable.encode import encode
 from kdump.kernels.portable.records import check, decode
 from kdump.kernels.portable.resync import find_batch
 from kdump.kernels.portable.rows import RowText
-from kdump.kernels.portable.survey import differences, survey
 from kdump.kernels.portable.text import LogText
 from kdump.kernels.portable.walk import hop, walk
 
@@ -20,6 +20,7 @@ __all__ = [
     "RecordColumns",
     "RowText",
     "check",
+    "column_stats",
     "crc32",
     "crc32c",
     "decode",
@@ -30,6 +31,5 @@ __all__ = [
     "hop",
     "murmur2",
     "rewrite",
-    "survey",
     "walk",
 ]

@@ -151,8 +151,8 @@ def _index(given: Given, kernel: ModuleType) -> Iterable[object]:
     rows = [row[2:4] or row for row in layout.iter_unpack(given.first[:whole])]
     if rows:
         left, right = (array("q", column) for column in zip(*rows, strict=True))
-        yield kernel.survey(left)
-        yield kernel.survey(right)
+        yield kernel.column_stats(left)
+        yield kernel.column_stats(right)
         yield kernel.differences(left, right)
 
 

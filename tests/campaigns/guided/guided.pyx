@@ -32,7 +32,7 @@ cdef enum:
 
 FIGURE_NAMES = (
     "inputs", "compared", "walk", "decode", "check", "text", "columns", "offset_map.take", "offset_map.sift", "rewrite",
-    "encode_kept", "encode", "survey", "crc", "find_batch", "hop", "rows", "murmur2",
+    "encode_kept", "encode", "column_stats", "crc", "find_batch", "hop", "rows", "murmur2",
 )
 
 cdef int64_t *BASES = [0, 0, 4096, <int64_t>1 << 40]

@@ -97,8 +97,8 @@ cdef int run_index(const Input *given) except -1:
         left[row] = get32(p) if given.width == 8 else get64(p) if given.width == 12 else get64(p + 10)
         right[row] = get32(p + 4) if given.width == 8 else get32(p + 8) if given.width == 12 else get64(p + 18)
     lefts, rights = numbers_at(left, count), numbers_at(right, count)
-    survey(lefts)
-    survey(rights)
+    column_stats(lefts)
+    column_stats(rights)
     differences(lefts, rights)
     figures[NUMBER_OF_SURVEY] += 3
     return 0

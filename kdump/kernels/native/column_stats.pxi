@@ -1,7 +1,7 @@
 # One pass over columns for what checks ask of them.
 
-def survey(column):
-    """See kdump.kernels.portable.survey."""
+def column_stats(column):
+    """See kdump.kernels.portable.column_stats."""
     cdef Exports exports
     cdef Py_ssize_t length = len(column), at, first_fall = -1, falls = 0, repeats = 0
     cdef const int64_t *values
@@ -33,7 +33,7 @@ def survey(column):
 
 
 def differences(lower, upper):
-    """See kdump.kernels.portable.survey."""
+    """See kdump.kernels.portable.column_stats."""
     cdef Exports exports
     cdef Py_ssize_t length = len(lower), at
     cdef const int64_t *lows

@@ -16,10 +16,10 @@ def increases(column: array[int]) -> bool:
     """Return whether each number is larger than the one before."""
     if len(column) < 2:
         return True
-    _, _, falls, _, repeats = kernels.survey(column)
+    _, _, falls, _, repeats = kernels.column_stats(column)
     return not (falls or repeats)
 
 
 def is_sorted(column: array[int]) -> bool:
     """Return whether no number is smaller than the one before."""
-    return len(column) < 2 or not kernels.survey(column)[2]
+    return len(column) < 2 or not kernels.column_stats(column)[2]

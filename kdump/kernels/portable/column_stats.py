@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from operator import eq, gt, sub
 
-Survey = tuple[int, int, int, int, int]
+ColumnStats = tuple[int, int, int, int, int]
 MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
 
 
-def survey(column: array[int]) -> Survey:
+def column_stats(column: array[int]) -> ColumnStats:
     """Return the lowest and the largest number, how many are lower than the one before and the index of the first of
     these (-1: none), and how many equal the one before.
 
