@@ -8,7 +8,7 @@ import click
 
 from kdump.disk.pace import lower_priority
 from kdump.findings.kind import INFO, SEVERITIES
-from kdump.findings.limit import MAX_ALIKE
+from kdump.findings.limit import MAX_PER_CODE
 from kdump.operations.verify import VerifyRequest
 from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
@@ -67,9 +67,9 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 )
 @click.option(
     "--max-per-code",
-    "most_alike",
+    "max_per_code",
     type=click.IntRange(0),
-    default=MAX_ALIKE,
+    default=MAX_PER_CODE,
     show_default=True,
     metavar="N",
     help="List up to N findings of one code in one file, then count the rest; 0: list all.",
@@ -144,7 +144,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     severities: tuple[str, ...],
-    most_alike: int,
+    max_per_code: int,
     fail_on: str,
     since_checkpoint: bool,
     max_duration: float | None,
@@ -196,7 +196,7 @@ def command(
         select=patterns_of(select),
         ignore=patterns_of(ignore),
         severities=tuple(severity_of(text) for text in severities),
-        most_alike=most_alike,
+        max_per_code=max_per_code,
     )
     try:
         options.check()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kdump.findings.finding import Finding, found
 
-MAX_ALIKE = 100
+MAX_PER_CODE = 100
 """Findings of one code in one file that are given one by one unless another number is asked for."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kdump.findings.limit import MAX_ALIKE
+from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.library.arguments import Path, path_text
 from kdump.operations.verify import VerifyRequest, VerifyRun
@@ -24,7 +24,7 @@ def verify(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     severities: Mapping[str, str] | None = None,
-    most_alike: int = MAX_ALIKE,
+    max_per_code: int = MAX_PER_CODE,
     max_rate: int | None = None,
     max_duration: float | None = None,
     resume: Path | None = None,
@@ -48,7 +48,7 @@ def verify(
         select=tuple(select),
         ignore=tuple(ignore),
         severities=tuple((severities or {}).items()),
-        most_alike=most_alike,
+        max_per_code=max_per_code,
         max_rate=max_rate,
     )
     options.check()

@@ -155,7 +155,7 @@ def copy_findings(replicas: PartitionReplicas) -> Iterator[Finding]:
 
 def findings_between(check: CopyCheck, options: Options) -> Iterator[Finding]:
     """Yield the findings of a check that are wanted, so many of one code of one copy as are asked for."""
-    limit = FindingLimit(options.most_alike)
+    limit = FindingLimit(options.max_per_code)
     for replicas in check.partitions():
         for finding in chain(limit.first(copy_findings(replicas)), limit.rest()):
             wanted = options.filter.apply(finding)

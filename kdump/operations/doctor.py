@@ -169,7 +169,7 @@ class Doctor:
             now=self._now(),
             deadline=deadline,
             newest_first=True,
-            most_alike=MAX_PER_CODE,
+            max_per_code=MAX_PER_CODE,
             progress=checkup.progress,
         )
         verification = Verification(options)

@@ -198,7 +198,7 @@ def _findings(
     listed = log if log.files and not log.is_replacing else None
     retention = RetentionSettings(loading=startup.config)
     around = Around(Checkpoints(folder, lines), startup.clean, None, log=listed, retention=retention)
-    options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
+    options = Options(deep=deep, now=startup.now, limit=limit, max_per_code=0, ignore=("KD-TIME-*",))
     verification = Verification(options, around=around)
     log.walked = walked = WalkedLogs()
     verification.on_batches = lambda path, rows: walked.add(os.path.basename(path), _columns(rows))

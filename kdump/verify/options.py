@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kdump.findings.filter import FindingFilter
-from kdump.findings.limit import MAX_ALIKE
+from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.named_tuples import NamedTuple
 
@@ -22,7 +22,7 @@ class Options(NamedTuple):
     limit               bytes that one batch may decompress to
     select, ignore      code patterns (KD-LOG-*): what to report, and what not; what could not be read is always chosen
     severities          (code pattern, severity), the last one that fits counts
-    most_alike          findings of one code in one file that are given one by one; 0: all
+    max_per_code          findings of one code in one file that are given one by one; 0: all
     deadline            moment of time.monotonic() after which no further segment is begun
     max_rate            bytes that are read in a second, at most; None: as many as can be
     newest_first        begin with the partitions that were written to last
@@ -39,7 +39,7 @@ class Options(NamedTuple):
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: tuple[tuple[str, str], ...] = ()
-    most_alike: int = MAX_ALIKE
+    max_per_code: int = MAX_PER_CODE
     deadline: float | None = None
     max_rate: int | None = None
     newest_first: bool = False

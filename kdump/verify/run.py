@@ -60,7 +60,7 @@ class Verification:
         self._jobs = options.jobs or processors()
         self._place = Place()
         self._has_around = around is not None
-        self._alike = FindingLimit(options.most_alike)
+        self._alike = FindingLimit(options.max_per_code)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
         self._effects = Effects()
         self._notes = Notes(state, deep=options.deep)
