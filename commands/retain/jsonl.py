@@ -8,7 +8,7 @@ from typing import Any
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
 from kdump.retention.advice import advice_on
 from kdump.retention.holder import Holder
-from kdump.retention.partition import Block, PartitionRetention, Share
+from kdump.retention.partition import Block, DeletedAmount, PartitionRetention
 from kdump.retention.policy import Policy
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
@@ -184,9 +184,9 @@ def _waiting(waiting: Waiting) -> Row:
     }
 
 
-def _shares(shares: Mapping[Policy, Share]) -> Row:
+def _shares(shares: Mapping[Policy, DeletedAmount]) -> Row:
     return {policy: _share(share) for policy, share in shares.items()}
 
 
-def _share(share: Share) -> Row:
+def _share(share: DeletedAmount) -> Row:
     return {"segments": share.segments, "space": share.space}

@@ -11,7 +11,7 @@ from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, duration, number_words, offset_range, size_text
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
-from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
+from kdump.retention.partition import HIGH_WATERMARK, Block, DeletedAmount, PartitionRetention
 from kdump.retention.policy import LOG_START, SIZE, TIME, Policy
 from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
@@ -328,7 +328,7 @@ def _shown(totals: Totals, policy: Policy) -> tuple[str, str, str]:
     return str(share.segments), size_text(share.space), _alone(alone)
 
 
-def _alone(share: Share) -> str:
+def _alone(share: DeletedAmount) -> str:
     return f"{number_words(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
 
 

@@ -51,7 +51,7 @@ class KafkaMessage:
         return re.compile(found + ends)
 
 
-class Said(NamedTuple):
+class FoundMessage(NamedTuple):
     """A message that was found: by name what stood in the places that differ."""
 
     message: KafkaMessage
@@ -269,12 +269,12 @@ MESSAGES: tuple[KafkaMessage, ...] = (
 # fmt: on
 
 
-def messages_in(line: str) -> Iterator[Said]:
+def messages_in(line: str) -> Iterator[FoundMessage]:
     """Yield the messages of Kafka's that a line has, in their order in the catalogue."""
     line = line[:MAX_LINE]
     for message in MESSAGES:
         if found := message.pattern.search(line):
-            yield Said(message, found.groupdict())
+            yield FoundMessage(message, found.groupdict())
 
 
 def said_of(code: str) -> list[str]:
@@ -287,7 +287,7 @@ _FILE_ENDS = ("-checkpoint", "partition.metadata", "quorum-state", "meta.propert
 _PARTITION = re.compile(r"\[(?:LogLoader|UnifiedLog|LocalLog) partition=(?P<tp>[^,\]]+), dir=(?P<dir>[^\]]+)\]")
 
 
-def partition_in(said: Said, line: str) -> str | None:
+def partition_in(said: FoundMessage, line: str) -> str | None:
     """Return the partition directory that a line is about, or its name alone; None where the line has neither."""
     if found := _PARTITION.search(line[:MAX_LINE]):
         return f"{found['dir'].rstrip('/')}/{found['tp']}"

@@ -14,7 +14,15 @@ from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING
 from kdump.named_tuples import NamedTuple
 from kdump.verify.options import Options
-from kdump.verify.resume import NOTHING_YET, Mark, PassTotals, Place, read_place, remove_mark, write_place
+from kdump.verify.resume import (
+    NOTHING_YET,
+    Mark,
+    PassTotals,
+    ResumePoint,
+    read_resume_point,
+    remove_mark,
+    write_resume_point,
+)
 from kdump.verify.run import Verification
 from kdump.verify.state import read_state, write_state
 
@@ -109,7 +117,7 @@ class VerifyRun(Iterator[Finding]):
             options = options._replace(deadline=time.monotonic() + asked.max_duration)
         self._paths, self._options, self._asked, self._keeps = list(paths), options, asked, keeps
         self._absolute = [os.path.abspath(path) for path in paths]
-        place = read_place(asked.resume, self._absolute) if asked.resume else Place()
+        place = read_resume_point(asked.resume, self._absolute) if asked.resume else ResumePoint()
         self._state = read_state(asked.state) if asked.state else None
         self.totals = Totals(before=place.totals, is_part=bool(asked.resume or asked.state), is_deep=options.deep)
         mark = place.mark and place.mark._replace(partition=self._as_given(place.mark.partition))
@@ -133,7 +141,7 @@ class VerifyRun(Iterator[Finding]):
         resume, mark = self._asked.resume, self._verification.mark
         if resume and mark is not None:
             mark = mark._replace(partition=os.path.abspath(mark.partition))
-            write_place(resume, self._absolute, mark, self.totals.whole)
+            write_resume_point(resume, self._absolute, mark, self.totals.whole)
         elif resume and self.totals.is_complete:
             remove_mark(resume)
         if self._asked.state and self._state is not None:

@@ -21,7 +21,7 @@ from kdump.storage.walked import COLUMNS, WalkedLogs
 from kdump.verify.batch_rows import BatchRows
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
-from kdump.verify.work import Around
+from kdump.verify.work import LogDirectoryContext
 
 _ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
 TAIL = _ZEROS | {"KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE"}
@@ -197,7 +197,7 @@ def _findings(
     folder = os.path.dirname(os.path.abspath(log.path))
     listed = log if log.files and not log.is_replacing else None
     retention = RetentionSettings(loading=startup.config)
-    around = Around(Checkpoints(folder, lines), startup.clean, None, log=listed, retention=retention)
+    around = LogDirectoryContext(Checkpoints(folder, lines), startup.clean, None, log=listed, retention=retention)
     options = Options(deep=deep, now=startup.now, limit=limit, max_per_code=0, ignore=("KD-TIME-*",))
     verification = Verification(options, around=around)
     log.walked = walked = WalkedLogs()

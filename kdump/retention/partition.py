@@ -25,7 +25,7 @@ TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
 """What blocks a segment."""
 
 
-class Share(NamedTuple):
+class DeletedAmount(NamedTuple):
     """What a policy deletes: segments, and the bytes of all their files."""
 
     segments: int = 0
@@ -86,7 +86,7 @@ class PartitionRetention:
     end_offset: int
     segments: tuple[SegmentState, ...]
     reasons: tuple[Policy, ...]
-    alone: dict[Policy, Share]
+    alone: dict[Policy, DeletedAmount]
     next: Next | None
     block: Block | None
     future: tuple[SegmentState, ...]
@@ -161,7 +161,7 @@ class PartitionRetention:
         )
         return tuple(CheckpointChange(*each) for each in wanted if each[1] != each[2])
 
-    def shares(self) -> dict[Policy, Share]:
+    def shares(self) -> dict[Policy, DeletedAmount]:
         """Return what each policy deletes, in the broker's order."""
         return {
             policy: _share(state for state, reason in zip(self.going, self.reasons, strict=True) if reason == policy)
@@ -244,9 +244,9 @@ def _startup(circumstances: Circumstances) -> Startup:
     return Startup(now, shutdown.clean, shutdown.recovery_point, checkpoints.log_start or 0)
 
 
-def _share(states: Sequence[SegmentState] | Iterator[SegmentState]) -> Share:
+def _share(states: Sequence[SegmentState] | Iterator[SegmentState]) -> DeletedAmount:
     spaces = [state.space for state in states]
-    return Share(len(spaces), sum(spaces))
+    return DeletedAmount(len(spaces), sum(spaces))
 
 
 def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutcome) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kdump.retention.partition import PartitionRetention, Share
+from kdump.retention.partition import DeletedAmount, PartitionRetention
 from kdump.retention.policy import Policy
 
 
-def _nothing() -> dict[Policy, Share]:
-    return {policy: Share() for policy in Policy}
+def _nothing() -> dict[Policy, DeletedAmount]:
+    return {policy: DeletedAmount() for policy in Policy}
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class Totals:
     space: int = 0
     preallocated: int = 0
     held_space: int = 0
-    shares: dict[Policy, Share] = field(default_factory=_nothing)
-    alone: dict[Policy, Share] = field(default_factory=_nothing)
+    shares: dict[Policy, DeletedAmount] = field(default_factory=_nothing)
+    alone: dict[Policy, DeletedAmount] = field(default_factory=_nothing)
 
     @classmethod
     def of(cls, partitions: Iterable[PartitionRetention]) -> Totals:
@@ -41,10 +41,10 @@ class Totals:
         return totals
 
     @property
-    def freed(self) -> Share:
+    def freed(self) -> DeletedAmount:
         """What all policies delete together."""
         shares = self.shares.values()
-        return Share(sum(share.segments for share in shares), sum(share.space for share in shares))
+        return DeletedAmount(sum(share.segments for share in shares), sum(share.space for share in shares))
 
     def _add(self, found: PartitionRetention) -> None:
         self.partitions += 1
@@ -58,4 +58,4 @@ class Totals:
         for sums, shares in ((self.shares, found.shares()), (self.alone, found.alone)):
             for policy, share in shares.items():
                 before = sums[policy]
-                sums[policy] = Share(before.segments + share.segments, before.space + share.space)
+                sums[policy] = DeletedAmount(before.segments + share.segments, before.space + share.space)

@@ -74,7 +74,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Place:
+class PartitionPaths:
     """A partition and the paths of its replicas by node; `leader` is the node that serves it, -1 if none can.
 
     `replicas` and `isr` are those of the cluster's metadata, else the nodes at hand; `known_epoch` is the leader epoch
@@ -107,14 +107,14 @@ class ServedTopic:
 
     name: str
     topic_id: bytes
-    places: list[Place] = field(default_factory=list)
+    places: list[PartitionPaths] = field(default_factory=list)
 
     @property
     def is_internal(self) -> bool:
         """Whether it is one of Kafka's own."""
         return self.name in INTERNAL_TOPICS
 
-    def place(self, number: int) -> Place | None:
+    def place(self, number: int) -> PartitionPaths | None:
         """Return the partition of a number."""
         return self.places[number] if 0 <= number < len(self.places) else None
 
@@ -135,7 +135,7 @@ class ServedCluster:
         self._say = say
         self._files = OpenFiles()
         self._open: dict[tuple[int, str, int], ServedPartition] = {}
-        found: dict[str, dict[int, Place]] = {}
+        found: dict[str, dict[int, PartitionPaths]] = {}
         for place in places:
             self._add(place, found)
         if not self.nodes:
@@ -208,7 +208,7 @@ class ServedCluster:
 
     # --- how it is found ---
 
-    def _add(self, place: LogDirectory | PartitionLog, found: dict[str, dict[int, Place]]) -> None:
+    def _add(self, place: LogDirectory | PartitionLog, found: dict[str, dict[int, PartitionPaths]]) -> None:
         if isinstance(place, PartitionLog):
             path = os.path.abspath(place.path)
             parent = LogDirectory(os.path.dirname(path))
@@ -244,7 +244,7 @@ class ServedCluster:
             self._report(Problem(os.path.join(directory.path, names.META_PROPERTIES), None, str(error)))
             return BrokerIdentity(None, None)
 
-    def _take(self, node: Node, path: str, found: dict[str, dict[int, Place]]) -> None:
+    def _take(self, node: Node, path: str, found: dict[str, dict[int, PartitionPaths]]) -> None:
         try:
             name = parse_partition_dir(os.path.basename(path), path)
         except KdumpError:
@@ -254,7 +254,7 @@ class ServedCluster:
         if name.partition >= MAX_PARTITIONS:
             self._report(Problem(path, None, f"not served: a partition number of {MAX_PARTITIONS} or more"))
             return
-        place = found.setdefault(name.topic, {}).setdefault(name.partition, Place(name.partition))
+        place = found.setdefault(name.topic, {}).setdefault(name.partition, PartitionPaths(name.partition))
         before = place.paths.get(node.node_id)
         if before is None:
             place.paths[node.node_id] = path
@@ -266,7 +266,7 @@ class ServedCluster:
     def _known_topics(self) -> dict[str, bytes]:
         return {topic.name: topic.topic_id for topic in self.image.topics.values()} if self.image else {}
 
-    def _topic(self, name: str, places: dict[int, Place]) -> ServedTopic:
+    def _topic(self, name: str, places: dict[int, PartitionPaths]) -> ServedTopic:
         known = self._known_topics().get(name)
         topic_id = next(filter(None, map(_stored_id, _paths(places))), None) or known
         topic = ServedTopic(name, topic_id or uuid.uuid5(uuid.NAMESPACE_URL, f"kafka-topic:{name}").bytes)
@@ -274,13 +274,13 @@ class ServedCluster:
         if self.image and topic.topic_id in self.image.topics:
             partitions = self.image.topics[topic.topic_id].partitions
         for number in range(max([-1, *places, *partitions]) + 1):
-            place = places.get(number) or Place(number)
+            place = places.get(number) or PartitionPaths(number)
             _describe(place, partitions.get(number))
             topic.places.append(place)
         return topic
 
 
-def _paths(places: Mapping[int, Place]) -> Iterator[str]:
+def _paths(places: Mapping[int, PartitionPaths]) -> Iterator[str]:
     return (path for place in places.values() for path in place.paths.values())
 
 
@@ -292,7 +292,7 @@ def _stored_id(path: str) -> bytes | None:
     return None
 
 
-def _describe(place: Place, fields: Fields | None) -> None:
+def _describe(place: PartitionPaths, fields: Fields | None) -> None:
     """Choose the leader: the metadata's, else one that was in sync, else the replica that reaches farthest."""
     at_hand = tuple(sorted(place.paths))
     place.replicas = place.isr = at_hand

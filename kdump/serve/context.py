@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kdump.formats.names import can_be_topic
-from kdump.serve.cluster import Address, Place, ServedCluster, ServedTopic
+from kdump.serve.cluster import Address, PartitionPaths, ServedCluster, ServedTopic
 from kdump.serve.partition import ServedPartition
 from kdump.serve.protocol.errors import ErrorCode
 
@@ -65,7 +65,7 @@ def unknown_topic(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if can_be_topic(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def partition_nodes(place: Place, nodes: dict[int, object]) -> Fields:
+def partition_nodes(place: PartitionPaths, nodes: dict[int, object]) -> Fields:
     """Return the fields about a partition that all answers with metadata have."""
     return {
         "errorCode": ErrorCode.NONE if place.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,

@@ -15,13 +15,13 @@ from kdump.spark.shares import partition_sizes, shares
 from kdump.spark.splits import FILE_COST, task_size
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
-from kdump.verify.work import Share
+from kdump.verify.work import PartitionRange
 
 PIECE = 4096
 ORDER_BITS = 40
 """Findings of one task have numbers of so many bits, before which stands the task's."""
 
-Job = tuple[int, list[str], Share]
+Job = tuple[int, list[str], PartitionRange]
 """A task: its number, the paths of the whole, and its share of them."""
 
 TYPES = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.verify.work import Share
+from kdump.verify.work import PartitionRange
 
 
 def partition_sizes(place: PartitionLog | LogDirectory, cost: int) -> Iterator[int]:
@@ -23,7 +23,7 @@ def partition_sizes(place: PartitionLog | LogDirectory, cost: int) -> Iterator[i
         yield cost + _log_bytes(os.path.join(place.path, name))
 
 
-def shares(sizes: Sequence[int], most: float) -> list[Share]:
+def shares(sizes: Sequence[int], most: float) -> list[PartitionRange]:
     """Return consecutive partitions of these sizes, cut where `most` bytes are reached; at least one share."""
     cuts = [0]
     done = 0
@@ -32,7 +32,7 @@ def shares(sizes: Sequence[int], most: float) -> list[Share]:
         if done >= most:
             cuts.append(number)
             done = 0
-    return [Share(first, stop) for first, stop in zip(cuts, [*cuts[1:], None], strict=True)]
+    return [PartitionRange(first, stop) for first, stop in zip(cuts, [*cuts[1:], None], strict=True)]
 
 
 def _log_bytes(folder: str) -> int:

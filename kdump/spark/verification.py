@@ -17,7 +17,7 @@ from kdump.verify.options import Options
 from kdump.verify.resume import Mark
 from kdump.verify.run import Verification
 from kdump.verify.tasks import look
-from kdump.verify.work import Share
+from kdump.verify.work import PartitionRange
 
 TASKS_EACH = 4
 """Tasks for each that runs at once: each of them has a look at all partitions, to compare its own with them."""
@@ -77,7 +77,7 @@ def _sizes(path: str) -> Iterator[int]:
     yield from partition_sizes(place, PARTITION_COST)
 
 
-def _verify(share: Share, paths: list[str], options: Options) -> _Outcome | KdumpError | OSError:
+def _verify(share: PartitionRange, paths: list[str], options: Options) -> _Outcome | KdumpError | OSError:
     verification = Verification(options, share=share)
     events: list[Finding | str] = []
     verification.on_partition = events.append

@@ -41,7 +41,7 @@ _FILE_STATES = {
 }
 
 
-def no_files(path: str) -> Iterator[Finding]:
+def special_files(path: str) -> Iterator[Finding]:
     """Yield what is in a directory and is neither a file nor a directory: symbolic links that lead nowhere or in a
     circle, pipes and the like; and directories where a broker expects a file. Raises OSError.
     """
@@ -81,7 +81,7 @@ Owner = BrokerIdentity | None
 """The broker that a log directory belongs to; None where no meta.properties says it."""
 
 
-class Place:
+class KnownPartitions:
     """Where partitions were met, over all the directories of one run.
 
     Only directories of the same broker are compared: replicas on several brokers are no duplicates.

@@ -30,7 +30,7 @@ from kdump.verify.batch_rows import Part
 from kdump.verify.broker_load import BrokerLoad
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.cluster import check_placement
-from kdump.verify.directory import Owner, Place, directory_state, no_files, partition_files
+from kdump.verify.directory import KnownPartitions, Owner, directory_state, partition_files, special_files
 from kdump.verify.entries import fits_preallocation
 from kdump.verify.epochs import EpochCheck
 from kdump.verify.log import LogCheck
@@ -72,7 +72,7 @@ class PartitionCheck:
         log: PartitionLog,
         segments: list[Segment],
         checkpoints: Checkpoints,
-        place: Place,
+        place: KnownPartitions,
         owner: Owner,
         options: Options,
         now: int,
@@ -134,7 +134,7 @@ class PartitionCheck:
     def start(self) -> Iterator[Finding]:
         """Yield what can be said before the log is walked."""
         yield from directory_state(self.log)
-        yield from self._guarded(self.log.path, no_files(self.log.path))
+        yield from self._guarded(self.log.path, special_files(self.log.path))
         if self.log.name is not None:
             yield from self._place.partition(self.log.path, self.log.name, self._owner)
         metadata = os.path.join(self.log.path, names.PARTITION_METADATA)

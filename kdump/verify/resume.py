@@ -50,14 +50,14 @@ class PassTotals(NamedTuple):
 NOTHING_YET = PassTotals()
 
 
-class Place(NamedTuple):
+class ResumePoint(NamedTuple):
     """What a resume file keeps: where to go on, and what the pass has come to so far."""
 
     mark: Mark | None = None
     totals: PassTotals = NOTHING_YET
 
 
-def read_place(path: str, paths: list[str]) -> Place:
+def read_resume_point(path: str, paths: list[str]) -> ResumePoint:
     """Return what the file at `path` keeps; nothing where there is no file, or one of a run over other paths.
 
     Raises OSError, and KdumpError where the file is something else.
@@ -65,7 +65,7 @@ def read_place(path: str, paths: list[str]) -> Place:
     try:
         content = json.loads(read_small(path, MAX_BYTES))
     except FileNotFoundError:
-        return Place()
+        return ResumePoint()
     except (ValueError, RecursionError) as error:
         raise KdumpError(f"{path} is not a resume file of kdump verify: {error}") from None
     match content:
@@ -78,7 +78,7 @@ def read_place(path: str, paths: list[str]) -> Place:
             "leader_epoch": int(epoch),
         }:
             mark = Mark(partition, base, last, epoch)
-            return Place(mark, _totals(content.get("so_far"))) if before == paths else Place()
+            return ResumePoint(mark, _totals(content.get("so_far"))) if before == paths else ResumePoint()
     raise KdumpError(f"{path} is not a resume file of kdump verify")
 
 
@@ -92,7 +92,7 @@ def _totals(found: object) -> PassTotals:
     return totals._replace(seconds=seconds if isinstance(seconds, int | float) and seconds >= 0 else 0.0)
 
 
-def write_place(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> None:
+def write_resume_point(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> None:
     """Write the file anew, or leave it as it was where that fails. Raises OSError."""
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
     replace_file(path, json.dumps(content).encode() + b"\n", durable=True)

@@ -21,7 +21,7 @@ from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
 from kdump.verify.batch_rows import BatchRows, Part, Piece, walk
-from kdump.verify.directory import Place
+from kdump.verify.directory import KnownPartitions
 from kdump.verify.effects import Effects
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
 from kdump.verify.notes import Notes
@@ -31,7 +31,15 @@ from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
 from kdump.verify.state import State
 from kdump.verify.tasks import Tasks, look
-from kdump.verify.work import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task
+from kdump.verify.work import (
+    EVERYTHING,
+    DirectoryFindings,
+    LogDirectoryContext,
+    Opening,
+    PartitionRange,
+    PartitionTask,
+    Task,
+)
 
 
 class Verification:
@@ -41,8 +49,8 @@ class Verification:
         self,
         options: Options,
         mark: Mark | None = None,
-        share: Share = EVERYTHING,
-        around: Around | None = None,
+        share: PartitionRange = EVERYTHING,
+        around: LogDirectoryContext | None = None,
         state: State | None = None,
     ) -> None:
         """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done.
@@ -58,7 +66,7 @@ class Verification:
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or processors()
-        self._place = Place()
+        self._place = KnownPartitions()
         self._has_around = around is not None
         self._alike = FindingLimit(options.max_per_code)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
@@ -126,7 +134,7 @@ class Verification:
         """Yield what each task finds, with the partition that it is part of, and whether that is over."""
         partition: PartitionTask | None = None
         for task, result in ordered(tasks, _walked, _is_ahead, self._jobs):
-            if isinstance(task, Said):
+            if isinstance(task, DirectoryFindings):
                 yield self._alike.first(task.findings), partition, False
                 continue
             if isinstance(task, PartitionTask):

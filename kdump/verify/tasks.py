@@ -27,7 +27,7 @@ from kdump.verify.batch_rows import Reading, pieces_of
 from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.cluster import check_metadata
-from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, no_files, owner_of
+from kdump.verify.directory import KnownPartitions, Owner, clean_shutdown, directory_names, owner_of, special_files
 from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot, check_start
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
@@ -35,7 +35,16 @@ from kdump.verify.partition import Before, unreadable
 from kdump.verify.replacements import check_replacements
 from kdump.verify.resume import Mark
 from kdump.verify.state import State, Verified
-from kdump.verify.work import EVERYTHING, Around, Closing, Opening, PartitionTask, Said, Share, Task
+from kdump.verify.work import (
+    EVERYTHING,
+    Closing,
+    DirectoryFindings,
+    LogDirectoryContext,
+    Opening,
+    PartitionRange,
+    PartitionTask,
+    Task,
+)
 
 
 class Tasks:
@@ -44,10 +53,10 @@ class Tasks:
     def __init__(
         self,
         options: Options,
-        place: Place,
+        place: KnownPartitions,
         resume: Mark | None = None,
-        share: Share = EVERYTHING,
-        around: Around | None = None,
+        share: PartitionRange = EVERYTHING,
+        around: LogDirectoryContext | None = None,
         state: State | None = None,
     ) -> None:
         """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
@@ -111,17 +120,17 @@ class Tasks:
                 place = open_directory(path)
             except (OSError, NameFormatError) as error:
                 if is_mine:
-                    yield Said([_unopened(path, error)])
+                    yield DirectoryFindings([_unopened(path, error)])
                 continue
             if isinstance(place, PartitionLog):
                 folders, around = [path], _around(path)
                 if is_mine:
-                    yield Said(_changes(directory_around(path), folders))
+                    yield DirectoryFindings(_changes(directory_around(path), folders))
             else:
                 folders = self._partitions(place)
                 around, findings = self._directory(place)
                 if is_mine and resume is None:
-                    yield Said(self._said(place.path, [*findings, *check_metadata(self.clusters, place)]))
+                    yield DirectoryFindings(self._said(place.path, [*findings, *check_metadata(self.clusters, place)]))
             for at, folder in enumerate(folders, number):
                 if self._share.stop is not None and at >= self._share.stop:
                     return
@@ -153,11 +162,11 @@ class Tasks:
 
         yield from confirmed(judged(findings), look_again, time.monotonic())
 
-    def _directory(self, directory: LogDirectory) -> tuple[Around, list[Finding]]:
+    def _directory(self, directory: LogDirectory) -> tuple[LogDirectoryContext, list[Finding]]:
         checkpoints = Checkpoints.read(directory.path)
         found = [*unusable(checkpoints)]
         try:
-            found += no_files(directory.path)
+            found += special_files(directory.path)
         except OSError as error:
             found.append(unreadable(directory.path, error))
         found += directory_names(directory)
@@ -175,7 +184,7 @@ class Tasks:
         lines = checkpoints.lines.get(names.CLEANER_CHECKPOINT, {})
         found += self._place.cleaned(checkpoints.path(names.CLEANER_CHECKPOINT), lines, owner)
         found += _changes(directory.path, [os.path.join(directory.path, name) for name in directory.partition_names])
-        return Around(checkpoints, directory.clean_shutdown, owner, directory), found
+        return LogDirectoryContext(checkpoints, directory.clean_shutdown, owner, directory), found
 
     def _pass(self, folder: str, owner: Owner) -> None:
         """Pass over a partition that an earlier run has checked: others are compared with it."""
@@ -185,7 +194,7 @@ class Tasks:
                 for _ in chain(self._place.partition(folder, log.name, owner), self._place.topic_id(log, owner)):
                     pass
 
-    def _partition_tasks(self, folder: str, around: Around, resume: Mark | None) -> Iterator[Task]:
+    def _partition_tasks(self, folder: str, around: LogDirectoryContext, resume: Mark | None) -> Iterator[Task]:
         yield from self._held_tasks(folder, lambda log, hold: self._partition_task(log, around, hold, resume))
 
     def _held_tasks(self, folder: str, task_of: Callable[[PartitionLog, ExitStack], PartitionTask]) -> Iterator[Task]:
@@ -197,7 +206,7 @@ class Tasks:
             known = self._around.log if self._around is not None else None
             log = hold.enter_context(held(folder, as_named=True, known=known))
         except OSError as error:
-            yield Said([unreadable(folder, error)])
+            yield DirectoryFindings([unreadable(folder, error)])
             return
         if log is None:
             return
@@ -210,7 +219,9 @@ class Tasks:
             yield from self._snapshot_tasks(log, reading)
         yield Closing(None)
 
-    def _partition_task(self, log: PartitionLog, around: Around, hold: ExitStack, resume: Mark | None) -> PartitionTask:
+    def _partition_task(
+        self, log: PartitionLog, around: LogDirectoryContext, hold: ExitStack, resume: Mark | None
+    ) -> PartitionTask:
         segments, before = log.segments, None
         if resume is not None:
             segments = [segment for segment in segments if segment.base_offset >= resume.base_offset]
@@ -242,12 +253,12 @@ class Tasks:
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
         if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
-            yield Said(check_start(log))
+            yield DirectoryFindings(check_start(log))
         for name, says in log.files.items():
             if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE:
-                yield Said(check_kraft_snapshot(os.path.join(log.path, name), reading))
+                yield DirectoryFindings(check_kraft_snapshot(os.path.join(log.path, name), reading))
         if log.in_state(names.SWAP):
-            yield Said(check_replacements(log, reading))
+            yield DirectoryFindings(check_replacements(log, reading))
 
     def _file_tasks(self, path: str) -> Iterator[Task]:
         """Yield a single file: the segment that it belongs to is walked, and what concerns the file is said."""
@@ -256,12 +267,12 @@ class Tasks:
         says = parse_file_name(name)
         if says.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
             reading = Reading(self._options.deep, self._options.limit, self._options.drops_pages)
-            yield Said(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
+            yield DirectoryFindings(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
             return
         if says.kind in names.OFFSET_CHECKPOINTS or says.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
             _, findings = self._directory(LogDirectory(folder))
             of_file = [finding for finding in findings if os.path.basename(finding.path) == name]
-            yield Said(self._said(folder, of_file))
+            yield DirectoryFindings(self._said(folder, of_file))
             return
         yield from self._held_tasks(folder, lambda log, hold: _file_task(path, log, hold))
 
@@ -308,7 +319,7 @@ def _unopened(path: str, error: OSError | NameFormatError) -> Finding:
     return unreadable(path, error if isinstance(error, OSError) else OSError(22, str(error)))
 
 
-def _around(folder: str) -> Around:
+def _around(folder: str) -> LogDirectoryContext:
     """Return what is around a partition directory; what is wrong with it is said where the log
     directory is verified.
     """
@@ -317,8 +328,8 @@ def _around(folder: str) -> Around:
     try:
         directory = LogDirectory(parent)
     except OSError:
-        return Around(checkpoints, False, None)
-    return Around(checkpoints, directory.clean_shutdown, owner_of(directory)[0], directory)
+        return LogDirectoryContext(checkpoints, False, None)
+    return LogDirectoryContext(checkpoints, directory.clean_shutdown, owner_of(directory)[0], directory)
 
 
 def _size(path: str) -> int:

@@ -18,7 +18,7 @@ from kdump.verify.partition import Before
 from kdump.verify.state import Verified
 
 
-class Around(NamedTuple):
+class LogDirectoryContext(NamedTuple):
     """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker.
 
     `directory` is None where there is none. `log` is the partition, if somebody has listed it already, `retention` what
@@ -33,7 +33,7 @@ class Around(NamedTuple):
     retention: RetentionSettings | None = None
 
 
-class Share(NamedTuple):
+class PartitionRange(NamedTuple):
     """The part of a run that one of several processes does: the partitions number `first` to `stop` - 1 of all.
 
     What is found around the partitions of a log directory goes with its first one. Without `stop`, the rest.
@@ -47,7 +47,7 @@ class Share(NamedTuple):
         return number >= self.first and (self.stop is None or number < self.stop)
 
 
-EVERYTHING = Share()
+EVERYTHING = PartitionRange()
 
 
 class PartitionTask(NamedTuple):
@@ -59,7 +59,7 @@ class PartitionTask(NamedTuple):
 
     log: PartitionLog
     segments: list[Segment]
-    around: Around
+    around: LogDirectoryContext
     hold: ExitStack
     before: Before | None = None
     only: str = ""
@@ -80,10 +80,10 @@ class Closing(NamedTuple):
     segment: Segment | None
 
 
-class Said(NamedTuple):
+class DirectoryFindings(NamedTuple):
     """Findings about what is around the partitions."""
 
     findings: Iterable[Finding]
 
 
-Task = PartitionTask | Opening | Piece | Closing | Said
+Task = PartitionTask | Opening | Piece | Closing | DirectoryFindings

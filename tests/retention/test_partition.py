@@ -13,7 +13,7 @@ from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.retention.advice import Advice, advice_on
-from kdump.retention.partition import HIGH_WATERMARK, TIMESTAMP, Share
+from kdump.retention.partition import HIGH_WATERMARK, TIMESTAMP, DeletedAmount
 from kdump.retention.policy import LOG_START, SIZE, TIME
 from kdump.retention.segments import Shutdown
 from kdump.retention.tombstones import Waiting, tombstones_of
@@ -39,13 +39,14 @@ def test_what_goes_and_what_each_policy_would_delete_alone(partition: Path) -> N
     found = look(partition, start=4, retention_bytes=2 * size)
     assert found.reasons == (LOG_START, LOG_START, SIZE, TIME)
     assert (found.log_start_offset, found.new_log_start_offset) == (4, 8)
-    assert found.shares() == {LOG_START: Share(2, 2 * space), SIZE: Share(1, space), TIME: Share(1, space)}
-    assert found.alone == {LOG_START: Share(2, 2 * space), SIZE: Share(3, 3 * space), TIME: Share(4, 4 * space)}
+    two, one = DeletedAmount(2, 2 * space), DeletedAmount(1, space)
+    assert found.shares() == {LOG_START: two, SIZE: one, TIME: one}
+    assert found.alone == {LOG_START: two, SIZE: DeletedAmount(3, 3 * space), TIME: DeletedAmount(4, 4 * space)}
     assert (found.space, found.rolls, found.block, found.has_work) == (4 * space, False, None, True)
     totals = Totals.of([found, look(partition, retention_ms=-1)])
     assert (totals.partitions, totals.working, totals.segments) == (2, 1, 10)
-    assert totals.freed == Share(4, 4 * space)
-    assert totals.alone[SIZE] == Share(3, 3 * space)
+    assert totals.freed == DeletedAmount(4, 4 * space)
+    assert totals.alone[SIZE] == DeletedAmount(3, 3 * space)
 
 
 def test_nothing_to_do(partition: Path) -> None:

@@ -147,11 +147,11 @@ def without_seconds(text: str) -> str:
 
 def test_partitions_are_shared_out() -> None:
     from kdump.spark.shares import shares
-    from kdump.verify.work import Share
+    from kdump.verify.work import PartitionRange
 
-    assert shares([], 4) == [Share(0, None)]
-    assert shares([5] * 4, 10) == [Share(0, 2), Share(2, None)]
-    assert shares([100, 1, 1, 1], 26) == [Share(0, 1), Share(1, None)]
+    assert shares([], 4) == [PartitionRange(0, None)]
+    assert shares([5] * 4, 10) == [PartitionRange(0, 2), PartitionRange(2, None)]
+    assert shares([100, 1, 1, 1], 26) == [PartitionRange(0, 1), PartitionRange(1, None)]
     for sizes in ([1] * 100, [3, 1, 4, 1, 5, 9, 2, 6], [7]):
         for tasks in (1, 3, 8, 200):
             found = shares(sizes, sum(sizes) / tasks)

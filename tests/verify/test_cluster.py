@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kdump.verify.options import Options
-from kdump.verify.run import Share, Verification
+from kdump.verify.run import PartitionRange, Verification
 from tests.topics.building import Log, cluster_directory
 from tests.verify.building import NOW, found
 
@@ -122,7 +122,8 @@ def test_runs_that_share_the_work(data: Path) -> None:
     Log(data / "__cluster_metadata-0", base_offset=8).write()
     options = Options(now=NOW)
     whole = list(Verification(options).run([str(data)]))
-    parts = [Verification(options, share=share).run([str(data)]) for share in (Share(0, 1), Share(1, 4), Share(4))]
+    ranges = PartitionRange(0, 1), PartitionRange(1, 4), PartitionRange(4)
+    parts = [Verification(options, share=share).run([str(data)]) for share in ranges]
     assert [finding for part in parts for finding in part] == whole
     assert {finding.code for finding in whole} >= {"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER"}
 
