@@ -231,8 +231,8 @@ def test_stats_say_what_is_dirty(damaged: Log) -> None:
     (damaged.directory / names.CLEANER_CHECKPOINT).write_text("0\n1\norders 0 6\n")
     (found,) = kdump.stats(damaged.directory)
     assert not isinstance(found, kdump.Problem)
-    assert found.dirt is not None
-    assert found.dirt.checkpoint == 6
+    assert found.dirtiness is not None
+    assert found.dirtiness.checkpoint == 6
 
 
 def test_stats() -> None:

@@ -39,7 +39,7 @@ from .options import (
     tell_backup,
     write_options,
 )
-from .run import ABORT, COMMIT, OPEN, Appender, Interrupts, Tally, Wish
+from .run import ABORT, COMMIT, OPEN, Appender, AppendOptions, Interrupts, Tally
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
 READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
@@ -243,7 +243,7 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
         raise click.UsageError(f"{error}.") from None
 
 
-def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repack: tuple[str, ...]) -> Wish:
+def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repack: tuple[str, ...]) -> AppendOptions:
     """Return what becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
     if options["producer_id"] is not None:
         known = log.states.producers.get(options["producer_id"])
@@ -255,7 +255,7 @@ def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repac
             packing=packing,
         )
         packing = producer.packing_for(log, options["base_sequence"])
-    return Wish(
+    return AppendOptions(
         packing,
         options["transactional"],
         options["transaction_version"],

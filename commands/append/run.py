@@ -25,7 +25,7 @@ MAX_BYTES = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AppendOptions:
     """How records become batches; `ending` is how the producer's transaction ends, at this level of the feature
     transaction.version, `leader_epoch` None for the log's.
 
@@ -68,7 +68,7 @@ class Tally:
 class Appender:
     """Appends items to a log; `tally` says how far it is."""
 
-    def __init__(self, log: LogWriter, lines: Lines, wish: Wish) -> None:
+    def __init__(self, log: LogWriter, lines: Lines, wish: AppendOptions) -> None:
         self.tally = Tally()
         self._log = log
         self._lines = lines

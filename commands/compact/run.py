@@ -12,7 +12,7 @@ import click
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import compact as operation
 from kdump.operations.compact import Compacted, PassedOver
-from kdump.operations.rails import Rails
+from kdump.operations.rails import SafetyOptions
 from kdump.operations.results import Failed, Interrupted
 from kdump.operations.targets import PartitionGroup
 
@@ -82,7 +82,7 @@ def _printer(write: Callable[[str], None], options: Options, *, is_all: bool) ->
 
 def _group(group: PartitionGroup, options: Options, printer: Printer, failures: Failures, bar: ProgressBar) -> None:
     """Take the partitions of one log directory."""
-    rails = Rails(options.applies, "compact", options.keep_old, output=options.output, reads_beside=True)
+    rails = SafetyOptions(options.applies, "compact", options.keep_old, output=options.output, reads_beside=True)
     for event in operation.compact(group, options.request, rails, bar.add):
         bar.hide()
         if isinstance(event, Compacted):

@@ -21,7 +21,7 @@ from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_option, output_for
 from ..shell.screen import Screen
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 from ..shell.startup_options import chosen_startup
 from ..shell.values import read_by, time_ms
 from .jsonl import rows
@@ -85,7 +85,7 @@ def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
 
 def doctor(paths: tuple[str, ...], options: Options) -> int:
     """Look, print, and return the exit code. Raises click.UsageError, KdumpError."""
-    troubles = Troubles()
+    troubles = Diagnostics()
     chosen, absent = _chosen(paths)
     startup = chosen_startup(now=options.now, config_file=options.config_file, kafka=options.kafka)
     is_live_now = any(broker_on(path) is not None or is_live(path) for path in chosen)
@@ -113,7 +113,7 @@ def doctor(paths: tuple[str, ...], options: Options) -> int:
     return code
 
 
-def _code(health: Health, troubles: Troubles) -> int:
+def _code(health: Health, troubles: Diagnostics) -> int:
     counted = severities_from("error" if Screen.current.fail_on == "error" else "warning")
     needs_somebody = any(_severity(each) in counted for each in health.diagnoses) or health.stops or health.offline
     return max(exit_codes.FINDINGS if needs_somebody else exit_codes.OK, troubles.code)

@@ -14,7 +14,7 @@ from kdump.formats.words import count_text, offset_range
 from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
 from kdump.repair.flipped_bit import FlippedBit, find_flipped_bit
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.segment import Segment
 
 from ..shell import exit_codes
@@ -68,7 +68,7 @@ def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit
     """Return the one flipped bit that explains a damaged batch without a partition around it, if there is one."""
     with partition_of(data, lone.base_offset) as path:
         try:
-            directory = VirtualDirectory(PartitionLog(os.path.dirname(path)))
+            directory = PlannedPartition(PartitionLog(os.path.dirname(path)))
             found = find_flipped_bit(directory, os.path.basename(path), lone.base_offset, None, 0, batch.size)
         except KdumpError:
             return None
@@ -84,7 +84,7 @@ def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
     later = [base for base in bases if base > file.name.offset]
     try:
         return find_flipped_bit(
-            VirtualDirectory(log),
+            PlannedPartition(log),
             os.path.basename(file.path),
             file.name.offset,
             later[0] if later else None,

@@ -15,7 +15,7 @@ from ..shell import exit_codes
 from ..shell.output import Output
 from ..shell.paths import check_not_kafkas
 from ..shell.replicas import directories_at
-from ..shell.session import Troubles, tell_refused
+from ..shell.session import Diagnostics, tell_refused
 
 
 def export_lost(paths: Iterable[str], leader: int, folder: str, chosen: Callable[[str], bool]) -> int:
@@ -24,7 +24,7 @@ def export_lost(paths: Iterable[str], leader: int, folder: str, chosen: Callable
     Raises click.UsageError, OSError, KdumpError.
     """
     check_not_kafkas(folder)
-    troubles = Troubles()
+    troubles = Diagnostics()
     places = directories_at(paths, troubles)
     if troubles.code >= exit_codes.INCOMPLETE:
         return troubles.code

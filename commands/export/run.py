@@ -29,7 +29,7 @@ from ..shell.progress import PathCounter, ProgressBar
 from ..shell.replicas import newest, replicas_at
 from ..shell.schemas import payload_decoder
 from ..shell.screen import Screen
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 
 if TYPE_CHECKING:
     from kdump.columns.decoding import TopicColumns
@@ -58,7 +58,7 @@ def run_export(
     """
     _check_columns(options)
     check_not_kafkas(folder)
-    troubles = Troubles()
+    troubles = Diagnostics()
     wanted = chooses(topics)
     found = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if not found and troubles.code:
@@ -97,7 +97,7 @@ def _topics_decoded(
 
 
 def _export(
-    units: list[Unit], folder: str, options: ExportOptions, cluster: Cluster | None, troubles: Troubles
+    units: list[Unit], folder: str, options: ExportOptions, cluster: Cluster | None, troubles: Diagnostics
 ) -> int:
     with ProgressBar(list(dict.fromkeys(each.path for unit in units for each in unit.all))) as bar:
         report = _Report(troubles, bar)
@@ -137,7 +137,7 @@ def _choose_memory() -> None:
 class _Report:
     """Says what is wrong with units, as they come."""
 
-    def __init__(self, troubles: Troubles, bar: ProgressBar) -> None:
+    def __init__(self, troubles: Diagnostics, bar: ProgressBar) -> None:
         self._troubles = troubles
         self._bar = bar
 

@@ -15,7 +15,7 @@ from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 from ..shell.unknown import meant
 from .text import Groups, Sums, json_lines, text_lines
 
@@ -54,7 +54,7 @@ def command(
       kdump groups /data/__consumer_offsets-* --group 'billing-*' --format jsonl
       kdump groups /backup/kafka-logs --now 2026-01-31T12:00:00Z
     """
-    troubles = Troubles()
+    troubles = Diagnostics()
     found = replicas_at(paths, troubles)
     if not found and troubles.code:
         return troubles.code

@@ -100,11 +100,12 @@ class Graphs(Tables):
 
 def cleaner_state(info: PartitionInfo) -> PartitionState | None:
     """Return what the log cleaner knows of a partition; None where that cannot be told."""
-    from kdump.clean.state import look
+    from kdump.clean.state import examine_partition
     from kdump.settings.cleaning import CleaningSettings
 
     try:
-        return look(PartitionLog(info.path), info.checkpoints, CleaningSettings(), time.time_ns() // 1_000_000)
+        now = time.time_ns() // 1_000_000
+        return examine_partition(PartitionLog(info.path), info.checkpoints, CleaningSettings(), now)
     except (KdumpError, OSError):
         return None
 

@@ -15,7 +15,7 @@ from ..shell.completing import topics_of_paths
 from ..shell.paths import KafkaFile, expand
 from ..shell.rows import format_option, json_line, output_for
 from ..shell.screen import Screen
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 from .rows import Row, rows_of
 from .text import text_lines
 
@@ -46,7 +46,7 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
       kdump metadata /data/__cluster_metadata-0 --at 1234567 --topic 'orders*'
       kdump metadata 00000000000001234567-0000000042.checkpoint --format jsonl
     """
-    troubles = Troubles()
+    troubles = Diagnostics()
     state = _state(path, at, troubles)
     if state is None:
         return troubles.code
@@ -64,7 +64,7 @@ def _json(row: Row) -> str:
     return json_line(row.type, row.fields)
 
 
-def _state(path: str, at: int | None, troubles: Troubles) -> MetadataState | None:
+def _state(path: str, at: int | None, troubles: Diagnostics) -> MetadataState | None:
     places = expand([path])
     if len(places) > 1:
         raise click.UsageError("expected one PATH: the state is that of one log")

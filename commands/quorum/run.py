@@ -16,7 +16,7 @@ from ..shell import exit_codes
 from ..shell.output import Output
 from ..shell.paths import matches
 from ..shell.rows import output_for
-from ..shell.session import Troubles, tell_refused
+from ..shell.session import Diagnostics, tell_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Printer(Protocol):
 
 def show(paths: Sequence[str], format_: str) -> int:
     """Show a quorum; the exit code."""
-    troubles = Troubles()
+    troubles = Diagnostics()
     with output_for(format_) as out:
         quorum = quorum_at([each for path in paths for each in matches(path)], troubles)
         _printer(out, format_, paths).quorum(quorum)
@@ -56,7 +56,7 @@ def show(paths: Sequence[str], format_: str) -> int:
 
 def set_voters(paths: Sequence[str], asked: SetVoters, format_: str) -> int:
     """Plan other voters and, if that was asked for, write the record; the exit code."""
-    troubles = Troubles()
+    troubles = Diagnostics()
     with output_for(format_) as out:
         quorum = quorum_at([each for path in paths for each in matches(path)], troubles)
         plan = plan_voters(quorum, asked.voters, others_are_gone=asked.others_are_gone, accepts_loss=asked.accepts_loss)

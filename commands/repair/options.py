@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kdump.operations.rails import ALL_LOSSES, Rails
+from kdump.operations.rails import ALL_LOSSES, SafetyOptions
 from kdump.operations.repair import Examine
 from kdump.operations.startup import StartupOptions
 from kdump.storage.directory import LogDirectory
@@ -92,7 +92,7 @@ def run(
         check_not_kafkas(output)
     if plan_out is not None:
         check_target(plan_out)
-    rails = Rails(
+    rails = SafetyOptions(
         applies or apply_plan is not None,
         command,
         not no_backup,

@@ -14,7 +14,7 @@ from kdump.change.saved_plan import load, plan_row, save
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.rails import Rails
+from kdump.operations.rails import SafetyOptions
 from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
@@ -69,7 +69,7 @@ class Run:
         self,
         examine: Examine,
         startup: StartupOptions,
-        rails: Rails,
+        rails: SafetyOptions,
         printer: Printer,
         out: Output,
         *,

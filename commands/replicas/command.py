@@ -19,7 +19,7 @@ from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.output import note
 from ..shell.paths import directories
 from ..shell.rows import format_option, output_for
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 from .jsonl import JsonLines
 from .text import TextLines
 
@@ -51,7 +51,7 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
       kdump replicas /b?/kafka --topic orders --format jsonl \\
         | jq 'select(.type == "choice")'
     """
-    troubles = Troubles()
+    troubles = Diagnostics()
     places, empty = _places(paths, troubles)
     is_single = all(isinstance(place, PartitionLog) for place in places)
     with output_for(format_) as out:
@@ -73,7 +73,7 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
     return troubles.code
 
 
-def _places(paths: tuple[str, ...], troubles: Troubles) -> tuple[list[LogDirectory | PartitionLog], int]:
+def _places(paths: tuple[str, ...], troubles: Diagnostics) -> tuple[list[LogDirectory | PartitionLog], int]:
     """Return the directories that PATHs name, and how many more are empty: disks of brokers that have lost all."""
     places: list[LogDirectory | PartitionLog] = []
     empty = 0

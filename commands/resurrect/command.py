@@ -15,7 +15,7 @@ from kdump.formats.uuids import parse_uuid
 from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.rows import format_option
 from ..shell.values import read_by
-from .run import Asked, resurrect
+from .run import ResurrectArgs, resurrect
 
 
 def _mapping(text: str) -> tuple[str, int]:
@@ -176,4 +176,4 @@ def command(
         accept_loss=options["accept_loss"],
         properties=options["properties"],
     )
-    return resurrect(paths, Asked(wanted, into, applies, now, format_))
+    return resurrect(paths, ResurrectArgs(wanted, into, applies, now, format_))

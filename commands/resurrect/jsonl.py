@@ -13,13 +13,13 @@ from kdump.formats.uuids import format_uuid
 from kdump.operations.cluster import Resurrected
 
 from ..shell.rows import json_line
-from .run import Asked
+from .run import ResurrectArgs
 
 
 class JsonLines:
     """Prints a resurrection as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], asked: Asked) -> None:
+    def __init__(self, write: Callable[[str], None], asked: ResurrectArgs) -> None:
         """`write` takes whole lines."""
         self._write = write
         self._asked = asked

@@ -20,11 +20,11 @@ from ..shell.output import Output
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
 from ..shell.rows import output_for
-from ..shell.session import Troubles, tell_refused
+from ..shell.session import Diagnostics, tell_refused
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResurrectArgs:
     """What the command line asks for; without `into` it is done in place. `now` is the time in ms."""
 
     wanted: Wanted
@@ -44,9 +44,9 @@ class Printer(Protocol):
         """Take what came of it; `reason` is why nothing was done, "" where nothing stands in the way."""
 
 
-def resurrect(paths: Sequence[str], asked: Asked) -> int:
+def resurrect(paths: Sequence[str], asked: ResurrectArgs) -> int:
     """Do what is asked for; the exit code."""
-    troubles = Troubles()
+    troubles = Diagnostics()
     found_paths = [each for path in paths for each in matches(path)]
     with ProgressBar(found_paths) as bar, output_for(asked.format) as out:
 
@@ -75,14 +75,14 @@ def resurrect(paths: Sequence[str], asked: Asked) -> int:
         return exit_codes.OK
 
 
-def _apply(found: Resurrection, asked: Asked) -> Resurrected:
+def _apply(found: Resurrection, asked: ResurrectArgs) -> Resurrected:
     still = cluster.watch(found)
     if asked.into is None:
         return cluster.apply_in_place(found, asked.now, still)
     return cluster.build(found, asked.into, asked.now, still)
 
 
-def _printer(out: Output, asked: Asked, paths: Sequence[str]) -> Printer:
+def _printer(out: Output, asked: ResurrectArgs, paths: Sequence[str]) -> Printer:
     if asked.format == "jsonl":
         from .jsonl import JsonLines
 

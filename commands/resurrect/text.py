@@ -13,7 +13,7 @@ from kdump.formats.words import count_text, number_words, size_text
 from kdump.operations.cluster import Resurrected
 
 from ..shell.again import again
-from .run import Asked
+from .run import ResurrectArgs
 
 _HEADINGS = {
     NoteKind.METADATA: "Metadata",
@@ -35,7 +35,7 @@ _NAMED = 3
 class Text:
     """Prints a resurrection for people."""
 
-    def __init__(self, write: Callable[[str], None], asked: Asked, paths: Sequence[str]) -> None:
+    def __init__(self, write: Callable[[str], None], asked: ResurrectArgs, paths: Sequence[str]) -> None:
         """`write` takes whole lines."""
         self._write = write
         self._asked = asked

@@ -7,7 +7,7 @@ from typing import Any
 
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
 from kdump.retention.advice import advice_on
-from kdump.retention.holder import Holder
+from kdump.retention.blocking_batch import BlockingBatch
 from kdump.retention.partition import Block, DeletedAmount, PartitionRetention
 from kdump.retention.policy import Policy
 from kdump.retention.tombstones import Waiting
@@ -156,7 +156,7 @@ def _block(block: Block) -> Row:
     }
 
 
-def _holder(holder: Holder) -> Row:
+def _holder(holder: BlockingBatch) -> Row:
     return {
         "timestamp": holder.timestamp,
         "seemsToBeIn": holder.unit,

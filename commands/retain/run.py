@@ -9,7 +9,7 @@ from typing import Protocol
 from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import retain as operation
-from kdump.operations.rails import Rails
+from kdump.operations.rails import SafetyOptions
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.targets import PartitionGroup
 from kdump.retention.partition import PartitionRetention
@@ -107,7 +107,7 @@ class _Run:
     def group(self, group: PartitionGroup) -> None:
         """Take one log directory."""
         options = self._options
-        rails = Rails(options.applies, "retain", not options.no_backup, reads_beside=True)
+        rails = SafetyOptions(options.applies, "retain", not options.no_backup, reads_beside=True)
         segments = not group.is_whole if options.segments is None else options.segments
         for event in operation.retain(group, options.request, rails, self._progress.over):
             if isinstance(event, PartitionRetention):

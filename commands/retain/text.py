@@ -10,7 +10,7 @@ from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, duration, number_words, offset_range, size_text
 from kdump.retention.advice import Advice, advice_on
-from kdump.retention.holder import Holder
+from kdump.retention.blocking_batch import BlockingBatch
 from kdump.retention.partition import HIGH_WATERMARK, Block, DeletedAmount, PartitionRetention
 from kdump.retention.policy import LOG_START, SIZE, TIME, Policy
 from kdump.retention.segments import SegmentState
@@ -293,7 +293,7 @@ def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
         yield from (f"  {line}" for line in _holder(found, block.holder))
 
 
-def _holder(found: PartitionRetention, holder: Holder) -> Iterator[str]:
+def _holder(found: PartitionRetention, holder: BlockingBatch) -> Iterator[str]:
     record = "" if holder.record_offset is None else f"record {holder.record_offset} in "
     who = f" of producer {holder.producer_id} (epoch {holder.producer_epoch})" if holder.producer_id >= 0 else ""
     batch = f"batch {offset_range(holder.base_offset, holder.last_offset)} at byte {holder.position}{who}"

@@ -19,7 +19,7 @@ from ..shell.choice import chooses, has_partition
 from ..shell.output import note
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 from .text import JsonLines, TextLines, TopicUse, schema_problem
 
 
@@ -68,7 +68,7 @@ def command(
       2    the command line is wrong
       3    a file could not be found or read
     """
-    troubles = Troubles()
+    troubles = Diagnostics()
     found = replicas_at(paths, troubles)
     if not found and troubles.code:
         return troubles.code
@@ -105,7 +105,7 @@ def _may_have_schemas(replica: Replica) -> bool:
 
 
 def _uses(
-    replicas: Iterable[Replica], decoder: PayloadDecoder, troubles: Troubles, *, deep: bool
+    replicas: Iterable[Replica], decoder: PayloadDecoder, troubles: Diagnostics, *, deep: bool
 ) -> Iterator[TopicUse]:
     """Yield what each topic uses, its partitions added up."""
     use: TopicUse | None = None

@@ -11,7 +11,7 @@ from kdump.serve.pieces import OnDamage
 from ..shell.options import verbose_option
 from ..shell.rows import format_option
 from ..shell.values import read_by, size
-from .run import Asked, serve
+from .run import ServeArgs, serve
 from .users import read_users
 
 DEFAULT_PORT = 9092
@@ -100,7 +100,7 @@ def command(
     """
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key goes with --tls-cert")
-    asked = Asked(
+    asked = ServeArgs(
         address,
         advertise,
         OnDamage(on_damage),

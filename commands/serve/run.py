@@ -28,13 +28,13 @@ from kdump.storage.partition import PartitionLog
 from ..shell import exit_codes
 from ..shell.paths import directories
 from ..shell.rows import json_line, output_for
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 
 _ANYBODY = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ServeArgs:
     """What the command line asks for."""
 
     address: tuple[str, int]
@@ -51,7 +51,7 @@ class Asked:
     verbose: bool
 
 
-def serve(paths: Iterable[str], asked: Asked, format_: str) -> int:
+def serve(paths: Iterable[str], asked: ServeArgs, format_: str) -> int:
     """Serve until a signal ends it; the exit code. Raises click.UsageError, KdumpError, OSError."""
     places = _places(paths)
     if not asked.ignores_lock:
@@ -64,7 +64,7 @@ def serve(paths: Iterable[str], asked: Asked, format_: str) -> int:
             click.echo(f"  {first} --ignore-lock serves the directory while it runs.", err=True)
             return exit_codes.REFUSED
     printer = _Printer(format_)
-    troubles = Troubles()
+    troubles = Diagnostics()
     cluster = ServedCluster(places, asked.on_damage, troubles, printer.say)
     server = Server(
         cluster,
@@ -98,7 +98,7 @@ def _log_directory(place: LogDirectory | PartitionLog) -> str:
     return os.path.dirname(os.path.abspath(place.path)) if is_partition else place.path
 
 
-def _tls(asked: Asked) -> ssl.SSLContext | None:
+def _tls(asked: ServeArgs) -> ssl.SSLContext | None:
     if asked.tls_cert is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -110,7 +110,7 @@ def _tls(asked: Asked) -> ssl.SSLContext | None:
     return context
 
 
-def _users(asked: Asked, cluster: ServedCluster) -> Users | None:
+def _users(asked: ServeArgs, cluster: ServedCluster) -> Users | None:
     """Return who may connect; None for everybody. Raises KdumpError."""
     if asked.passwords is None and not asked.has_metadata_users:
         return None
@@ -121,7 +121,7 @@ def _users(asked: Asked, cluster: ServedCluster) -> Users | None:
     return users
 
 
-async def _run(server: Server, asked: Asked, printer: _Printer) -> None:
+async def _run(server: Server, asked: ServeArgs, printer: _Printer) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.stop)

@@ -12,20 +12,20 @@ from kdump.storage.replica import Replica, farthest, replicas
 
 from .output import note
 from .paths import directories, reached
-from .session import Troubles
+from .session import Diagnostics
 
 
-def replicas_at(paths: Iterable[str], troubles: Troubles) -> list[Replica]:
+def replicas_at(paths: Iterable[str], troubles: Diagnostics) -> list[Replica]:
     """Return the partitions in the directories that PATHs name. Raises click.UsageError for a file."""
     return list(replicas(directories_at(paths, troubles), troubles))
 
 
-def directories_at(paths: Iterable[str], troubles: Troubles) -> list[PartitionLog | LogDirectory]:
+def directories_at(paths: Iterable[str], troubles: Diagnostics) -> list[PartitionLog | LogDirectory]:
     """Return the directories that PATHs name, without those that cannot be read. Raises click.UsageError for a file."""
     return list(reached(paths, directories, lambda error, path: troubles(Problem.unreadable(path, error))))
 
 
-def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
+def newest(found: Iterable[Replica], troubles: Diagnostics) -> list[Replica]:
     """Return one replica of each partition; notes name those that are not used."""
 
     def unused(replica: Replica, kept: Replica) -> None:

@@ -1,4 +1,4 @@
-"""Troubles that the core reports, as lines on stderr, and the exit code that they come to."""
+"""Diagnostics that the core reports, as lines on stderr, and the exit code that they come to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .screen import Screen
 from .unfinished import note_untold
 
 
-class Troubles:
+class Diagnostics:
     """Prints what is reported to it; `code` is the exit code so far."""
 
     def __init__(self) -> None:

@@ -100,7 +100,7 @@ def _topic(topic: TopicStats, id_: str, now: int, retention_ms: int) -> Iterator
         yield f'<p class="note">{escape(safe_path(only.path))}</p>'
     rows = "".join(
         f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>"
-        for label, text in lines(topic.stats, only.dirt if only else None)
+        for label, text in lines(topic.stats, only.dirtiness if only else None)
     )
     yield f"<table>{rows}</table>"
     if topic.stats.batches.batches:

@@ -30,7 +30,7 @@ class JsonLines:
                 offsets = {
                     "firstOffset": each.stats.batches.first_offset,
                     "lastOffset": each.stats.batches.last_offset,
-                    "cleaner": _dirt(each.dirt),
+                    "cleaner": _dirtiness(each.dirtiness),
                 }
                 self._write(json_line("partition", place | offsets | figures(each.stats)))
             partitions = {"topic": topic.topic, "partitions": len(topic.partitions)}
@@ -114,7 +114,12 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def _dirt(dirt: Dirtiness | None) -> dict[str, Any] | None:
-    if dirt is None:
+def _dirtiness(dirtiness: Dirtiness | None) -> dict[str, Any] | None:
+    if dirtiness is None:
         return None
-    return {"checkpoint": dirt.checkpoint, "clean": dirt.clean, "dirty": dirt.dirty, "dirtyRatio": dirt.ratio}
+    return {
+        "checkpoint": dirtiness.checkpoint,
+        "clean": dirtiness.clean,
+        "dirty": dirtiness.dirty,
+        "dirtyRatio": dirtiness.ratio,
+    }

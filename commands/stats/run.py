@@ -21,7 +21,7 @@ from ..shell.paths import check_target
 from ..shell.progress import ProgressBar
 from ..shell.replicas import replicas_at
 from ..shell.rows import output_for
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 
 if TYPE_CHECKING:
     from kdump.spark.jobs import Cluster
@@ -52,7 +52,7 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
     """Gather the figures of what is at `paths`; the exit code. Raises click.UsageError, OSError."""
     if options.report is not None:
         check_target(options.report)
-    troubles = Troubles()
+    troubles = Diagnostics()
     wanted = chooses(options.topics)
     replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if not replicas and not troubles.code:
@@ -79,7 +79,7 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
 
 
 def _gathered(
-    replicas: Sequence[Replica], options: Options, troubles: Troubles, bar: ProgressBar
+    replicas: Sequence[Replica], options: Options, troubles: Diagnostics, bar: ProgressBar
 ) -> Iterator[PartitionStats]:
     computed = None
     if options.cluster is not None:
@@ -99,7 +99,7 @@ def _gathered(
         yield found
 
 
-def _tell_damage(stats: Stats, troubles: Troubles) -> None:
+def _tell_damage(stats: Stats, troubles: Diagnostics) -> None:
     for damage in stats.damage:
         complain(f"{safe_path(damage.path)}: byte {damage.position}: {safe(damage.text)}", is_one_of_many=True)
     if stats.damage_count > len(stats.damage):

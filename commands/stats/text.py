@@ -60,7 +60,7 @@ class Text:
             self._write(f"These are the largest; {number_words(more, 'more partition')}: --format jsonl has all.\n")
         if details:
             for each in found:
-                self._section(safe_path(each.path), list(lines(each.stats, each.dirt)))
+                self._section(safe_path(each.path), list(lines(each.stats, each.dirtiness)))
         if details is not False:
             self._topics(topics, None if details else MAX_LINES - len(shown) - 3)
 
@@ -76,7 +76,7 @@ class Text:
             topics = sorted(topics, key=lambda topic: (not topic.stats.damage_count, -topic.stats.size))
         for at, topic in enumerate(topics):
             only = topic.partitions[0] if len(topic.partitions) == 1 else None
-            figures = list(lines(topic.stats, only.dirt if only else None))
+            figures = list(lines(topic.stats, only.dirtiness if only else None))
             if room is not None:
                 room -= len(figures) + _FOLDED
                 if room < 0 and at:
@@ -104,11 +104,11 @@ def _row(each: PartitionStats) -> tuple[str, ...]:
         ",".join(codec_name(codec) for codec in sorted(batches.codecs)),
         time_text(batches.earliest),
         time_text(batches.latest),
-        "" if each.dirt is None else percent(each.dirt.ratio),
+        "" if each.dirtiness is None else percent(each.dirtiness.ratio),
     )
 
 
-def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
+def lines(stats: Stats, dirtiness: Dirtiness | None) -> Iterator[tuple[str, str]]:
     """Yield the figures in words, as label and text. All of it is safe to print."""
     batches = stats.batches
     used = f"{number_words(len(stats.segments), 'segment')}, {size_text(stats.size)}"
@@ -127,11 +127,11 @@ def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
     yield "producers", _producers(batches)
     if text := _empty_offsets(batches):
         yield "empty offsets", text
-    if dirt is not None:
+    if dirtiness is not None:
         yield (
             "cleaner",
-            f"clean up to offset {dirt.checkpoint}: {size_text(dirt.clean)} clean, {size_text(dirt.dirty)} dirty, dirty"
-            f" ratio {dirt.ratio:.2f}",
+            f"clean up to offset {dirtiness.checkpoint}: {size_text(dirtiness.clean)} clean,"
+            f" {size_text(dirtiness.dirty)} dirty, dirty ratio {dirtiness.ratio:.2f}",
         )
     if stats.records is not None:
         yield from _record_lines(stats.records)

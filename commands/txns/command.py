@@ -17,7 +17,7 @@ from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
-from ..shell.session import Troubles
+from ..shell.session import Diagnostics
 from .text import JsonLines, TextLines
 
 
@@ -64,7 +64,7 @@ def command(
       kdump txns /data/orders-3 /data/__transaction_state-* --ended
       kdump txns /backup/kafka-logs --now 2026-01-31T12:00:00Z --format jsonl
     """
-    troubles = Troubles()
+    troubles = Diagnostics()
     found = replicas_at(paths, troubles)
     if not found and troubles.code:
         return troubles.code

@@ -8,7 +8,7 @@ from ..shell.completing import change_ids
 from ..shell.options import apply_option, ignore_lock_option, verbose_option
 from ..shell.rows import format_option, output_for
 from ..shell.values import read_by, time_span
-from .run import Asked, undo
+from .run import UndoArgs, undo
 
 
 @click.command("undo")
@@ -67,6 +67,6 @@ def command(
         raise click.UsageError("--close goes with --change ID")
     if applies and not prune and id_ is None:
         raise click.UsageError("--apply goes with --change ID or --prune")
-    asked = Asked(id_, applies, prune, older_than or 0, close, backup_dir, force, verbose)
+    asked = UndoArgs(id_, applies, prune, older_than or 0, close, backup_dir, force, verbose)
     with output_for(format_) as out:
         return undo(paths, asked, out, format_)

@@ -13,13 +13,13 @@ from kdump.formats.names import parse_partition_dir
 from kdump.operations.undo import Listed, Undone
 
 from ..shell.rows import json_line
-from .run import Asked, Shown
+from .run import Shown, UndoArgs
 
 
 class JsonLines:
     """Prints changes as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], asked: Asked, shown: Shown) -> None:
+    def __init__(self, write: Callable[[str], None], asked: UndoArgs, shown: Shown) -> None:
         """`write` takes whole lines."""
         self._shown = shown
         self._write = write

@@ -15,7 +15,7 @@ from kdump.change.place import new_id, place_of
 from kdump.change.undo import Verdict
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, RefusedError
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.rails import Rails
+from kdump.operations.rails import SafetyOptions
 from kdump.operations.undo import (
     Listed,
     Undone,
@@ -35,7 +35,7 @@ from ..shell.session import tell_refused
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UndoArgs:
     """What the command line asks for; `older_than` is in ms."""
 
     id: str | None = None
@@ -48,9 +48,9 @@ class Asked:
     verbose: bool = False
 
     @property
-    def rails(self) -> Rails:
+    def rails(self) -> SafetyOptions:
         """How carefully it is done."""
-        return Rails(self.applies, "undo", backup_dir=self.backup_dir, ignore_lock=self.force)
+        return SafetyOptions(self.applies, "undo", backup_dir=self.backup_dir, ignore_lock=self.force)
 
 
 class Printer(Protocol):
@@ -94,7 +94,7 @@ class Shown:
         return as_given(text, self._named)
 
 
-def undo(paths: tuple[str, ...], asked: Asked, out: Output, format_: str) -> int:
+def undo(paths: tuple[str, ...], asked: UndoArgs, out: Output, format_: str) -> int:
     """Do what is asked for; the exit code."""
     shown = Shown(paths)
     run = _Run(asked, out, shown, _printer(out.write, asked, paths, shown, format_))
@@ -106,7 +106,7 @@ def undo(paths: tuple[str, ...], asked: Asked, out: Output, format_: str) -> int
 
 
 def _printer(
-    write: Callable[[str], None], asked: Asked, paths: tuple[str, ...], shown: Shown, format_: str
+    write: Callable[[str], None], asked: UndoArgs, paths: tuple[str, ...], shown: Shown, format_: str
 ) -> Printer:
     if format_ == "jsonl":
         from .jsonl import JsonLines
@@ -118,7 +118,7 @@ def _printer(
 
 
 class _Run:
-    def __init__(self, asked: Asked, out: Output, shown: Shown, printer: Printer) -> None:
+    def __init__(self, asked: UndoArgs, out: Output, shown: Shown, printer: Printer) -> None:
         self.code = exit_codes.OK
         self._asked = asked
         self._out = out

@@ -18,7 +18,7 @@ from kdump.repair.proposal import FIX_BIT, SALVAGE, TRUNCATE_LOG
 from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.tables import aligned
-from .run import Asked
+from .run import UndoArgs
 
 _HEADER = ("CHANGE", "PARTITION", "COMMAND", "AGE", "KEEPS", "STATE")
 
@@ -27,7 +27,7 @@ class Text:
     """Prints changes for people."""
 
     def __init__(
-        self, write: Callable[[str], None], asked: Asked, paths: tuple[str, ...], shown: Callable[[str], str]
+        self, write: Callable[[str], None], asked: UndoArgs, paths: tuple[str, ...], shown: Callable[[str], str]
     ) -> None:
         """`write` takes whole lines."""
         self._shown = shown

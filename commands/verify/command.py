@@ -21,7 +21,7 @@ from ..shell.paths import check_target
 from ..shell.rows import format_options
 from ..shell.values import read_by, size
 from .reports import report_to
-from .run import Asked, run
+from .run import VerifyArgs, run
 
 
 def severity_of(text: str) -> tuple[str, str]:
@@ -214,5 +214,5 @@ def command(
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
     if verbose and options.drops_pages:
         note("pages that were read are given back to the system (--keep-cache keeps them)")
-    asked = Asked(format_, fail_on, verbose, color, VerifyRequest(max_duration, resume, state_file), reports)
+    asked = VerifyArgs(format_, fail_on, verbose, color, VerifyRequest(max_duration, resume, state_file), reports)
     return run(paths, options, asked, cluster)

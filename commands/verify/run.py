@@ -14,7 +14,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.operations.verify import UNREAD, Totals, VerifyRequest, VerifyRun
 from kdump.storage.live import tally
 from kdump.verify.options import Options
-from kdump.verify.tasks import look
+from kdump.verify.tasks import check_path
 
 from ..shell import exit_codes
 from ..shell.again import holds_text
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kdump.spark.verification import SparkVerification
 
 
-class Asked(NamedTuple):
+class VerifyArgs(NamedTuple):
     """How to tell what is found, and what else the command line asks for."""
 
     format: str
@@ -47,12 +47,12 @@ class Asked(NamedTuple):
         return self.fail_on == "warning"
 
 
-def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster | None = None) -> int:
+def run(paths: Sequence[str], options: Options, asked: VerifyArgs, cluster: Cluster | None = None) -> int:
     """Verify, print, and return the exit code. Raises click.ClickException, OSError and KdumpError."""
     chosen, unread = _existing(paths)
     ended: KeyboardInterrupt | None = None
     with ProgressBar(chosen) as bar, _output(asked.format) as out:
-        showing = Showing(out, bar)
+        showing = PeriodicFlush(out, bar)
         report = _reports(out, asked, paths)
         verified = VerifyRun(
             chosen,
@@ -96,7 +96,7 @@ def _on(cluster: Cluster) -> Callable[[Options], SparkVerification]:
     return lambda options: SparkVerification(options, cluster)
 
 
-class Showing:
+class PeriodicFlush:
     """Lets nobody wait for findings that are already known while the rest takes its time."""
 
     INTERVAL = 1.0
@@ -125,7 +125,7 @@ def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
     for path in paths:
         try:
             for found in matches(path):
-                look(found)
+                check_path(found)
                 chosen.append(found)
         except HoldsLogDirectoriesError as error:
             complain(about(error.path, holds_text(error)))
@@ -139,7 +139,7 @@ def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
     return chosen, unread
 
 
-def _exit_code(totals: Totals, asked: Asked) -> int:
+def _exit_code(totals: Totals, asked: VerifyArgs) -> int:
     if totals.unread:
         return exit_codes.INCOMPLETE
     if asked.fail_on == "never":
@@ -148,7 +148,7 @@ def _exit_code(totals: Totals, asked: Asked) -> int:
     return exit_codes.FINDINGS if found else exit_codes.OK
 
 
-def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
+def _reports(out: Output, asked: VerifyArgs, paths: Sequence[str]) -> Report:
     """Return what prints: to stdout, and to the files asked for."""
     first = reports_in(
         asked.format,

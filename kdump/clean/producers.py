@@ -10,7 +10,7 @@ from kdump.recovery.segments import LoadedSegment, Segments
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.recovery.startup import Startup
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 
 class LastRecord(NamedTuple):
@@ -35,7 +35,7 @@ def producers_at(log: PartitionLog, startup: Startup, log_start_offset: int, end
 
     From the newest snapshot before it and the batches behind that. Raises OSError, LoadError.
     """
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     segments = Segments()
     for segment in log.segments:
         segments.add(LoadedSegment(directory, segment.base_offset, startup.config.segment_index_bytes))

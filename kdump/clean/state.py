@@ -96,7 +96,9 @@ def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence
     return segments[max(0, bisect_right(bases, start) - 1) : bisect_left(bases, stop)]
 
 
-def look(log: PartitionLog, checkpoints: PartitionCheckpoints, config: CleaningSettings, now: int) -> PartitionState:
+def examine_partition(
+    log: PartitionLog, checkpoints: PartitionCheckpoints, config: CleaningSettings, now: int
+) -> PartitionState:
     """Return what the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError.
 
     Without a high watermark in the checkpoints all of the log counts as replicated.

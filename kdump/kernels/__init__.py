@@ -55,9 +55,9 @@ if TYPE_CHECKING or active == "portable":
         encode,
         encode_kept,
         find_batch,
-        hop,
         murmur2,
         rewrite,
+        skip_entries,
         walk,
     )
 else:
@@ -75,9 +75,9 @@ else:
         encode,
         encode_kept,
         find_batch,
-        hop,
         murmur2,
         rewrite,
+        skip_entries,
         walk,
     )
 
@@ -110,8 +110,8 @@ __all__ = [
     "encode",
     "encode_kept",
     "find_batch",
-    "hop",
     "murmur2",
     "rewrite",
+    "skip_entries",
     "walk",
 ]

@@ -57,7 +57,7 @@ def repair(
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
-    from kdump.operations.rails import Rails
+    from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import Repair, planning
     from kdump.operations.repair import repair as repair_target
     from kdump.repair.proposal import Request
@@ -65,7 +65,7 @@ def repair(
 
     policy = OnError(errors)
     targets = targets_of(paths)
-    rails = Rails(
+    rails = SafetyOptions(
         apply, "repair", keep_originals, path_text(backup_dir), path_text(output), jobs=jobs,
         accept_loss=accept_loss,
     )  # fmt: skip
@@ -112,14 +112,14 @@ def undo(path: Path, change: str, *, apply: bool = False, backup_dir: Path | Non
 
     Raises KdumpError where there is no such change, RefusedError where files have changed since, OSError.
     """
-    from kdump.operations.rails import Rails
+    from kdump.operations.rails import SafetyOptions
     from kdump.operations.undo import list_changes, undo_change
 
     listing = list_changes(os.fspath(path), path_text(backup_dir))
     found = [listed.change for listed in listing.changes if listed.change.id == change]
     if not found:
         raise KdumpError(f"{os.fspath(path)}: there is no change '{change}'")
-    rails = Rails(apply, "undo", backup_dir=path_text(backup_dir))
+    rails = SafetyOptions(apply, "undo", backup_dir=path_text(backup_dir))
     return [undo_change(each, rails) for each in found]
 
 
@@ -143,7 +143,7 @@ def retain(
     NameFormatError, ConfigError.
     """
     from kdump.operations import retain as operation
-    from kdump.operations.rails import Rails
+    from kdump.operations.rails import SafetyOptions
     from kdump.operations.results import Failed
     from kdump.retention.partition import PartitionRetention
 
@@ -152,7 +152,7 @@ def retain(
     request = operation.RetainRequest(
         clock(now), property_files(config), properties_of(settings), log_start_offset, high_watermark, tombstones
     )
-    rails = Rails(apply, "retain", keep_originals)
+    rails = SafetyOptions(apply, "retain", keep_originals)
 
     def found() -> Iterator[PartitionRetention | Deleted | Failed]:
         for group in groups:
@@ -187,7 +187,7 @@ def compact(
     RefusedError.
     """
     from kdump.operations import compact as operation
-    from kdump.operations.rails import Rails
+    from kdump.operations.rails import SafetyOptions
     from kdump.operations.results import Failed
 
     policy = OnError(errors)
@@ -197,7 +197,7 @@ def compact(
             raise ValueError("output takes the partitions of one log directory, without apply")
         check_not_kafkas(output)
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
-    rails = Rails(apply, "compact", keep_originals, output=path_text(output))
+    rails = SafetyOptions(apply, "compact", keep_originals, output=path_text(output))
 
     def found() -> Iterator[Compacted | PassedOver | Failed]:
         for group in groups:

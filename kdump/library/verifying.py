@@ -9,7 +9,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.library.arguments import Path, path_text
 from kdump.operations.verify import VerifyRequest, VerifyRun
 from kdump.verify.options import Options
-from kdump.verify.tasks import look
+from kdump.verify.tasks import check_path
 
 
 def verify(
@@ -54,5 +54,5 @@ def verify(
     options.check()
     found = [str(path_text(path)) for path in paths]
     for path in found:
-        look(path)
+        check_path(path)
     return VerifyRun(found, options, VerifyRequest(max_duration, path_text(resume), path_text(state)))

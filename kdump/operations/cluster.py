@@ -28,7 +28,7 @@ from kdump.formats.metadata_files import PartitionMetadata, format_partition_met
 from kdump.formats.names import LIVE, STRAY, partition_dir_name
 from kdump.formats.uuids import format_uuid, is_reserved_directory_id
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Rails, locked
+from kdump.operations.rails import SafetyOptions, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent
@@ -165,7 +165,7 @@ def apply_in_place(found: Resurrection, now: int, still: GrowthWatch) -> Resurre
     Raises RefusedError, OSError.
     """
     _check_refusals(found)
-    rails = Rails(applies=True, command="resurrect")
+    rails = SafetyOptions(applies=True, command="resurrect")
     directories = directories_of(found, None)
     with ExitStack() as stack:
         for disk in found.disks:

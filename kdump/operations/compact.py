@@ -13,10 +13,10 @@ from kdump.clean.apply import check_output, clean_in_place, clean_into, copy_dir
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.eligibility import not_compacted
 from kdump.clean.staging import Staging
-from kdump.clean.state import PartitionState, look
+from kdump.clean.state import PartitionState, examine_partition
 from kdump.errors import KdumpError, RefusedError
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
+from kdump.operations.rails import Guard, SafetyOptions, check_unlocked, guarded
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
@@ -83,7 +83,7 @@ Progress = Callable[[str, int], object]
 
 
 def compact(
-    group: PartitionGroup, request: CompactRequest, rails: Rails, progress: Progress = lambda _, __: None
+    group: PartitionGroup, request: CompactRequest, rails: SafetyOptions, progress: Progress = lambda _, __: None
 ) -> Iterator[Event]:
     """Say what the cleaner makes of partitions and, if `rails` say so, do it: where they are, or in `rails.output`.
 
@@ -94,7 +94,9 @@ def compact(
 
 
 class _Run:
-    def __init__(self, group: PartitionGroup, request: CompactRequest, rails: Rails, progress: Progress) -> None:
+    def __init__(
+        self, group: PartitionGroup, request: CompactRequest, rails: SafetyOptions, progress: Progress
+    ) -> None:
         self._group = group
         self._request = request
         self._rails = rails
@@ -188,7 +190,7 @@ class _Run:
             return None
         if self._rails.applies and (log.name is None or log.name.state):
             raise RefusedError(f"{log.path}: not named as a partition in use, so no checkpoint could name it")
-        state = look(log, known, config, request.now)
+        state = examine_partition(log, known, config, request.now)
         if number > 1 and not state.is_due(config):
             return None
         try:

@@ -28,14 +28,14 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.duplicates import not_taken
-from kdump.repair.load_result import after
+from kdump.repair.load_result import directory_after_load
 from kdump.repair.proposal import Task
 from kdump.repair.replicas import Replicas
 from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
 from kdump.replicas.healed_segments import Taken
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
 from kdump.topics.clusters import Clusters
@@ -93,7 +93,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
     """Return the copy with what it takes, as a broker loads it after an unclean shutdown: with indexes
     and a snapshot.
     """
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     first = min(segment.base_offset for segment in healing.segments)
     for segment in healing.segments:
         directory.put(segment.name, segment.recipe)
@@ -128,7 +128,7 @@ def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
     What is taken from another copy stands for one of the same size and CRC, which does not cover offset and epoch.
     Raises OSError.
     """
-    before, healed = VirtualDirectory(log), after(log, outcome)
+    before, healed = PlannedPartition(log), directory_after_load(log, outcome)
     own: dict[str, list[tuple[int, int]]] = {}
     copies: Counter[tuple[int, int]] = Counter()
     for name in filter(_is_log, healed.names()):
@@ -163,7 +163,7 @@ def _epochs(log: PartitionLog) -> list[EpochEntry]:
 
 
 def _content(log: PartitionLog, name: str) -> bytes:
-    return VirtualDirectory(log).read(name)
+    return PlannedPartition(log).read(name)
 
 
 def _is_log(name: str) -> bool:

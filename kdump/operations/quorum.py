@@ -15,7 +15,7 @@ from kdump.cluster.set_voters import NewVoters, change_plan
 from kdump.cluster.wanted import Refusal
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import KdumpError, RefusedError, Report
-from kdump.operations.rails import Rails, locked
+from kdump.operations.rails import SafetyOptions, locked
 from kdump.storage.partition import PartitionLog
 
 
@@ -41,7 +41,7 @@ def apply_voters(plan: NewVoters, now: int) -> list[Change]:
         raise RefusedError(f"{first.subject}: {first.reason}")
     if plan.is_done:
         return []
-    rails = Rails(applies=True, command="quorum")
+    rails = SafetyOptions(applies=True, command="quorum")
     logs = [segment.log_path for copy in plan.leaders for segment in PartitionLog(copy.path).segments]
     still = GrowthWatch(logs)
     with ExitStack() as stack:

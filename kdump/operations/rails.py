@@ -28,7 +28,7 @@ ALL_LOSSES = -1
 """Accept the loss of however many records."""
 
 
-class Rails(NamedTuple):
+class SafetyOptions(NamedTuple):
     """Whether to apply, and how carefully.
 
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
@@ -57,7 +57,7 @@ class Guard:
     """
 
     log_directory: str
-    rails: Rails
+    rails: SafetyOptions
     id: str = ""
     interrupted: dict[str, tuple[Change, ...]] = field(default_factory=dict)
     errors: dict[str, Exception] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Guard:
 
 
 @contextmanager
-def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iterator[Guard]:
+def guarded(log_directory: str, partitions: Iterable[str], rails: SafetyOptions) -> Iterator[Guard]:
     """Look after partitions of a log directory: finish what was interrupted, and hold the lock, if changes are applied.
 
     Raises RefusedError where a broker runs, OSError.
@@ -103,7 +103,7 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
         yield guard
 
 
-def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> AbstractContextManager[None]:
+def locked(log_directory: str, partitions: Iterable[str], rails: SafetyOptions) -> AbstractContextManager[None]:
     """Hold the lock of a log directory if changes are applied to it; a plan beside a broker is worth nothing.
 
     Raises RefusedError, OSError.
@@ -121,7 +121,7 @@ def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> Abstr
     return nullcontext()
 
 
-def _changes_in(log_directory: str, partitions: list[str], rails: Rails) -> Changes | None:
+def _changes_in(log_directory: str, partitions: list[str], rails: SafetyOptions) -> Changes | None:
     """Return the changes of a log directory; None where nothing is to be changed and there are none. Raises OSError."""
     if not rails.applies and rails.backup_dir is None and not may_have_changes(log_directory, partitions):
         return None
@@ -167,7 +167,7 @@ def check_no_old_work(path: str) -> None:
             )
 
 
-def check_backup_dir(rails: Rails, path: str) -> None:
+def check_backup_dir(rails: SafetyOptions, path: str) -> None:
     """Raise RefusedError where what is replaced cannot be kept in the directory that was given. Raises OSError."""
     backups = rails.backup_dir
     if backups is None:
@@ -180,7 +180,7 @@ def check_backup_dir(rails: Rails, path: str) -> None:
         )
 
 
-def check_loss(path: str, dropped: Loss, rails: Rails) -> None:
+def check_loss(path: str, dropped: Loss, rails: SafetyOptions) -> None:
     """Raise RefusedError where a plan drops valid records, unless as many as it drops were named."""
     if not dropped.records or rails.accept_loss in (ALL_LOSSES, dropped.records):
         return

@@ -13,7 +13,7 @@ from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
+from kdump.operations.rails import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import directory_state
@@ -86,7 +86,7 @@ def planning(request: Request, clusters: Clusters, *, checks_copies: bool, appli
     return planned
 
 
-def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:
+def repair(target: Target, wanted: Repair, rails: SafetyOptions) -> Iterator[Repaired]:
     """Repair the partitions of a log directory; each as it is done, in order.
 
     Nothing is changed unless `rails` says so; with an output directory it is a copy that is repaired. Raises
@@ -186,7 +186,7 @@ def _one(
     return done._replace(change=change, kept=rails.keep_old or bool(change.cuts))
 
 
-def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> Iterator[Repaired]:
+def _repair_copy(target: Target, wanted: Repair, rails: SafetyOptions, output: str) -> Iterator[Repaired]:
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
     from kdump.change.copy_out import abandon, complete, copy_log_directory
 

@@ -10,7 +10,7 @@ from kdump.change.plan import Plan
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Guard, Rails, guarded
+from kdump.operations.rails import Guard, SafetyOptions, guarded
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
@@ -60,7 +60,7 @@ Event = PartitionRetention | Totals | Interrupted | Failed | Note | Deleted
 def retain(
     group: PartitionGroup,
     request: RetainRequest,
-    rails: Rails,
+    rails: SafetyOptions,
     over: Callable[[list[str]], Iterable[str]] = iter,
 ) -> Iterator[Event]:
     """Say what retention deletes of partitions and, if `rails` say so, delete it.

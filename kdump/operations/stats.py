@@ -16,13 +16,13 @@ Computed = Iterable[tuple[Replica, Stats | KdumpError | OSError]]
 
 
 class PartitionStats(NamedTuple):
-    """The figures of the partition in the directory `path`; `dirt` where the cleaner's checkpoint has a line for it."""
+    """The figures of the partition directory `path`; `dirtiness` where the cleaner's checkpoint has a line for it."""
 
     path: str
     topic: str
     partition: int
     stats: Stats
-    dirt: Dirtiness | None = None
+    dirtiness: Dirtiness | None = None
 
 
 class TopicStats(NamedTuple):
@@ -50,7 +50,7 @@ class StatsOf:
         for replica, stats in self._gathered(replicas) if computed is None else computed:
             path = replica.log.path
             if isinstance(stats, Stats):
-                yield PartitionStats(path, replica.topic, replica.partition, stats, self._dirt(replica, stats))
+                yield PartitionStats(path, replica.topic, replica.partition, stats, self._dirtiness(replica, stats))
             elif isinstance(stats, OSError):
                 self._report(Problem.unreadable(path, stats))
             else:
@@ -63,7 +63,7 @@ class StatsOf:
             except OSError as error:
                 yield replica, error
 
-    def _dirt(self, replica: Replica, stats: Stats) -> Dirtiness | None:
+    def _dirtiness(self, replica: Replica, stats: Stats) -> Dirtiness | None:
         folder = os.path.dirname(os.path.abspath(replica.log.path))
         if folder not in self._checkpoints:
             self._checkpoints[folder] = Checkpoints.read(folder, (names.CLEANER_CHECKPOINT,))

@@ -15,7 +15,7 @@ from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_d
 from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Rails, locked
+from kdump.operations.rails import SafetyOptions, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_is_not_around
 from kdump.storage.partition import PartitionLog
@@ -91,7 +91,7 @@ class Undone(NamedTuple):
     is_finished: bool = False
 
 
-def undo_change(change: Change, rails: Rails, id_: str | None = None) -> Undone:
+def undo_change(change: Change, rails: SafetyOptions, id_: str | None = None) -> Undone:
     """Take a change of one partition back, or say what that does; `id_` is for the change that does it.
 
     Raises OSError, RefusedError, KdumpError.
@@ -116,7 +116,7 @@ def undo_change(change: Change, rails: Rails, id_: str | None = None) -> Undone:
         return Undone(change, operations, by, True)
 
 
-def _after_interrupted(change: Change, other: Change, rails: Rails) -> Undone:
+def _after_interrupted(change: Change, other: Change, rails: SafetyOptions) -> Undone:
     """Finish the interrupted undo of a change; anything else that was interrupted has to be dealt with first."""
     if other.undoes != change.id:
         raise RefusedError(
@@ -130,7 +130,7 @@ def _after_interrupted(change: Change, other: Change, rails: Rails) -> Undone:
     return Undone(change, operations, finished, True, True)
 
 
-def close_change(change: Change, rails: Rails) -> None:
+def close_change(change: Change, rails: SafetyOptions) -> None:
     """End an interrupted change as things are. Raises OSError, RefusedError."""
     if change.state != ChangeState.INTERRUPTED:
         raise RefusedError(f"{os.path.basename(change.path)}: change {change.id} was not interrupted")
@@ -155,7 +155,7 @@ def _modified_ms(path: str) -> int:
     return os.stat(path).st_mtime_ns // 1_000_000
 
 
-def delete_originals(kept: Change | OldBackup, rails: Rails) -> None:
+def delete_originals(kept: Change | OldBackup, rails: SafetyOptions) -> None:
     """Delete what a change kept. Raises OSError, RefusedError."""
     path = kept.path if isinstance(kept, Change) else kept.partition
     with locked(log_directory_of(path), [path], rails):

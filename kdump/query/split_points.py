@@ -22,7 +22,7 @@ _STEP = 1 << 18
 _STEPS = 256
 
 
-class Cutter:
+class SplitPlanner:
     """Finds places to cut bytes `start` to `stop` of a log at; opens the files only when asked."""
 
     def __init__(self, path: str, start: int, stop: int) -> None:
@@ -35,7 +35,7 @@ class Cutter:
         self._index: OffsetIndex | None = None
         self._starts: list[int] | None = None
 
-    def __enter__(self) -> Cutter:
+    def __enter__(self) -> SplitPlanner:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -111,7 +111,7 @@ def parts(path: str, size: int, most: int) -> Iterator[tuple[int, int]]:
     They depend on nothing but the files, and are one where the log is not much larger or cannot be cut.
     """
     start = 0
-    with Cutter(path, 0, size) as cutter:
+    with SplitPlanner(path, 0, size) as cutter:
         while size - start > most + most // 4:
             stop = cutter.cut(start + most, start + most // 2, min(start + most + most // 2, size))
             if stop is None:

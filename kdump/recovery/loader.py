@@ -40,16 +40,16 @@ from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 _Result = TypeVar("_Result")
 
 
-def load_log(log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None) -> LoadOutcome:
+def load_log(log: PartitionLog, startup: Startup, directory: PlannedPartition | None = None) -> LoadOutcome:
     """Return what a broker that starts under these circumstances does with the log, or with `directory`. Raises
     OSError.
     """
-    loader = _Loader(log, startup, directory or VirtualDirectory(log))
+    loader = _Loader(log, startup, directory or PlannedPartition(log))
     try:
         return loader.load()
     except LoadError as error:
@@ -59,7 +59,7 @@ def load_log(log: PartitionLog, startup: Startup, directory: VirtualDirectory | 
 
 
 class _Loader:
-    def __init__(self, log: PartitionLog, startup: Startup, directory: VirtualDirectory) -> None:
+    def __init__(self, log: PartitionLog, startup: Startup, directory: PlannedPartition) -> None:
         self.log = log
         self.startup = startup
         self.config = startup.config

@@ -7,11 +7,11 @@ from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import DELETE, WARN, Step
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 
 def recover_kraft_snapshots(
-    directory: VirtualDirectory, log_start_offset: int, log_end_offset: int, steps: list[Step]
+    directory: PlannedPartition, log_start_offset: int, log_end_offset: int, steps: list[Step]
 ) -> None:
     """Delete the snapshots that are partial, deleted or older than the log.
 
@@ -41,7 +41,7 @@ def recover_kraft_snapshots(
         steps.append(Step(WARN, kept[newest], why))
 
 
-def check_quorum_state(directory: VirtualDirectory) -> None:
+def check_quorum_state(directory: PlannedPartition) -> None:
     """Read quorum-state as the Raft client does (FileQuorumStateStore). Raises LoadError where it cannot be parsed."""
     name = names.QUORUM_STATE
     if not directory.exists(name):

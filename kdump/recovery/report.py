@@ -10,7 +10,7 @@ from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIM
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import decode_producer_snapshot
 from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import Joined, NewContent, SourceBytes
 
 _ENTRY_SIZES: dict[str, tuple[int, str]] = {
@@ -20,7 +20,7 @@ _ENTRY_SIZES: dict[str, tuple[int, str]] = {
 }
 
 
-def tell_changes(directory: VirtualDirectory, steps: list[Step]) -> None:
+def tell_changes(directory: PlannedPartition, steps: list[Step]) -> None:
     """Add a step for every index, snapshot and epoch file that is not what it was. Raises OSError.
 
     What recovery writes only to delete it again, or writes as it was, is no change.
@@ -39,7 +39,7 @@ def tell_changes(directory: VirtualDirectory, steps: list[Step]) -> None:
                 steps.append(step)
 
 
-def _changed(directory: VirtualDirectory, name: str) -> Step | None:
+def _changed(directory: PlannedPartition, name: str) -> Step | None:
     kind = parse_file_name(name).kind
     recipe = directory.files[name]
     if isinstance(recipe, Joined):
@@ -66,7 +66,7 @@ def _producers(recipe: NewContent) -> str:
         return "unreadable, for an older and longer snapshot is not cut"
 
 
-def _epochs(directory: VirtualDirectory, recipe: NewContent) -> str:
+def _epochs(directory: PlannedPartition, recipe: NewContent) -> str:
     name = names.LEADER_EPOCH_CHECKPOINT
     after = parse_leader_epochs(recipe.data, name)
     if name not in directory.source:

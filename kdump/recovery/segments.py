@@ -19,7 +19,7 @@ from kdump.formats.index_entries import (
 from kdump.recovery.offset_search import find
 from kdump.settings.loading import OffsetSearch
 from kdump.storage.indexes import floor_slot
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -58,7 +58,7 @@ class LoadedSegment:
 
     def __init__(
         self,
-        directory: VirtualDirectory,
+        directory: PlannedPartition,
         base_offset: int,
         max_index_size: int,
         suffix: str = "",

@@ -8,7 +8,7 @@ from kdump.errors import NUMBER_FORMAT, LoadError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.segments import file_name
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 STRAY = "no segment begins at its offset"
 
@@ -20,7 +20,7 @@ class SnapshotFiles:
     each may delete a file that another one has written.
     """
 
-    def __init__(self, directory: VirtualDirectory) -> None:
+    def __init__(self, directory: PlannedPartition) -> None:
         """List the snapshots. Raises LoadError for a name without an offset."""
         self.directory = directory
         self.by_offset: dict[int, str] = {}

@@ -25,7 +25,7 @@ from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.decoded import first_offset
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import Recipe, piece_of
 
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 class _Builder:
     """A new segment while it grows."""
 
-    def __init__(self, base_offset: int, start: int, config: LoadingSettings, directory: VirtualDirectory) -> None:
+    def __init__(self, base_offset: int, start: int, config: LoadingSettings, directory: PlannedPartition) -> None:
         self.base_offset = base_offset
         self.start = self.end = self._chunk_start = start
         self._interval = config.index_interval_bytes
@@ -95,7 +95,7 @@ class _Builder:
 
 
 def split_segment(
-    directory: VirtualDirectory, segments: Segments, old: LoadedSegment, config: LoadingSettings, steps: list[Step]
+    directory: PlannedPartition, segments: Segments, old: LoadedSegment, config: LoadingSettings, steps: list[Step]
 ) -> list[int]:
     """Replace a segment by parts of it; the base offset that is gone, if it is. Raises LoadError, OSError."""
     next_offset = old.next_offset()
@@ -121,8 +121,8 @@ def split_segment(
         segments.add(_put(directory, part, source, config))
     if was_loaded and old.base_offset != min(bases):
         segments.remove(old.base_offset)  # even where a later part begins there: Kafka then loses sight of that part
-    whither = ", ".join(file_name(base, names.LOG) for base in sorted(bases))
-    steps.append(Step(SPLIT, log.name, f"its offsets reach further than 2147483647 from its name: {whither}"))
+    new_names = ", ".join(file_name(base, names.LOG) for base in sorted(bases))
+    steps.append(Step(SPLIT, log.name, f"its offsets reach further than 2147483647 from its name: {new_names}"))
     return [] if not was_loaded or old.base_offset in bases else [old.base_offset]
 
 
@@ -165,7 +165,7 @@ def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
         raise LoadError(CORRUPT_RECORD, str(error), log.name) from None
 
 
-def _put(directory: VirtualDirectory, part: Part, source: Recipe, config: LoadingSettings) -> LoadedSegment:
+def _put(directory: PlannedPartition, part: Part, source: Recipe, config: LoadingSettings) -> LoadedSegment:
     directory.put(file_name(part.base_offset, names.LOG), piece_of(source, part.start, part.size))
     directory.write(file_name(part.base_offset, names.OFFSET_INDEX), part.offset_entries)
     directory.write(file_name(part.base_offset, names.TIME_INDEX), part.time_entries)

@@ -10,13 +10,13 @@ from kdump.formats.names import offset_in_name
 from kdump.recovery.outcome import DELETE, RENAME, Step
 from kdump.recovery.segments import LoadedSegment
 from kdump.settings.loading import LoadingSettings
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.swaps import Span, complete_swaps, logs_of, replaced_by
 
 _DELETED, _CLEANED, _SWAP = f".{names.DELETED}", f".{names.CLEANED}", f".{names.SWAP}"
 
 
-def clear_leftovers(directory: VirtualDirectory, config: LoadingSettings, steps: list[Step]) -> None:
+def clear_leftovers(directory: PlannedPartition, config: LoadingSettings, steps: list[Step]) -> None:
     """Remove what was being deleted or cleaned, and complete or undo the replacement of segments.
 
     Which of the .swap files are complete is kdump.storage.swaps' to say. Raises LoadError, OSError.
@@ -42,7 +42,7 @@ def clear_leftovers(directory: VirtualDirectory, config: LoadingSettings, steps:
         steps.append(Step(RENAME, name, f"the swap is complete: it becomes {new_name}", size=directory.size(new_name)))
 
 
-def _range(directory: VirtualDirectory, logs: Iterable[str], config: LoadingSettings) -> Span | None:
+def _range(directory: PlannedPartition, logs: Iterable[str], config: LoadingSettings) -> Span | None:
     """Return the offsets that the .log.swap files stand for: from the lowest base offset up to the
     highest next offset.
     """
@@ -60,6 +60,6 @@ def _offset(name: str) -> int:
     return offset
 
 
-def _delete(directory: VirtualDirectory, name: str, why: str, steps: list[Step]) -> None:
+def _delete(directory: PlannedPartition, name: str, why: str, steps: list[Step]) -> None:
     directory.delete(name, why)
     steps.append(Step(DELETE, name, why))

@@ -7,11 +7,11 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import RECOVER, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 
 def plan_recovery(
-    log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None
+    log: PartitionLog, startup: Startup, directory: PlannedPartition | None = None
 ) -> tuple[LoadOutcome, Plan | None]:
     """Return what a broker would do with the log, and the plan that does it; none where loading fails.
 

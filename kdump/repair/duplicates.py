@@ -9,7 +9,7 @@ from kdump.blocks import BatchBlock
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss, total_loss
 from kdump.storage.damage import Damage
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
@@ -45,7 +45,7 @@ class MisplacedBatch(NamedTuple):
 
 
 def misplaced_batches(
-    directory: VirtualDirectory, name: str, start: int, stop: int, first_offset: int | None = None
+    directory: PlannedPartition, name: str, start: int, stop: int, first_offset: int | None = None
 ) -> Iterator[MisplacedBatch]:
     """Yield the batch of a .log from byte `start` up to byte `stop`; `first_offset` if it is known. Raises OSError."""
     with LogView(directory, name) as view:
@@ -79,7 +79,7 @@ def _misplaced(block: BatchBlock, row: int, first_offset: int | None = None) -> 
 
 
 def without_copy(
-    directory: VirtualDirectory, batches: Iterable[MisplacedBatch], kept: Iterable[tuple[int, int, str]]
+    directory: PlannedPartition, batches: Iterable[MisplacedBatch], kept: Iterable[tuple[int, int, str]]
 ) -> Loss:
     """Return what is lost with those of the batches of which no copy is kept. Raises OSError.
 
@@ -103,6 +103,6 @@ def without_copy(
     return total_loss(batch.loss for batch in batches if not has_copy(batch))
 
 
-def _identities(directory: VirtualDirectory, name: str) -> set[BatchIdentity]:
+def _identities(directory: PlannedPartition, name: str) -> set[BatchIdentity]:
     with LogView(directory, name) as view:
         return {BatchIdentity.of(block, row) for block in view.blocks() for row in range(block.length)}

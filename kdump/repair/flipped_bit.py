@@ -18,9 +18,9 @@ from kdump.errors import KdumpError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.named_tuples import NamedTuple
-from kdump.repair.salvage import sort_out
+from kdump.repair.salvage import choose_batches
 from kdump.repair.stretches import Stretch
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 
 MAX_BATCH_BYTES = 1 << 28
@@ -72,7 +72,7 @@ class FlippedBit(NamedTuple):
 
 
 def find_flipped_bit(
-    directory: VirtualDirectory, name: str, base_offset: int, next_base: int | None, position: int, resumed: int
+    directory: PlannedPartition, name: str, base_offset: int, next_base: int | None, position: int, resumed: int
 ) -> FlippedBit | None:
     """Return the one flipped bit that explains the damage of a .log from byte `position` up to `resumed`.
 
@@ -172,14 +172,14 @@ def _tables(polynomial: int) -> tuple[list[int], list[int], dict[int, int]]:
 
 
 def _valid_batch(
-    directory: VirtualDirectory, name: str, base_offset: int, next_base: int | None, data: bytes
+    directory: PlannedPartition, name: str, base_offset: int, next_base: int | None, data: bytes
 ) -> Stretch | None:
     """Return what `data` holds if it is one batch that belongs into the segment and decodes to its end."""
     alone = directory.copy()
     alone.write(name, data)
     try:
         with LogView(alone, name) as view:
-            parts = list(sort_out(view, base_offset, next_base))
+            parts = list(choose_batches(view, base_offset, next_base))
     except KdumpError:  # a codec is not installed: nothing can be promised
         return None
     is_one = len(parts) == 1 and isinstance(parts[0], Stretch) and parts[0].batches == 1

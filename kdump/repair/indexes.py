@@ -20,7 +20,7 @@ from kdump.repair.proposal import Task, changed_log, first_damage, not_rebuilt
 from kdump.repair.survey import TAIL, Survey, beside, survey
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 _NO_PART_OF_INDEXES = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 
@@ -141,11 +141,11 @@ def _left(log: PartitionLog, damaged: Mapping[str, str]) -> Iterator[tuple[str, 
         before = name if name in damaged else before
 
 
-def _only_logs(log: PartitionLog, damaged: Iterable[str]) -> VirtualDirectory:
+def _only_logs(log: PartitionLog, damaged: Iterable[str]) -> PlannedPartition:
     """Return the partition with empty indexes, and without its damaged logs, what recovery would take from elsewhere,
     and what a broker would put in the place of the logs that are there: their indexes are asked for.
     """
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     without = {parse_file_name(name).offset for name in damaged}
     for name, says in log.files.items():
         if says.kind == names.TXN_INDEX and says.state == names.LIVE:

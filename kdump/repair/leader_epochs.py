@@ -16,7 +16,7 @@ from kdump.blocks import BatchBlock
 from kdump.change.splice import spliced
 from kdump.formats.batch import LOG_OVERHEAD
 from kdump.named_tuples import NamedTuple
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.verify.column_checks import is_uniform
 
@@ -56,7 +56,7 @@ class _Batch(NamedTuple):
     epoch: int
 
 
-def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[WrongEpoch]:
+def wrong_epochs(directory: PlannedPartition, logs: Iterable[str]) -> list[WrongEpoch]:
     """Return the batches of these .log files, in order, whose leader epoch cannot be right. Raises OSError."""
     names = list(logs)
     runs: list[tuple[int, int]] = []
@@ -82,7 +82,7 @@ def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[Wrong
     return wrong
 
 
-def put_right(directory: VirtualDirectory, wrong: Iterable[WrongEpoch]) -> None:
+def put_right(directory: PlannedPartition, wrong: Iterable[WrongEpoch]) -> None:
     """Give batches their leader epoch in a directory on paper. Raises OSError."""
     for name, group in groupby(wrong, key=lambda each: each.name):
         changes = []
@@ -114,14 +114,14 @@ def runs_of(block: BatchBlock) -> Iterator[EpochRun]:
         first = stop
 
 
-def _runs(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[EpochRun]:
+def _runs(directory: PlannedPartition, logs: Iterable[str]) -> Iterator[EpochRun]:
     for name in logs:
         with LogView(directory, name) as view:
             for block in view.blocks():
                 yield from runs_of(block)
 
 
-def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batch]:
+def _batches(directory: PlannedPartition, logs: Iterable[str]) -> Iterator[_Batch]:
     """Yield the batches that have a leader epoch."""
     for name in logs:
         with LogView(directory, name) as view:

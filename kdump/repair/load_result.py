@@ -17,20 +17,20 @@ from kdump.recovery.startup import Startup
 from kdump.repair.leader_epochs import runs_of
 from kdump.repair.lost_markers import NewMarker
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 
 _MAX_STARTS = 3
 
 
-def after(log: PartitionLog, outcome: LoadOutcome) -> VirtualDirectory:
+def directory_after_load(log: PartitionLog, outcome: LoadOutcome) -> PlannedPartition:
     """Return the files that an outcome leaves."""
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     directory.files = dict(outcome.files or {})
     return directory
 
 
-def at_rest(log: PartitionLog, startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> LoadOutcome:
+def at_rest(log: PartitionLog, startup: Startup, before: PlannedPartition, outcome: LoadOutcome) -> LoadOutcome:
     """Return an outcome after which another start changes nothing more; `before` is the directory that was loaded.
 
     It is loaded again where one start is not enough. Where all records are below the log start, it takes two to drop
@@ -41,7 +41,7 @@ def at_rest(log: PartitionLog, startup: Startup, before: VirtualDirectory, outco
     for _ in range(_MAX_STARTS):
         if not outcome.ok or _is_at_rest(startup, before, outcome):
             break
-        before = after(log, outcome)
+        before = directory_after_load(log, outcome)
         again = load_log(log, startup, before.copy())
         outcome = again._replace(steps=(*outcome.steps, *again.steps))
         if again.files == before.files:
@@ -49,7 +49,7 @@ def at_rest(log: PartitionLog, startup: Startup, before: VirtualDirectory, outco
     return outcome
 
 
-def _is_at_rest(startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> bool:
+def _is_at_rest(startup: Startup, before: PlannedPartition, outcome: LoadOutcome) -> bool:
     says = map(parse_file_name, before.names())
     snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
     start, epochs = outcome.log_start_offset, names.LEADER_EPOCH_CHECKPOINT
@@ -63,7 +63,7 @@ def _is_at_rest(startup: Startup, before: VirtualDirectory, outcome: LoadOutcome
 
 def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogView]]:
     """Yield the .log files that an outcome leaves, in order, each with its base offset. Raises OSError."""
-    directory = after(log, outcome)
+    directory = directory_after_load(log, outcome)
     for name in directory.names():
         says = parse_file_name(name)
         if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
@@ -117,7 +117,7 @@ def contradictions(
 
 def open_txns(log: PartitionLog, outcome: LoadOutcome) -> Iterator[ProducerEntry]:
     """Yield the producers with an open transaction in the last snapshot that an outcome leaves."""
-    directory = after(log, outcome)
+    directory = directory_after_load(log, outcome)
     snapshots = [name for name in directory.names() if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT]
     if not snapshots:
         return

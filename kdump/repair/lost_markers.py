@@ -31,7 +31,7 @@ from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory, content_of
+from kdump.storage.planned import PlannedPartition, content_of
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
 
@@ -129,7 +129,7 @@ def aborting_markers(gaps: Sequence[Gap], still_open: Iterable[ProducerEntry]) -
     return markers
 
 
-def put(directory: VirtualDirectory, markers: Iterable[NewMarker]) -> None:
+def put(directory: PlannedPartition, markers: Iterable[NewMarker]) -> None:
     """Put markers into the logs of a directory on paper."""
     in_order = sorted(markers, key=lambda each: (each.gap.name, each.gap.position, each.offset))
     for name, group in groupby(in_order, key=lambda each: each.gap.name):
@@ -137,7 +137,7 @@ def put(directory: VirtualDirectory, markers: Iterable[NewMarker]) -> None:
         directory.put(name, spliced(directory.files[name], changes))
 
 
-def find_gaps(directory: VirtualDirectory, removed: Iterable[int]) -> tuple[list[Gap], list[ProducerEntry]]:
+def find_gaps(directory: PlannedPartition, removed: Iterable[int]) -> tuple[list[Gap], list[ProducerEntry]]:
     """Return where bytes are left out of a directory's logs, and the producers with a transaction that is open at the
     end.
 
@@ -152,7 +152,7 @@ def find_gaps(directory: VirtualDirectory, removed: Iterable[int]) -> tuple[list
 class _Walk:
     """One pass over all logs that follows the transactions."""
 
-    def __init__(self, directory: VirtualDirectory) -> None:
+    def __init__(self, directory: PlannedPartition) -> None:
         self._directory = directory
         self._states = ProducerStates(SnapshotFiles(directory.copy()))
         self._end = -1  # the last offset so far
@@ -190,14 +190,14 @@ class _Walk:
             yield Gap(name, position, first, last, self._leader_epoch, tuple(self.open_txns()))
 
 
-def _bases(directory: VirtualDirectory) -> Iterator[int]:
+def _bases(directory: PlannedPartition) -> Iterator[int]:
     for name in directory.names():
         says = parse_file_name(name)
         if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
             yield says.offset
 
 
-def _seams(directory: VirtualDirectory, name: str) -> set[int]:
+def _seams(directory: PlannedPartition, name: str) -> set[int]:
     """Return the positions in a .log on paper where bytes of the real file are left out."""
     seams = set()
     at = end = new = 0
@@ -215,7 +215,7 @@ def _seams(directory: VirtualDirectory, name: str) -> set[int]:
     return seams
 
 
-def _has_data(directory: VirtualDirectory, source: str, start: int) -> bool:
+def _has_data(directory: PlannedPartition, source: str, start: int) -> bool:
     """Return whether there is anything but zeros in a real file from byte `start` on."""
     rest = SourceBytes(source, start, directory.source[source] - start)
     return any(piece.count(0) < len(piece) for piece in content_of(directory.path, rest))

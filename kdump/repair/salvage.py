@@ -43,7 +43,7 @@ _ROWS = WINDOW // 4
 """So many batches at most are one part as long as nothing is in dispute."""
 
 
-def sort_out(
+def choose_batches(
     log: LogView,
     base_offset: int,
     next_base: int | None,

@@ -51,9 +51,9 @@ from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
 from kdump.repair.load_result import (
-    after,
     at_rest,
     contradictions,
+    directory_after_load,
     epoch_runs,
     holding,
     log_sizes,
@@ -118,7 +118,7 @@ class Rescue(NamedTuple):
         return not (is_cut_elsewhere or drops_batches or self.dropped.batches or self.rewritten)
 
 
-def rescue(
+def salvage_partition(
     log: PartitionLog, startup: Startup, found: Survey, limit: int = DEFAULT_LIMIT, lost_markers: LostMarkers = OPEN
 ) -> Rescue:
     """Salvage a partition, of which verification has `found` what is damaged, on paper.
@@ -238,7 +238,7 @@ class _Attempt:
             if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT:
                 try:
                     decode_producer_snapshot(self.files.directory.read(name))
-                    decode_producer_snapshot(after(self.log, outcome).read(name))
+                    decode_producer_snapshot(directory_after_load(self.log, outcome).read(name))
                 except KdumpError as error:
                     bad.append((name, str(error)))
                 except KeyError:  # loading removes it
@@ -252,7 +252,7 @@ class _Attempt:
         name = names.LEADER_EPOCH_CHECKPOINT
         if not self.files.directory.exists(name) or not self.startup.config.has_epochs:
             return False
-        entries = parse_leader_epochs(after(self.log, outcome).read(name), name)
+        entries = parse_leader_epochs(directory_after_load(self.log, outcome).read(name), name)
         runs = epoch_runs(self.log, outcome)
         contradiction = next(contradictions(entries, runs, outcome.log_start_offset), None)
         if contradiction:

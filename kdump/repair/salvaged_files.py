@@ -15,11 +15,11 @@ from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.segments import file_name
 from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
 from kdump.repair.leader_epochs import put_right, wrong_epochs
-from kdump.repair.salvage import sort_out
+from kdump.repair.salvage import choose_batches
 from kdump.repair.stretches import LeftOut, Stretch
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import Part, Recipe, SourceBytes, joined, parts_of, piece_of
 from kdump.storage.swaps import Span, replaced_by
@@ -49,7 +49,7 @@ class SalvagedFiles:
     """
 
     def __init__(self, log: PartitionLog, found: Survey, limit: int) -> None:
-        self.directory = VirtualDirectory(log)
+        self.directory = PlannedPartition(log)
         self.steps: list[Step] = []
         self.cuts: list[Cut] = []
         self.given_up: list[GivenUp] = []
@@ -69,7 +69,7 @@ class SalvagedFiles:
             says = parse_file_name(name)
             if says.kind == names.LOG and says.state == names.SWAP and says.offset is not None:
                 with LogView(self.directory, name) as view:
-                    waiting[name] = list(sort_out(view, says.offset, None, (), self._limit))
+                    waiting[name] = list(choose_batches(view, says.offset, None, (), self._limit))
                 lasts = (part.last_offset for part in waiting[name] if isinstance(part, Stretch))
                 spans.append((says.offset, max(lasts, default=says.offset) + 1))
         is_damaged = any(not isinstance(part, Stretch) for parts in waiting.values() for part in parts)
@@ -109,7 +109,7 @@ class SalvagedFiles:
             # what comes from a .swap nobody has verified
             faults, suspects = (self._found.faults(name), self._found.suspects(name)) if is_as_walked else ([], None)
             with LogView(self.directory, name) as view:
-                parts = list(sort_out(view, base, next_base, faults, self._limit, suspects))
+                parts = list(choose_batches(view, base, next_base, faults, self._limit, suspects))
             self._note(name, parts, base, next_base)
             self._keep(name, parts)
             kept = [part.last_offset for part in parts if isinstance(part, Stretch)]

@@ -28,7 +28,7 @@ from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.survey import Survey, is_end, survey
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 
 if TYPE_CHECKING:
     from kdump.repair.salvage_partition import Rescue
@@ -49,9 +49,9 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
             return Task(log.path, Plan(log.path, (), {}), outcome=outcome)
         if _is_sound(found, outcome):
             return _planned(log, startup, request, found, outcome)
-    from kdump.repair.salvage_partition import rescue
+    from kdump.repair.salvage_partition import salvage_partition
 
-    saved = rescue(log, startup, found, request.limit, request.lost_markers)
+    saved = salvage_partition(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
         return Task(log.path, None, outcome=saved.outcome, rescue=saved)
     if saved.drops_only_tails and _lasts_alone(log, saved, found):
@@ -89,7 +89,7 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return the plan that keeps every valid batch. Raises OSError."""
-    from kdump.repair.salvage_partition import Rescue, rescue
+    from kdump.repair.salvage_partition import Rescue, salvage_partition
 
     found = survey(log, startup, deep=True, limit=request.limit)
     outcome = None if found else load_log(log, startup)
@@ -97,7 +97,7 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
         open_now = tuple(open_txns(log, outcome)) if outcome.has_open_txn else ()
         saved = Rescue(outcome, (), None, None, (), open_now)
     else:
-        saved = rescue(log, startup, found, request.limit, request.lost_markers)
+        saved = salvage_partition(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
         return Task(log.path, None, cuts=saved.cuts, outcome=saved.outcome, rescue=saved)
     task = _planned(log, startup, request, found, saved.outcome)
@@ -110,9 +110,9 @@ def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
     nothing = Plan(log.path, (), {})
     if not found.damage:
         return Task(log.path, nothing)
-    from kdump.repair.salvage_partition import rescue
+    from kdump.repair.salvage_partition import salvage_partition
 
-    damaged = _damaged(log, rescue(log, startup, found, request.limit).given_up)
+    damaged = _damaged(log, salvage_partition(log, startup, found, request.limit).given_up)
     fixed = tuple(each for each in damaged if each.flipped)
     problems = tuple(
         f"{log.path}/{each.range.file}: no single flipped bit explains the damage at byte {each.range.start}"
@@ -121,7 +121,7 @@ def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
     )
     if not fixed:
         return Task(log.path, None, problems=problems or (f"{log.path}: no flipped bit explains what is damaged",))
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     for name in dict.fromkeys(each.range.file for each in fixed):
         bits = [each.flipped for each in fixed if each.range.file == name and each.flipped]
         bytes_ = [(bit.position, bit.position + 1, bytes((bit.byte,))) for bit in bits]
@@ -212,7 +212,7 @@ def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
     """Return the damaged ranges, each with the flipped bit that explains it."""
     from kdump.repair.flipped_bit import find_flipped_bit
 
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     bases = [segment.base_offset for segment in log.segments]
     found = []
     for number, each in enumerate(ranges):

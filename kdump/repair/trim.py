@@ -36,7 +36,7 @@ from kdump.storage.damage import AT_THE_END, Damage, DamageKind
 from kdump.storage.indexes import may_end_at
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 from kdump.storage.segment import Segment
@@ -137,7 +137,7 @@ def _is_one_bit(partition: PartitionLog, segment: Segment, damage: Damage) -> bo
     if damage.kind == DamageKind.ZEROS:
         return False
     following = [each.base_offset for each in partition.segments if each.base_offset > segment.base_offset]
-    directory, name = VirtualDirectory(partition), os.path.basename(segment.log_path)
+    directory, name = PlannedPartition(partition), os.path.basename(segment.log_path)
     next_base = min(following, default=None)
     with suppress(KdumpError):  # CRC-32C cannot be computed here
         found = find_flipped_bit(directory, name, segment.base_offset, next_base, damage.position, damage.resumed)

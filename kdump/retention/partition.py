@@ -13,7 +13,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.retention.holder import Holder, find_holder
+from kdump.retention.blocking_batch import BlockingBatch, find_blocking_batch
 from kdump.retention.policy import Bounds, Next, Policy, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
@@ -53,7 +53,7 @@ class Block:
     blocker: SegmentState
     reason: str
     held: tuple[SegmentState, ...]
-    holder: Holder | None
+    holder: BlockingBatch | None
     free_offset: int
 
     @property
@@ -288,7 +288,7 @@ def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettin
     )
     if not old and blocker.largest_timestamp <= bounds.now + config.timestamp_after_max_ms:
         return None
-    holder = find_holder(blocker, bounds.now, config.time_limit_ms)
+    holder = find_blocking_batch(blocker, bounds.now, config.time_limit_ms)
     return Block(blocker, TIMESTAMP, old, holder, _free_offset(left, bounds, config))
 
 

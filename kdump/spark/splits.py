@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
-from kdump.query.split_points import Cutter
+from kdump.query.split_points import SplitPlanner
 from kdump.spark.bounds import Interval
 from kdump.spark.places import Partition
 from kdump.storage.log_reader import LogFile
@@ -107,7 +107,7 @@ def pack(ranges: Iterable[Range], size: int) -> Iterator[list[Range]]:
     group: list[Range] = []
     left = size
     for each in ranges:
-        with Cutter(each.path, each.start, each.start + each.size) as cutter:
+        with SplitPlanner(each.path, each.start, each.start + each.size) as cutter:
             rest = each
             if group and each.size > left and left < size // 8:
                 yield group

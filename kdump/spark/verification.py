@@ -16,7 +16,7 @@ from kdump.storage.open import open_directory
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark
 from kdump.verify.run import Verification
-from kdump.verify.tasks import look
+from kdump.verify.tasks import check_path
 from kdump.verify.work import PartitionRange
 
 TASKS_EACH = 4
@@ -50,7 +50,7 @@ class SparkVerification:
     def run(self, paths: list[str]) -> Iterator[Finding]:
         """Yield the findings. Raises KdumpError for a path that is no directory, OSError, SparkError, JavaError."""
         for path in paths:
-            look(path)
+            check_path(path)
             if not os.path.isdir(path):
                 raise KdumpError(f"{path} is a file: Spark verifies partition directories and log directories")
         sizes = [size for path in paths for size in _sizes(path)]

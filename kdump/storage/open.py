@@ -13,7 +13,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
-NO_FILE = "neither a file nor a directory"
+NOT_A_FILE = "neither a file nor a directory"
 _NOT_KAFKAS = "neither a partition directory (no <base offset>.log in it) nor a log directory (no <topic>-<partition>)"
 
 
@@ -62,7 +62,7 @@ def check_file(path: str) -> FileName:
         text = f"a symbolic link to {os.readlink(path)}, which does not exist"
         raise FileNotFoundError(2, text, path) from None
     if not stat.S_ISREG(mode):
-        raise NameFormatError(f"{path}: {NO_FILE}")
+        raise NameFormatError(f"{path}: {NOT_A_FILE}")
     says = parse_file_name(os.path.basename(path))
     if says.kind in (names.OTHER, names.LOCK):
         raise NameFormatError(f"{path}: not the name of a file that Kafka writes")

@@ -16,7 +16,7 @@ MAX_AT_ONCE = 1 << 28
 """Bytes of the largest file that is read into memory: checkpoints and snapshots have far less."""
 
 
-class VirtualDirectory:
+class PlannedPartition:
     """The files of a partition directory, each as the recipe by which it could be made.
 
     `present` is what the system says of the real files, `source` their sizes; `reasons` why a file was deleted last.
@@ -35,7 +35,7 @@ class VirtualDirectory:
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
 
-    def copy(self) -> VirtualDirectory:
+    def copy(self) -> PlannedPartition:
         """Return the same files, to be changed apart from these."""
         other = copy(self)
         other.files, other.reasons = dict(self.files), dict(self.reasons)

@@ -203,7 +203,7 @@ class _Walker:
         """
         block, first = self._block, self._block.data_position
         stop = min(self._size, block.available - FRAME_SIZE)
-        return first + kernels.hop(block.data, start - first, stop, min(self._stop - first, len(block.data)))
+        return first + kernels.skip_entries(block.data, start - first, stop, min(self._stop - first, len(block.data)))
 
     def _work_on(self, start: int, end: int) -> bool:
         """Have the entries from byte `start` to byte `end` worked on; whether that led to the end."""

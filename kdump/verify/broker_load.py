@@ -18,7 +18,7 @@ from kdump.recovery.segments import LoadedSegment
 from kdump.recovery.startup import Startup
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.segment import Segment, segment_end_offset
 
 
@@ -49,7 +49,7 @@ class BrokerLoad:
         try:
             index = segment.path(names.OFFSET_INDEX)
             size = status_of(index).size if segment.has(names.OFFSET_INDEX) else 0
-            end = LoadedSegment(VirtualDirectory(self._log), segment.base_offset, size).next_offset()
+            end = LoadedSegment(PlannedPartition(self._log), segment.base_offset, size).next_offset()
             return _Opening(HIDES if end == segment.base_offset < segment_end_offset(segment) else None)
         except LoadError as error:
             return _Opening(GOES_OFFLINE if error.takes_directory_offline else REFUSES, error.position)

@@ -17,7 +17,7 @@ from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, PartitionPlaces, identity_of, not_formatted
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import NO_FILE
+from kdump.storage.open import NOT_A_FILE
 from kdump.storage.partition import PartitionLog
 
 _OPENED_BY_NAME = (
@@ -59,7 +59,7 @@ def special_files(path: str) -> Iterator[Finding]:
             if names.parse_file_name(entry.name).kind != names.OTHER:
                 yield found("KD-READ", entry.path, NO_DIRECTORY, effect=_effect_of_no_file(entry.path))
         elif not stat.S_ISREG(mode):
-            yield found("KD-READ", entry.path, NO_FILE, effect=_effect_of_no_file(entry.path))
+            yield found("KD-READ", entry.path, NOT_A_FILE, effect=_effect_of_no_file(entry.path))
 
 
 def _effect_of_no_file(path: str) -> BrokerEffect | None:

@@ -30,7 +30,7 @@ from kdump.verify.partition import PartitionCheck
 from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
 from kdump.verify.state import State
-from kdump.verify.tasks import Tasks, look
+from kdump.verify.tasks import Tasks, check_path
 from kdump.verify.work import (
     EVERYTHING,
     DirectoryFindings,
@@ -81,7 +81,7 @@ class Verification:
     def run(self, paths: list[str]) -> Iterator[Finding]:
         """Yield the findings. Raises OSError and NameFormatError for a path that is nothing to verify."""
         for path in () if self._has_around else paths:
-            look(path)
+            check_path(path)
         options = self._options
         findings = self._effects.of_all(self._findings(paths))
         wanted = options.filter

@@ -300,7 +300,7 @@ def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
     return PartitionTask(log, segments, around, hold, before, only, is_live(log.path))
 
 
-def look(path: str) -> None:
+def check_path(path: str) -> None:
     """Check that a path is something to verify. Raises OSError, NameFormatError."""
     if os.path.isdir(path):
         open_directory(path)

@@ -53,7 +53,7 @@ def distance(ms: int) -> str:
     return f"{ms // _DAY} days" if ms < 1000 * _DAY else f"{ms // (365 * _DAY)} years"
 
 
-class Holder(NamedTuple):
+class BlockingBatch(NamedTuple):
     """The batch by whose timestamp a segment is kept: its fields as in kdump.blocks."""
 
     position: int
@@ -123,7 +123,7 @@ class TimestampCheck:
 
     def _reset(self) -> None:
         self.largest = self._last = -1
-        self.holder: Holder | None = None
+        self.holder: BlockingBatch | None = None
         self._future, self._negative, self._absent, self._order = _Tally(), _Tally(), _Tally(), _Tally()
         self._units: dict[str, _Tally] = {}
         self._batches = 0
@@ -163,7 +163,7 @@ class TimestampCheck:
 
     def _hold(self, rows: BatchRows, row: int) -> None:
         self.largest = rows.max_timestamp[row]
-        self.holder = Holder(
+        self.holder = BlockingBatch(
             rows.position[row],
             rows.size[row],
             rows.base_offset[row],

@@ -13,7 +13,7 @@ from kdump.change.place import new_change
 from kdump.clean.apply import clean_in_place
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
-from kdump.clean.state import PartitionState, look
+from kdump.clean.state import PartitionState, examine_partition
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
@@ -110,7 +110,7 @@ def checkpoint_of(partition: Path) -> int | None:
 def state_of(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW) -> PartitionState:
     """What the cleaner knows of the partition."""
     log = kdump.open_log(str(partition))
-    return look(log, Checkpoints.read(str(partition.parent)).of(log.name), config, now)
+    return examine_partition(log, Checkpoints.read(str(partition.parent)).of(log.name), config, now)
 
 
 def dry_run(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW, *, exact: bool = False) -> Cleaning:

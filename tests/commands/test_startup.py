@@ -480,16 +480,16 @@ def test_an_unreadable_file_of_the_directory_is_named_and_the_rest_is_told(
 def test_a_file_that_vanishes_is_named_and_the_rest_is_told(
     run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kdump.storage.planned import VirtualDirectory
+    from kdump.storage.planned import PlannedPartition
 
-    make = VirtualDirectory.__init__
+    make = PlannedPartition.__init__
 
-    def make_and_remove(self: VirtualDirectory, log: Any) -> None:
+    def make_and_remove(self: PlannedPartition, log: Any) -> None:
         make(self, log)
         if log.path.endswith("orders-0"):
             os.unlink(os.path.join(log.path, file(8, "log")))
 
-    monkeypatch.setattr(VirtualDirectory, "__init__", make_and_remove)
+    monkeypatch.setattr(PlannedPartition, "__init__", make_and_remove)
     assert run(damaged) == 3
     assert f"{damaged / 'orders-0' / file(8, 'log')}: No such file or directory" in run.err
     assert "orders-1   loses offsets" in run.out

@@ -14,13 +14,13 @@ import pytest
 
 from kdump.commands.shell import progress
 from kdump.commands.shell.progress import PathCounter, ProgressBar, total_size
-from kdump.commands.verify.run import Asked, Showing, run
+from kdump.commands.verify.run import PeriodicFlush, VerifyArgs, run
 from kdump.operations.verify import VerifyRequest
 from kdump.verify.options import Options
 from tests.commands.running import Run
 from tests.verify.building import NOW, Log, build, file, flip
 
-ASKED = Asked("text", fail_on="error", verbose=False, color="never", request=VerifyRequest())
+ASKED = VerifyArgs("text", fail_on="error", verbose=False, color="never", request=VerifyRequest())
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ class Terminal:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(progress, "INTERVAL", 0.0)
-    monkeypatch.setattr(Showing, "INTERVAL", 0.0)
+    monkeypatch.setattr(PeriodicFlush, "INTERVAL", 0.0)
 
 
 def test_a_bar_on_a_terminal(

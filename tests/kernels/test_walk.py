@@ -283,7 +283,7 @@ def test_checksums_go_on(data: bytes, cut: int) -> None:
 
 
 def hops(kernel: ModuleType, data: bytes, start: int, stop: int, end: int) -> int:
-    return int(kernel.hop(data + bytes(17), start, stop, end))
+    return int(kernel.skip_entries(data + bytes(17), start, stop, end))
 
 
 def test_hopping_ends_behind_the_last_entry_that_begins_in_time(kernel: ModuleType) -> None:
@@ -310,15 +310,15 @@ def test_hopping_over_ordinary_entries_alone(kernel: ModuleType, size: int, magi
 
 
 def test_hopping_to_an_entry_that_goes_on_behind_the_data(kernel: ModuleType) -> None:
-    assert kernel.hop(V2[:20], 0, 1, len(V2)) == len(V2)
-    assert kernel.hop(V2[:20], 0, 1, len(V2) - 1) == 0
+    assert kernel.skip_entries(V2[:20], 0, 1, len(V2)) == len(V2)
+    assert kernel.skip_entries(V2[:20], 0, 1, len(V2) - 1) == 0
 
 
 def test_hopping_stays_inside_the_data(kernel: ModuleType) -> None:
     for start, stop in ((-1, 5), (0, len(V2) - 16)):
         with pytest.raises(ValueError, match="not inside the data"):
-            kernel.hop(V2, start, stop, len(V2))
-    assert kernel.hop(b"", 7, -17, 0) == 7
+            kernel.skip_entries(V2, start, stop, len(V2))
+    assert kernel.skip_entries(b"", 7, -17, 0) == 7
 
 
 @given(st.lists(st.sampled_from((V2, V1, V0)), min_size=1, max_size=6), st.data())

@@ -14,7 +14,7 @@ from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory, content_of
+from kdump.storage.planned import PlannedPartition, content_of
 from tests.recovery.building import METADATA, NOW, batch, broken, file, load, loaded, make_log, marker, produced
 
 CONFIG = LoadingSettings(index_interval_bytes=50, segment_index_bytes=240)
@@ -154,7 +154,7 @@ def test_a_checkpoint_too_large_to_be_one_is_not_read(
 
 def test_a_file_that_shrinks_once_it_is_listed_ends_where_it_now_does(sound: dict[str, bytes], tmp_path: Path) -> None:
     log = make_log(tmp_path, sound)
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     for name in (file(0, "log"), file(0, "txnindex"), file(SECOND, "snapshot"), file(SECOND, "index")):
         Path(log.path, name).write_bytes(sound[name][:-5])
     for clean in (False, True):

@@ -14,7 +14,7 @@ from kdump.formats.encode import NewRecord, encode_batch, encode_wrapper
 from kdump.recovery.offset_search import find
 from kdump.releases import KafkaRelease
 from kdump.settings.loading import OffsetSearch
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from tests.recovery.building import file, make_log
 
@@ -22,7 +22,7 @@ LAST, FOUND, FIRST = OffsetSearch.BY_LAST, OffsetSearch.BY_LAST_READING_FOUND, O
 
 
 def search(folder: Path, content: bytes, offset: int, way: OffsetSearch) -> int | None:
-    directory = VirtualDirectory(make_log(folder, {file(0, "log"): content}))
+    directory = PlannedPartition(make_log(folder, {file(0, "log"): content}))
     with LogView(directory, file(0, "log")) as log:
         return find(log, offset, 0, way)
 

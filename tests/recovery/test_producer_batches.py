@@ -13,7 +13,7 @@ from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.recovery.producer_batches import LoadedBatches, RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.snapshots import SnapshotFiles
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.transactions.producers import CompletedTxn, Producer
 from tests.recovery.building import batch, file, make_log, marker, produced
@@ -24,9 +24,9 @@ Aborts = list[tuple[CompletedTxn, int]]
 def recover(folder: Path, *batches: bytes, short_markers_end: bool = False) -> tuple[ProducerStates, Aborts]:
     """The states after the recovery of a log of these batches, and the transactions aborted in it."""
     aborts: Aborts = []
-    nothing = SnapshotFiles(VirtualDirectory(make_log(folder, {})))
+    nothing = SnapshotFiles(PlannedPartition(make_log(folder, {})))
     states = ProducerStates(nothing, short_markers_end=short_markers_end)
-    directory = VirtualDirectory(make_log(folder, {file(0, "log"): b"".join(batches)}))
+    directory = PlannedPartition(make_log(folder, {file(0, "log"): b"".join(batches)}))
     with LogView(directory, file(0, "log")) as log:
         taking = RecoveredBatches(states, log, "t-0", lambda txn, offset: aborts.append((txn, offset)))
         for block in log.blocks():
@@ -35,7 +35,7 @@ def recover(folder: Path, *batches: bytes, short_markers_end: bool = False) -> t
 
 
 def load(folder: Path, *batches: bytes, before: ProducerStates | None = None) -> ProducerStates:
-    directory = VirtualDirectory(make_log(folder, {file(0, "log"): b"".join(batches)}))
+    directory = PlannedPartition(make_log(folder, {file(0, "log"): b"".join(batches)}))
     states = before or ProducerStates(SnapshotFiles(directory))
     with LogView(directory, file(0, "log")) as log:
         taking = LoadedBatches(states, log, "t-0")
@@ -179,7 +179,7 @@ def test_loading_lets_transactions_end_after_all_producers_have_changed(tmp_path
 
 
 def test_loading_cannot_end_a_transaction_twice(tmp_path: Path) -> None:
-    before = ProducerStates(SnapshotFiles(VirtualDirectory(make_log(tmp_path, {}))))
+    before = ProducerStates(SnapshotFiles(PlannedPartition(make_log(tmp_path, {}))))
     before.producers[7] = Producer(0, txn=5)
     with pytest.raises(LoadError, match="which was not started"):
         load(tmp_path, marker(9, 7), before=before)

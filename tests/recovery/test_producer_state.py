@@ -10,7 +10,7 @@ from kdump.errors import LoadError
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.producer_state import ProducerStates, never_started
 from kdump.recovery.snapshots import SnapshotFiles
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.transactions.producers import CompletedTxn, Producer
 from tests.recovery.building import file, make_log
 
@@ -25,7 +25,7 @@ def entry(producer: int, timestamp: int = NOW, txn: int = -1) -> ProducerEntry:
 def states(tmp_path: Path, **snapshots: bytes) -> ProducerStates:
     """States over a directory with these snapshots, given as s<offset>=bytes."""
     files = {file(int(name[1:]), "snapshot"): data for name, data in snapshots.items()}
-    return ProducerStates(SnapshotFiles(VirtualDirectory(make_log(tmp_path, files))))
+    return ProducerStates(SnapshotFiles(PlannedPartition(make_log(tmp_path, files))))
 
 
 def snapshot(*entries: ProducerEntry) -> bytes:
@@ -186,7 +186,7 @@ def test_a_stray_snapshot_before_the_last_segment_goes_even_if_it_is_the_newest(
 def test_a_snapshot_without_an_offset_in_its_name_ends_loading(tmp_path: Path) -> None:
     log = make_log(tmp_path, {"copy.snapshot": b""})
     with pytest.raises(LoadError, match='For input string: "copy"'):
-        SnapshotFiles(VirtualDirectory(log))
+        SnapshotFiles(PlannedPartition(log))
 
 
 def test_what_is_collected_counts_by_the_epoch_that_it_ends_in() -> None:

@@ -18,7 +18,7 @@ from kdump.formats.index_entries import (
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
 from kdump.recovery.report import tell_changes
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from tests.recovery.building import batch, file, make_log
 
 EPOCHS = "leader-epoch-checkpoint"
@@ -42,7 +42,7 @@ def told(
     folder: Path, before: dict[str, bytes], after: dict[str, bytes | None], steps: list[Step] | None = None
 ) -> list[Step]:
     """The steps that are added where these files are written (None: deleted)."""
-    directory = VirtualDirectory(make_log(folder, {LOG: batch(0), **before}))
+    directory = PlannedPartition(make_log(folder, {LOG: batch(0), **before}))
     for name, data in after.items():
         if data is None:
             directory.delete(name, "because")
@@ -76,7 +76,7 @@ def test_what_is_written_as_it_was_is_no_change(tmp_path: Path) -> None:
 
 
 def test_what_is_written_and_deleted_again_is_no_change(tmp_path: Path) -> None:
-    directory = VirtualDirectory(make_log(tmp_path, {LOG: batch(0)}))
+    directory = PlannedPartition(make_log(tmp_path, {LOG: batch(0)}))
     directory.write(INDEX, entries(2))
     directory.delete(INDEX, "because")
     steps: list[Step] = []
@@ -107,7 +107,7 @@ def test_a_snapshot_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 
 
 def test_an_index_cut_to_whole_entries(tmp_path: Path) -> None:
-    directory = VirtualDirectory(make_log(tmp_path, {LOG: batch(0), INDEX: entries(2) + b"xyz"}))
+    directory = PlannedPartition(make_log(tmp_path, {LOG: batch(0), INDEX: entries(2) + b"xyz"}))
     directory.cut(INDEX, 16)
     directory.cut(LOG, 10)
     steps: list[Step] = []

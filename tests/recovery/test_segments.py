@@ -16,7 +16,7 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
 )
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
-from kdump.storage.planned import VirtualDirectory, content_of
+from kdump.storage.planned import PlannedPartition, content_of
 from kdump.storage.recipe import NewContent, SourceBytes
 from tests.recovery.building import batch, file, make_log
 
@@ -29,7 +29,7 @@ def segment(folder: Path, data: bytes, entries: list[tuple[int, int]] | None = N
     files = {file(base, "log"): data}
     if entries is not None:
         files[file(base, "index")] = encode_offset_entries((OffsetIndexEntry(*entry) for entry in entries), base)
-    return LoadedSegment(VirtualDirectory(make_log(folder, files)), base, FULL)
+    return LoadedSegment(PlannedPartition(make_log(folder, files)), base, FULL)
 
 
 def find(found: LoadedSegment, offset: int) -> int | None:
@@ -93,7 +93,7 @@ def test_indexes_that_are_missing_are_made_and_trimmed(tmp_path: Path) -> None:
 
 def test_closing_trims_only_what_was_opened(tmp_path: Path) -> None:
     log = make_log(tmp_path, {file(0, "log"): b"", file(0, "index"): bytes(20), file(0, "timeindex"): bytes(20)})
-    found = LoadedSegment(VirtualDirectory(log), 0, FULL)
+    found = LoadedSegment(PlannedPartition(log), 0, FULL)
     found.close()
     assert found.directory.size(file(0, "index")) == 20
     found.open_offset_index()
@@ -122,12 +122,12 @@ def test_a_log_of_2_gib_is_too_large(tmp_path: Path) -> None:
     with open(tmp_path / "topic-0" / file(0, "log"), "r+b") as sparse:
         sparse.truncate(1 << 31)
     with pytest.raises(LoadError, match="larger than the maximum allowed segment size of 2147483647"):
-        LoadedSegment(VirtualDirectory(log), 0, FULL)
+        LoadedSegment(PlannedPartition(log), 0, FULL)
 
 
 def txn_index(folder: Path, *txns: AbortedTxn) -> LoadedSegment:
     files = {file(50, "log"): b"", file(50, "txnindex"): encode_aborted_txns(txns) + b"tail"}
-    return LoadedSegment(VirtualDirectory(make_log(folder, files)), 50, FULL)
+    return LoadedSegment(PlannedPartition(make_log(folder, files)), 50, FULL)
 
 
 def test_the_transaction_index_is_checked(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_the_transaction_index_is_checked(tmp_path: Path) -> None:
 
 
 def test_searching_the_segments(tmp_path: Path) -> None:
-    directory = VirtualDirectory(make_log(tmp_path, {}))
+    directory = PlannedPartition(make_log(tmp_path, {}))
     segments = Segments()
     for base in (30, 10, 20):
         segments.add(LoadedSegment(directory, base, FULL))
@@ -167,7 +167,7 @@ def test_what_fits_a_base_offset() -> None:
 
 def test_content_of_recipes(tmp_path: Path) -> None:
     log = make_log(tmp_path, {"file": b"0123456789"})
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     directory.put("part", SourceBytes("file", 2, 5))
     assert directory.read("part", 1, 3) == b"345"
     directory.cut("part", 3)

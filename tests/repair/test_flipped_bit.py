@@ -12,7 +12,7 @@ from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.repair.flipped_bit import FlippedBit, find_flipped_bit
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from tests.repair.damaged import name
 
 RECORDS = [NewRecord(10 + n, 5000 + n, b"key %d" % n, b"value" * 9) for n in range(3)]
@@ -26,7 +26,7 @@ def found(folder: Path, data: bytes, size: int, following: bytes = FOLLOWING) ->
     partition = folder / "orders-0"
     partition.mkdir(exist_ok=True)
     (partition / name(10, "log")).write_bytes(data + following)
-    directory = VirtualDirectory(kdump.open_log(str(partition)))
+    directory = PlannedPartition(kdump.open_log(str(partition)))
     return find_flipped_bit(directory, name(10, "log"), 10, None, 0, size)
 
 

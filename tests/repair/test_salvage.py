@@ -19,10 +19,10 @@ from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import GZIP, ZSTD
 from kdump.recovery.startup import Startup
 from kdump.repair.offset_choice import WINDOW
-from kdump.repair.salvage import sort_out
+from kdump.repair.salvage import choose_batches
 from kdump.repair.stretches import LeftOut, Stretch
 from kdump.repair.survey import survey
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, joined
 from tests.recovery.building import NOW, batch, broken, file, make_log, marker, produced, with_last_delta, with_offset
@@ -36,8 +36,8 @@ def sorted_out(
     folder: Path, data: bytes, base: int = BASE, next_base: int | None = None, **more: object
 ) -> list[Stretch | LeftOut]:
     log = make_log(folder, {file(base, "log"): data})
-    with LogView(VirtualDirectory(log), file(base, "log")) as view:
-        return list(sort_out(view, base, next_base, **more))  # type: ignore[arg-type]
+    with LogView(PlannedPartition(log), file(base, "log")) as view:
+        return list(choose_batches(view, base, next_base, **more))  # type: ignore[arg-type]
 
 
 def kept(parts: list[Stretch | LeftOut]) -> list[tuple[int, int]]:
@@ -215,10 +215,10 @@ class TestOffsets:
 def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
     name = file(BASE, names.LOG)
     log = make_log(tmp_path, {name: b"garbage" + batch(100) + batch(101) + b"\xff" * 99 + batch(102) + batch(102)})
-    directory = VirtualDirectory(log)
+    directory = PlannedPartition(log)
     directory.put(name, joined([SourceBytes(name, 7 + SIZE, SIZE), SourceBytes(name, 106 + 2 * SIZE, 2 * SIZE)]))
     with LogView(directory, name) as view:
-        parts = list(sort_out(view, BASE, None))
+        parts = list(choose_batches(view, BASE, None))
     assert parts == [
         Stretch(0, 2 * SIZE, 101, 102, 2, False),
         LeftOut(2 * SIZE, 3 * SIZE, "out of place: offset 102", Stretch(140, 210, 102, 102, 1, True)),
@@ -291,10 +291,10 @@ def test_a_log_that_was_verified_is_sorted_out_as_one_that_is_decoded(tmp_path: 
     log = make_log(tmp_path, {file(BASE, "log"): data})
     found = survey(log, Startup(now=NOW, clean=False), deep=True)
     name = file(BASE, "log")
-    with LogView(VirtualDirectory(log), name) as view:
+    with LogView(PlannedPartition(log), name) as view:
         faults = found.faults(name)
-        decoded = list(sort_out(view, BASE, None, faults))
-        assert list(sort_out(view, BASE, None, faults, suspects=found.suspects(name))) == decoded
+        decoded = list(choose_batches(view, BASE, None, faults))
+        assert list(choose_batches(view, BASE, None, faults, suspects=found.suspects(name))) == decoded
 
 
 def random_log(random: Random) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP
 from kdump.formats.index_entries import TimeIndexEntry, encode_time_entries
-from kdump.retention.holder import Holder, find_holder
+from kdump.retention.blocking_batch import BlockingBatch, find_blocking_batch
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.storage.partition import PartitionLog
 from kdump.storage.timestamps import TimestampSource
@@ -24,8 +24,8 @@ def states(partition: Path, shutdown: Shutdown = CLEAN) -> tuple[SegmentState, .
     return segment_states(PartitionLog(str(partition)), shutdown)
 
 
-def holder_of(partition: Path, limit_ms: int = DAY, now: int = NOW) -> Holder | None:
-    return find_holder(states(partition)[0], now, limit_ms)
+def holder_of(partition: Path, limit_ms: int = DAY, now: int = NOW) -> BlockingBatch | None:
+    return find_blocking_batch(states(partition)[0], now, limit_ms)
 
 
 def test_offsets_sizes_and_files(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_the_record_that_holds_a_segment(tmp_path: Path) -> None:
     data = [batch(0, [NOW - 3 * DAY] * 3), late, batch(6, [NOW - DAY]), batch(7, [NOW - 2 * DAY])]
     write_segment(tmp_path / "t-0", 0, data)
     found = holder_of(tmp_path / "t-0")
-    assert found == Holder(
+    assert found == BlockingBatch(
         timestamp=NOW + 5,
         position=len(data[0]),
         size=len(late),

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from kdump.query.split_points import Cutter
+from kdump.query.split_points import SplitPlanner
 from kdump.spark.bounds import Interval, first_offset_since, interval_of
 from kdump.spark.options import LATEST_OFFSET
 from kdump.spark.places import find_partitions
@@ -231,7 +231,7 @@ def test_where_the_index_cannot_be_opened_the_batches_are_walked(
         raise PermissionError(13, "Permission denied", segment.log_path)
 
     monkeypatch.setattr(Segment, "offset_index", refused)
-    with Cutter(path, 0, size) as cutter:
+    with SplitPlanner(path, 0, size) as cutter:
         cut = cutter.cut(size // 2, 0, size)
     assert cut in starts_of(path)
     assert 0 < cut < size

@@ -13,7 +13,7 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
 from kdump.repair.survey import survey
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import NewContent, SourceBytes, joined
 from kdump.storage.walked import COLUMNS, WalkedLogs
@@ -56,9 +56,9 @@ def test_a_walk_from_what_is_known_is_the_walk_of_the_file(tmp_path: Path, seed:
     random = Random(seed)
     content = data(random)
     log = make_log(tmp_path, {LOG: content})
-    plain = VirtualDirectory(log)
+    plain = PlannedPartition(log)
     survey(log, Startup(now=NOW, clean=False), deep=bool(seed % 2))
-    known = VirtualDirectory(log)
+    known = PlannedPartition(log)
     with LogView(plain, LOG) as view:
         edges = [row[0] for row in rows(view, 0, None)[0]] + [len(content)]
     cuts = sorted(random.choices(edges, k=4))
@@ -99,7 +99,7 @@ def test_a_plan_reads_the_bytes_of_a_sound_log_once(tmp_path: Path, monkeypatch:
 def test_what_there_is_no_room_for_is_read_again(tmp_path: Path) -> None:
     content = b"".join(batch(offset, timestamp=offset) for offset in range(100))
     log = make_log(tmp_path, {LOG: content})
-    with LogView(VirtualDirectory(log), LOG) as view:
+    with LogView(PlannedPartition(log), LOG) as view:
         block = next(view.blocks())
         columns = {name: getattr(block, name)[: block.length] for name in COLUMNS}
         expected = rows(view, 0, None)
@@ -107,5 +107,5 @@ def test_what_there_is_no_room_for_is_read_again(tmp_path: Path) -> None:
         log.walked = WalkedLogs(room)
         log.walked.add(LOG, {name: column[:50] for name, column in columns.items()})
         assert (log.walked.block(LOG, 0, len(content)) is not None) == bool(room)
-        with LogView(VirtualDirectory(log), LOG) as view:
+        with LogView(PlannedPartition(log), LOG) as view:
             assert rows(view, 0, None) == expected

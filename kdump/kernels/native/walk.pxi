@@ -109,7 +109,7 @@ cdef inline void put_row(const Batches *b, int64_t row, int64_t position, const 
     b.valid[row] = <int64_t>kdump_crc32(0, p + 16, <size_t>(total - 16)) == b.crc[row]
 
 
-def hop(data, int64_t start, int64_t stop, int64_t end):
+def skip_entries(data, int64_t start, int64_t stop, int64_t end):
     """Index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`."""
     cdef Py_buffer buffer
     cdef int64_t at = start, total

@@ -12,7 +12,7 @@ from kdump.kernels.portable.records import check, decode
 from kdump.kernels.portable.resync import find_batch
 from kdump.kernels.portable.rows import RowText
 from kdump.kernels.portable.text import LogText
-from kdump.kernels.portable.walk import hop, walk
+from kdump.kernels.portable.walk import skip_entries, walk
 
 __all__ = [
     "LogText",
@@ -28,8 +28,8 @@ __all__ = [
     "encode",
     "encode_kept",
     "find_batch",
-    "hop",
     "murmur2",
     "rewrite",
+    "skip_entries",
     "walk",
 ]

@@ -50,7 +50,7 @@ def walk(block: BatchBlock, position: int, end: int, file_end: int, row: int = 0
     return status
 
 
-def hop(data: bytes | bytearray, start: int, stop: int, end: int) -> int:
+def skip_entries(data: bytes | bytearray, start: int, stop: int, end: int) -> int:
     """Return index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`.
 
     These follow one another and end by index `end`, which may lie behind the data; CRCs are not looked at. Not ordinary

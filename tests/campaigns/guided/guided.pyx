@@ -32,7 +32,7 @@ cdef enum:
 
 FIGURE_NAMES = (
     "inputs", "compared", "walk", "decode", "check", "text", "columns", "offset_map.take", "offset_map.sift", "rewrite",
-    "encode_kept", "encode", "column_stats", "crc", "find_batch", "hop", "rows", "murmur2",
+    "encode_kept", "encode", "column_stats", "crc", "find_batch", "skip_entries", "rows", "murmur2",
 )
 
 cdef int64_t *BASES = [0, 0, 4096, <int64_t>1 << 40]
@@ -146,7 +146,7 @@ cdef int run_log(const Input *given) except -1:
         figures[NUMBER_OF_FIND] += 1
         must(found == -1 or (given.extra & 15) <= found <= size - HEADER_SIZE, "an entry is found inside")
     if given.flags & 128 and size > FRAME_SIZE:
-        found = hop(view_of(data, <size_t>size), 0, size - FRAME_SIZE, size)
+        found = skip_entries(view_of(data, <size_t>size), 0, size - FRAME_SIZE, size)
         figures[NUMBER_OF_HOP] += 1
         must(0 <= found <= size, "a hop ends inside")
     return 0

@@ -15,7 +15,7 @@ from kdump.storage.scan import scan
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class BlockingBatch:
     """The first batch with the largest timestamp of a segment. Offsets are absolute, timestamps in ms, sizes in bytes.
 
     `record_offset` is that of its first record with that timestamp, None where the records cannot be read;
@@ -39,7 +39,7 @@ class Holder:
     largest_of_others: int
 
 
-def find_holder(state: SegmentState, now: int, limit_ms: int) -> Holder | None:
+def find_blocking_batch(state: SegmentState, now: int, limit_ms: int) -> BlockingBatch | None:
     """Return the batch that holds a segment at the time `now` (ms), `limit_ms` being retention.ms; None without
     timestamps.
 
@@ -79,12 +79,12 @@ class _Tally:
                 self.others = max(self.others, timestamp)
 
 
-def _holder(log: LogFile, tally: _Tally, unit: str | None) -> Holder:
+def _holder(log: LogFile, tally: _Tally, unit: str | None) -> BlockingBatch:
     block = log.batch_at(tally.position, log.entry_at(tally.position, log.size).size)
     base_offset, last_offset = block.base_offset[0], block.last_offset[0]
     records = (item for item in records_of(block) if isinstance(item, Record) and item.timestamp == tally.largest)
     record = next(records, None)
-    return Holder(
+    return BlockingBatch(
         tally.largest,
         tally.position,
         block.size[0],
