@@ -25,8 +25,8 @@ CYTHON_FOLDER = "build/cython"
 SHARED_NUMBERS = (
     "kdump/formats/faults.py",
     "kdump/formats/batch.py",
-    "kdump/kernels/fates.py",
-    "kdump/kernels/batch_fates.py",
+    "kdump/kernels/verdicts.py",
+    "kdump/kernels/batch_verdicts.py",
     "kdump/kernels/row_kinds.py",
 )
 # With CPython's limited API one wheel a platform serves 3.11 and later. A free-threaded interpreter does not have it.

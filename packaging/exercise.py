@@ -33,7 +33,7 @@ def digest(data: bytes) -> str:
             while kernel.decode(block, records, row, row + 1, [None]):
                 found.update(records.offset[: records.length].tobytes())
             keys.take(block, records, row, [None], b"\1", 0)
-            found.update(keys.sift(block, records, row, [None], 1 << 40, 0, True, row, row + 1))
+            found.update(keys.classify(block, records, row, [None], 1 << 40, 0, True, row, row + 1))
         if block.next_position == position or block.status:
             return found.hexdigest()
         position = block.next_position

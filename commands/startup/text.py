@@ -168,8 +168,8 @@ class TextPrinter:
         if loaded.committed_missing:
             first, last = loaded.committed_missing
             return self._bad(f"lacks committed offsets {offset_range(first, last)}")
-        if loaded.fate:
-            return f"{loaded.state}: {loaded.fate}"
+        if loaded.pending:
+            return f"{loaded.state}: {loaded.pending}"
         if outcome.loss.bytes:
             return f"loses {number_words(outcome.loss.zeros, 'zero byte')}, never written"
         return "loses nothing"

@@ -30,7 +30,7 @@ def rebuilt(
     row: int,
     start: int,
     stop: int,
-    fates: bytearray,
+    verdicts: bytearray,
     count: int,
     horizon: int | None,
     *,
@@ -43,13 +43,13 @@ def rebuilt(
     """
     block, records = batches.block, batches.records
     if block.magic[row] < 2 and not convert:
-        return _rebuilt_legacy(batches, row, [at for at in range(start, stop) if fates[at] & 1])
+        return _rebuilt_legacy(batches, row, [at for at in range(start, stop) if verdicts[at] & 1])
     last = stop - 1
-    while not fates[last] & 1:
+    while not verdicts[last] & 1:
         last -= 1
     last_kept = records.offset[last]
     if block.magic[row] < 2:
-        base_offset = records.offset[next(at for at in range(start, stop) if fates[at] & 1)]
+        base_offset = records.offset[next(at for at in range(start, stop) if verdicts[at] & 1)]
         last_offset = last_kept
         attributes = block.attributes[row] & (CODEC_MASK | LOG_APPEND_TIME if block.magic[row] else CODEC_MASK)
     else:
@@ -58,7 +58,7 @@ def rebuilt(
     if horizon is not None:
         attributes |= DELETE_HORIZON
     data, base_timestamp, max_timestamp = kernels.encode_kept(
-        block, records, start, stop, fates, batches.payload(row), base_offset, horizon
+        block, records, start, stop, verdicts, batches.payload(row), base_offset, horizon
     )
     if attributes & LOG_APPEND_TIME:
         max_timestamp = block.max_timestamp[row]

@@ -17,8 +17,8 @@ from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from kdump.kernels.batch_fates import GONE, OTHER
-from kdump.kernels.fates import DISCARDED, EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
+from kdump.kernels.batch_verdicts import GONE, OTHER
+from kdump.kernels.verdicts import DISCARDED, EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.decoded import DecodedRows
 from kdump.storage.facts import SegmentFacts
@@ -89,7 +89,7 @@ class Rewriting:
         with facts.segment.open_log() as log:
             for batches in read_batches(log, facts.base_offset):
                 block, first, stop, records, payloads = batches
-                fates = found.keys.sift(
+                verdicts = found.keys.classify(
                     block,
                     records,
                     first,
@@ -100,28 +100,28 @@ class Rewriting:
                     bisect_left(block.position, taken.start, first, stop),
                     bisect_left(block.position, taken.stop, first, stop),
                 )
-                self._copy(log, batches, fates)
+                self._copy(log, batches, verdicts)
                 size = block.position[stop - 1] + block.size[stop - 1] - block.position[first]
                 self.counts.size_before += size
                 self._progress(log.path, size)
             target.end_chunk()
         self._buffer.restore()
 
-    def _copy(self, log: LogFile, batches: DecodedRows, fates: bytearray) -> None:
+    def _copy(self, log: LogFile, batches: DecodedRows, verdicts: bytearray) -> None:
         """Write what stays of batches, now that it is known what becomes of each record as far as its key tells."""
         block, first, stop, records, _ = batches
-        markers = self._judge_transactions(batches, fates)
-        rewritten = Rewritten(*kernels.rewrite(block, records, first, stop, fates, self._horizon), first)
+        markers = self._judge_transactions(batches, verdicts)
+        rewritten = Rewritten(*kernels.rewrite(block, records, first, stop, verdicts, self._horizon), first)
         waiting = first  # rows from here on have not been written yet
         for row in self._rows_apart(block, rewritten):
             self._put(block, rewritten, waiting, row)
-            self._put_apart(log, batches, row, fates, markers)
+            self._put_apart(log, batches, row, verdicts, markers)
             waiting = row + 1
         self._put(block, rewritten, waiting, stop)
-        self._count(batches, fates, rewritten)
+        self._count(batches, verdicts, rewritten)
 
-    def _judge_transactions(self, batches: DecodedRows, fates: bytearray) -> dict[int, bool]:
-        """Change `fates` where a transaction decides, not a key; of control batches: whether they end nothing."""
+    def _judge_transactions(self, batches: DecodedRows, verdicts: bytearray) -> dict[int, bool]:
+        """Change `verdicts` where a transaction decides, not a key; of control batches: whether they end nothing."""
         block, first, stop = batches.block, batches.first, batches.stop
         markers: dict[int, bool] = {}
         if self.transactions.is_idle and not any(map(_TRANSACTIONS.__and__, block.attributes[first:stop])):
@@ -129,15 +129,15 @@ class Rewriting:
         for row, start, end in batches.rows():
             is_new = block.magic[row] >= 2
             if is_new and block.attributes[row] & CONTROL:
-                markers[row] = self._judge_marker(batches, row, start, end, fates)
+                markers[row] = self._judge_marker(batches, row, start, end, verdicts)
                 continue
             transactional = is_new and bool(block.attributes[row] & TRANSACTIONAL)
             if self.transactions.discards_data(block.last_offset[row], block.producer_id[row], transactional):
-                fates[start:end] = bytes((DISCARDED,)) * (end - start)
+                verdicts[start:end] = bytes((DISCARDED,)) * (end - start)
                 self.counts.aborted += end - start
         return markers
 
-    def _judge_marker(self, batches: DecodedRows, row: int, start: int, end: int, fates: bytearray) -> bool:
+    def _judge_marker(self, batches: DecodedRows, row: int, start: int, end: int, verdicts: bytearray) -> bool:
         """Decide on a control batch, whose key does not count; whether nothing is left of what it ends."""
         block, records = batches.block, batches.records
         type_ = control_type(batches, row, start, end)
@@ -147,8 +147,8 @@ class Rewriting:
         horizon = _horizon(block, row)
         is_over = ends_nothing and horizon is not None and horizon <= self._now
         for at in range(start, end):
-            stays = KEPT_TOMBSTONE if records.value_length[at] < 0 else KEPT
-            fates[at] = DISCARDED if is_over else stays
+            stays = RETAINED_TOMBSTONE if records.value_length[at] < 0 else RETAINED
+            verdicts[at] = DISCARDED if is_over else stays
         self.counts.markers += end - start if is_over else 0
         return ends_nothing
 
@@ -182,7 +182,7 @@ class Rewriting:
             row = end
 
     def _put_apart(
-        self, log: LogFile, batches: DecodedRows, row: int, fates: bytearray, markers: dict[int, bool]
+        self, log: LogFile, batches: DecodedRows, row: int, verdicts: bytearray, markers: dict[int, bool]
     ) -> None:
         """Decide on a row that the kernel did not decide on, and write what is left of it. Raises CleaningError."""
         block, target = batches.block, self._target
@@ -190,8 +190,8 @@ class Rewriting:
         if self._buffer.begins(block.position[row], block.size[row]):
             target.end_chunk()
         start, end = batches.span(row)
-        tombstones = fates.count(KEPT_TOMBSTONE, start, end)
-        kept = fates.count(KEPT, start, end) + tombstones
+        tombstones = verdicts.count(RETAINED_TOMBSTONE, start, end)
+        kept = verdicts.count(RETAINED, start, end) + tombstones
         if not kept:
             self._put_emptied(log, block, row)
             return
@@ -207,7 +207,7 @@ class Rewriting:
         if kept == end - start and not is_due and not converts and not self._is_mixed(batches, row):
             target.put(*unchanged(block, row))
         else:
-            target.put(*rebuilt(batches, row, start, end, fates, kept, horizon, convert=converts))
+            target.put(*rebuilt(batches, row, start, end, verdicts, kept, horizon, convert=converts))
         self._end_large_chunk(block, row)
 
     def _put_emptied(self, log: LogFile, block: BatchBlock, row: int) -> None:
@@ -239,23 +239,23 @@ class Rewriting:
         if counts.first_horizon is None or horizon < counts.first_horizon:
             counts.first_horizon = horizon
 
-    def _count(self, batches: DecodedRows, fates: bytearray, rewritten: Rewritten) -> None:
+    def _count(self, batches: DecodedRows, verdicts: bytearray, rewritten: Rewritten) -> None:
         """Count what became of these batches' records."""
         counts, kinds = self.counts, rewritten.kinds
         counts.batches_before += batches.stop - batches.first
         counts.batches_after += len(kinds) - kinds.count(GONE) - kinds.count(OTHER)
-        counts.records_before += len(fates)
-        tombstones = fates.count(KEPT_TOMBSTONE)
-        kept = fates.count(KEPT) + tombstones
+        counts.records_before += len(verdicts)
+        tombstones = verdicts.count(RETAINED_TOMBSTONE)
+        kept = verdicts.count(RETAINED) + tombstones
         counts.records_after += kept
         counts.tombstones += tombstones
-        if kept < len(fates):
-            keyless = fates.count(KEYLESS)
-            counts.superseded += fates.count(SUPERSEDED)
-            counts.expired += fates.count(EXPIRED)
+        if kept < len(verdicts):
+            keyless = verdicts.count(KEYLESS)
+            counts.superseded += verdicts.count(SUPERSEDED)
+            counts.expired += verdicts.count(EXPIRED)
             counts.keyless += keyless
             if keyless and counts.first_keyless < 0:
-                counts.first_keyless = batches.records.offset[fates.index(KEYLESS)]
+                counts.first_keyless = batches.records.offset[verdicts.index(KEYLESS)]
         if rewritten.first_horizon is not None:
             self._note_horizon(rewritten.first_horizon)
 

@@ -14,8 +14,8 @@ from kdump.kernels.portable.rows import RowColumn
 from kdump.kernels.portable.text import ControlText, Write
 
 FAULT_NUMBERS: dict[str, int]
-FATE_NUMBERS: dict[str, int]
-BATCH_FATE_NUMBERS: dict[str, int]
+VERDICT_NUMBERS: dict[str, int]
+BATCH_VERDICT_NUMBERS: dict[str, int]
 
 def crc32c_method() -> str: ...
 def crc32(data: Buffer, value: int = 0) -> int: ...
@@ -79,13 +79,13 @@ def encode_kept(
     records: RecordBlock,
     start: int,
     stop: int,
-    fates: bytes | bytearray,
+    verdicts: bytes | bytearray,
     payload: bytes | None,
     base_offset: int,
     base_timestamp: int | None,
 ) -> tuple[bytearray, int, int]: ...
 def rewrite(
-    block: BatchBlock, records: RecordBlock, first: int, stop: int, fates: bytes | bytearray, horizon: int
+    block: BatchBlock, records: RecordBlock, first: int, stop: int, verdicts: bytes | bytearray, horizon: int
 ) -> Rewritten: ...
 
 class OffsetMap:
@@ -107,7 +107,7 @@ class OffsetMap:
         wanted: bytes | bytearray,
         start_offset: int,
     ) -> int: ...
-    def sift(
+    def classify(
         self,
         block: BatchBlock,
         records: RecordBlock,

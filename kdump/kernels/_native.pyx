@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The compiled kernels: same functions and same results as `kdump.kernels.portable.kernels`, which says what they do.
 
-Every read is preceded by a comparison with what is left of the buffer. The numbers of faults and fates and the positions
+Every read is preceded by a comparison with what is left of the buffer. The numbers of faults and verdicts and the positions
 in a batch's header are those of Python: setup.py writes them to numbers.pxi before it compiles this.
 """
 

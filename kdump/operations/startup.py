@@ -23,10 +23,10 @@ from kdump.recovery.broker_start import (
     already_offline,
     directory_state,
     duplicate_failures,
-    fate_of,
     metadata_directory_failed,
     not_formatted_directory,
     not_together,
+    pending_state,
     small_segments,
     unknown_metadata_version,
 )
@@ -124,7 +124,7 @@ class StartupOptions(NamedTuple):
 class Loaded(NamedTuple):
     """A partition and what loading makes of it.
 
-    `state` is that of its directory (names.LIVE, …), `fate` what the broker does with it besides; None: serves it.
+    `state` is that of its directory (names.LIVE, …), `pending` what the broker does with it besides; None: serves it.
     `stray` says why the broker sets a served partition aside, None where it does not. `high_watermark` is the last one
     written down, None without. `expiring` are base offsets of segments that the broker takes for as old as their last
     time index entry, which is zeros. `is_named`: it was asked for by itself.
@@ -134,7 +134,7 @@ class Loaded(NamedTuple):
     startup: Startup
     outcome: LoadOutcome
     state: str = LIVE
-    fate: str | None = None
+    pending: str | None = None
     high_watermark: int | None = None
     is_named: bool = False
     stray: str | None = None
@@ -144,7 +144,7 @@ class Loaded(NamedTuple):
     def is_quiet(self) -> bool:
         """Whether there is nothing that somebody has to know about it."""
         is_whole = self.outcome.ok and not self.outcome.loss.has_data and self.stray is None and not self.expiring
-        return is_whole and self.fate is None and self.committed_missing is None
+        return is_whole and self.pending is None and self.committed_missing is None
 
     @property
     def has_findings(self) -> bool:
@@ -364,7 +364,7 @@ class BrokerStart:
 
             expiring = aged_by_zeros(log, startup, outcome.log_end_offset, settings)
         mark = state.high_watermark_of(log)
-        return Loaded(log.path, startup, outcome, kind, fate_of(log), mark, is_named, stray, expiring)
+        return Loaded(log.path, startup, outcome, kind, pending_state(log), mark, is_named, stray, expiring)
 
     def _cluster(self, directory: LogDirectory) -> tuple[ClusterMetadata, list[str]]:
         """Return the cluster's metadata, and a warning where what is in the directory cannot be used."""

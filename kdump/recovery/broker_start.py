@@ -40,7 +40,7 @@ Broker = BrokerIdentity | None
 
 _SHOWN_TOPICS = 5
 
-_FATES = {
+_PENDING = {
     names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
     " (file.delete.delay.ms) deleted with all its files",
     names.STRAY: "it was set aside: it is loaded, serves nobody, and stays until an operator removes it",
@@ -99,9 +99,9 @@ class DirectoryState(NamedTuple):
         return self.checkpoints.of(log.name).high_watermark
 
 
-def fate_of(log: PartitionLog) -> str | None:
+def pending_state(log: PartitionLog) -> str | None:
     """Return what becomes of a log besides being loaded, by the name of its directory; None for a live one."""
-    return _FATES.get(log.name.state) if log.name else None
+    return _PENDING.get(log.name.state) if log.name else None
 
 
 def directory_state(directory: LogDirectory, *, is_controller: bool = False) -> DirectoryState:

@@ -132,9 +132,9 @@ class KeyCensus:
     def keep(self, decoded: DecodedRows, stats: RecordStats) -> None:
         """Count, in a second pass, what compaction would keep."""
         block, first, _, records, payloads = decoded
-        fates = self._map.sift(block, records, first, payloads, (1 << 63) - 1, 0, True, 0, 0)
+        verdicts = self._map.classify(block, records, first, payloads, (1 << 63) - 1, 0, True, 0, 0)
         for at in _picked(decoded):
-            if fates[at] & 1:
+            if verdicts[at] & 1:
                 stats.note_kept(max(0, records.key_length[at]), records.value_length[at])
 
 

@@ -15,7 +15,7 @@ from kdump.formats.uuids import format_uuid
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
-from kdump.verify.kraft import fate_of
+from kdump.verify.kraft import damage_effect
 
 if TYPE_CHECKING:
     from kdump.query.inventory import Placement, Placing
@@ -74,7 +74,7 @@ def check_metadata(clusters: Clusters, directory: LogDirectory) -> Iterator[Find
 
 def _of_snapshot(finding: Finding) -> Finding:
     """Return a finding of the metadata as what its snapshot has done to it: KD-KRAFT-SNAPSHOT says the rest."""
-    effect, ways = fate_of(finding.path)
+    effect, ways = damage_effect(finding.path)
     if effect is REFUSES:
         return finding._replace(ways=ways)
     return finding._replace(severity=Severity.INFO, effect=IGNORES, ways=())

@@ -60,40 +60,40 @@ def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
     first = next(findings, None)
     if first is None:
         return
-    fate = None
+    known = None
     for finding in chain((first,), findings):
         if finding.code != "KD-KRAFT-SNAPSHOT":
             yield finding
             continue
-        fate = fate or fate_of(path)
-        then = _THEN if fate.effect is SERVES_WRONG_DATA and finding.position is None else ""
-        yield finding._replace(message=finding.message + then, effect=fate.effect, ways=fate.ways)
+        known = known or damage_effect(path)
+        then = _THEN if known.effect is SERVES_WRONG_DATA and finding.position is None else ""
+        yield finding._replace(message=finding.message + then, effect=known.effect, ways=known.ways)
 
 
-class SnapshotFate(NamedTuple):
+class DamageEffect(NamedTuple):
     """What a node does about a damaged snapshot, and what to do about it."""
 
     effect: BrokerEffect
     ways: tuple[Remedy, ...]
 
 
-def fate_of(path: str) -> SnapshotFate:
+def damage_effect(path: str) -> DamageEffect:
     """Return what becomes of a damaged snapshot or bootstrap.checkpoint: a node reads the newest of its log alone."""
     folder, name = os.path.split(path)
     if parse_file_name(name).kind == names.BOOTSTRAP_CHECKPOINT:
-        return SnapshotFate(REFUSES, BOOTSTRAP)
+        return DamageEffect(REFUSES, BOOTSTRAP)
     try:
         newest, *older = live_snapshots(PartitionLog(folder or os.curdir))
         if os.path.basename(newest) != name:
-            return SnapshotFate(IGNORES, OLDER_SNAPSHOT)
+            return DamageEffect(IGNORES, OLDER_SNAPSHOT)
         read = read_snapshot(path)
         is_needed = not _starts_without(PartitionLog(folder or os.curdir), older)
     except OSError:
-        return SnapshotFate(REFUSES, KRAFT_SNAPSHOT)
+        return DamageEffect(REFUSES, KRAFT_SNAPSHOT)
     ways = CLUSTER_METADATA[1:] if is_needed else KRAFT_SNAPSHOT
     if read.failure is not None:
-        return SnapshotFate(REFUSES, ways)
-    return SnapshotFate(SERVES_WRONG_DATA if read.ends_early else IGNORES, ways)
+        return DamageEffect(REFUSES, ways)
+    return DamageEffect(SERVES_WRONG_DATA if read.ends_early else IGNORES, ways)
 
 
 def _starts_without(log: PartitionLog, older: list[str]) -> bool:

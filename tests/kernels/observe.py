@@ -151,15 +151,16 @@ def _compacted(
     found: list[object] = [taken, keys.size]
     stop = first + len(payloads)
     taken_stop = records.row[taken] if taken < records.length else stop
-    fates = keys.sift(block, records, first, payloads, 1 << 62, 0, False, first + (stop - first) // 2, taken_stop)
-    found.append(bytes(fates))
-    rewritten = kernel.rewrite(block, records, first, stop, fates, 1 << 40)
+    middle = first + (stop - first) // 2
+    verdicts = keys.classify(block, records, first, payloads, 1 << 62, 0, False, middle, taken_stop)
+    found.append(bytes(verdicts))
+    rewritten = kernel.rewrite(block, records, first, stop, verdicts, 1 << 40)
     found.append([part.tolist() if isinstance(part, array) else part for part in rewritten])
-    if any(fate & 1 for fate in fates):
-        at = next(number for number, fate in enumerate(fates) if fate & 1)
+    if any(verdict & 1 for verdict in verdicts):
+        at = next(number for number, verdict in enumerate(verdicts) if verdict & 1)
         row = records.row[at]
         end = next((number for number in range(at, records.length) if records.row[number] != row), records.length)
-        found.append(kernel.encode_kept(block, records, at, end, fates, payloads[row - first], 0, None))
+        found.append(kernel.encode_kept(block, records, at, end, verdicts, payloads[row - first], 0, None))
     return found
 
 

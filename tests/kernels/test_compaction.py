@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_record
-from kdump.kernels import batch_fates, fates
+from kdump.kernels import batch_verdicts, verdicts
 from kdump.kernels.portable import compaction
 from kdump.kernels.portable import kernels as portable
 from kdump.storage.payloads import inflate
@@ -119,16 +119,16 @@ def test_taking_and_sifting(
     assert at == records.length or found.size == limit
     stop = block.length if at == records.length else records.row[at]
     for legacy in (True, False):
-        kept = found.sift(block, records, 0, payloads, latest, 2, legacy, 0, stop)
-        assert kept == plain.sift(block, records, 0, payloads, latest, 2, legacy, 0, stop)
-        assert kept == found.sift(block, records, 0, payloads, latest, 2, legacy, 0, 0)
-        for number, fate in enumerate(kept):
+        kept = found.classify(block, records, 0, payloads, latest, 2, legacy, 0, stop)
+        assert kept == plain.classify(block, records, 0, payloads, latest, 2, legacy, 0, stop)
+        assert kept == found.classify(block, records, 0, payloads, latest, 2, legacy, 0, 0)
+        for number, verdict in enumerate(kept):
             is_tombstone = records.value_length[number] < 0
             if records.offset[number] > latest:
-                assert fate == (fates.KEPT_TOMBSTONE if is_tombstone else fates.KEPT)
+                assert verdict == (verdicts.RETAINED_TOMBSTONE if is_tombstone else verdicts.RETAINED)
             elif records.key_length[number] < 0:
-                assert fate == fates.KEYLESS
-            elif fate == fates.EXPIRED:
+                assert verdict == verdicts.KEYLESS
+            elif verdict == verdicts.EXPIRED:
                 assert is_tombstone
                 assert not legacy if records.row[number] else 0 < horizon <= 2
 
@@ -138,7 +138,7 @@ def test_encoding_what_stays(kernel: ModuleType, rows: list[Any], codec: int, da
     old = new_records(rows)
     block, payloads, records = decoded(kernel, encode_batch(old, NewBatch(codec)))
     kept = data.draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 6)), min_size=len(old), max_size=len(old)))
-    staying = [record for record, fate in zip(old, kept, strict=True) if fate & 1]
+    staying = [record for record, verdict in zip(old, kept, strict=True) if verdict & 1]
     base = data.draw(st.one_of(st.none(), st.integers(0, 1 << 45)))
     arguments = block, records, 0, len(old), bytearray(kept), payloads[0], 90, base
     if not staying:
@@ -162,9 +162,9 @@ def test_what_is_remembered_of_a_key_is_what_looking_it_up_would_tell(
     found = kernel.OffsetMap(24 * 50, limit)
     taken = found.take(block, records, 0, payloads, bytes(row % 5 != 3 for row in range(len(rows))), 5)
     for row in (0, taken // 2):
-        kept = found.sift(block, records, 0, payloads, 1 << 40, 0, False, row, taken)
+        kept = found.classify(block, records, 0, payloads, 1 << 40, 0, False, row, taken)
         for at, (key, offset) in enumerate(rows):
-            assert kept[at] == (fates.SUPERSEDED if offset < found.get(b"%d" % key) else fates.KEPT)
+            assert kept[at] == (verdicts.SUPERSEDED if offset < found.get(b"%d" % key) else verdicts.RETAINED)
 
 
 def walked_all(kernel: ModuleType, data: bytes) -> Log:
@@ -184,9 +184,10 @@ def test_the_offsets_of_more_keys_than_are_looked_up_at_once(kernel: ModuleType)
         block, payloads, records = walked_all(kernel, encode_batch(batch))
         assert found.take(block, records, 0, payloads, b"\1", 0) == 650
         latest = {key: at for at, key in enumerate(keys[: start + 650])}
-        expected = [fates.KEPT if latest[record.key] == record.offset else fates.SUPERSEDED for record in batch]
+        is_latest = [latest[record.key] == record.offset for record in batch]
+        expected = [verdicts.RETAINED if stays else verdicts.SUPERSEDED for stays in is_latest]
         for row in (0, 1):
-            assert list(found.sift(block, records, 0, payloads, 1 << 40, 0, True, row, 1)) == expected
+            assert list(found.classify(block, records, 0, payloads, 1 << 40, 0, True, row, 1)) == expected
     assert found.size == len(set(keys))
 
 
@@ -209,11 +210,11 @@ def test_rewriting_batches(kernel: ModuleType, batches: list[Any], data: st.Data
         for number, (rows, attributes, form) in enumerate(batches)
     )
     block, _, records = walked_all(kernel, log)
-    fate = st.sampled_from((fates.SUPERSEDED, fates.KEPT, fates.KEPT, fates.KEYLESS))
+    verdict = st.sampled_from((verdicts.SUPERSEDED, verdicts.RETAINED, verdicts.RETAINED, verdicts.KEYLESS))
     what = bytearray(
-        data.draw(fate)
+        data.draw(verdict)
         if records.value_length[at] >= 0
-        else data.draw(st.sampled_from((fates.EXPIRED, fates.KEPT_TOMBSTONE, fates.KEPT_TOMBSTONE)))
+        else data.draw(st.sampled_from((verdicts.EXPIRED, verdicts.RETAINED_TOMBSTONE, verdicts.RETAINED_TOMBSTONE)))
         for at in range(records.length)
     )
     rewritten = kernel.rewrite(block, records, 0, block.length, what, 5000)
@@ -224,14 +225,14 @@ def test_rewriting_batches(kernel: ModuleType, batches: list[Any], data: st.Data
     for row, (kind, end) in enumerate(zip(kinds, ends, strict=True)):
         mine = [number for number in range(records.length) if records.row[number] == row]
         staying = [number for number in mine if what[number] & 1]
-        has_tombstones = any(what[number] == fates.KEPT_TOMBSTONE for number in staying)
+        has_tombstones = any(what[number] == verdicts.RETAINED_TOMBSTONE for number in staying)
         attributes = block.attributes[row]
         old = log[block.position[row] :][: block.size[row]]
-        if kind == batch_fates.COPIED:
+        if kind == batch_verdicts.COPIED:
             assert (new[start:end], offsets[row], times[row]) == (old, block.last_offset[row], block.max_timestamp[row])
             assert staying == mine
             assert not has_tombstones or attributes & DELETE_HORIZON
-        elif kind == batch_fates.REBUILT:
+        elif kind == batch_verdicts.REBUILT:
             again, _, left = walked_all(kernel, bytes(new[start:end]))
             assert again.valid[0]
             assert again.attributes[0] == attributes | (DELETE_HORIZON if has_tombstones else 0)
@@ -248,8 +249,8 @@ def test_rewriting_batches(kernel: ModuleType, batches: list[Any], data: st.Data
             assert end == start
             assert (offsets[row], times[row]) == (-1, -1)
             legacy, control = block.magic[row] < 2, bool(attributes & CONTROL)
-            assert (kind == batch_fates.OTHER) == bool(legacy or control or (staying and attributes & 1))
-            assert kind == batch_fates.OTHER or not staying
+            assert (kind == batch_verdicts.OTHER) == bool(legacy or control or (staying and attributes & 1))
+            assert kind == batch_verdicts.OTHER or not staying
         if has_tombstones and end > start:
             horizons.append(block.base_timestamp[row] if attributes & DELETE_HORIZON else 5000)
         start = end
@@ -265,7 +266,7 @@ def test_rewriting_nothing_and_records_of_other_rows(kernel: ModuleType) -> None
     records.length = 0
     empty = bytearray(), bytearray(), array("q"), array("q"), array("q"), None
     assert kernel.rewrite(block, records, 0, 0, b"", 5) == empty
-    assert kernel.rewrite(block, records, 0, 1, b"", 5)[1] == bytes((batch_fates.GONE,))
+    assert kernel.rewrite(block, records, 0, 1, b"", 5)[1] == bytes((batch_verdicts.GONE,))
 
 
 @only_native
@@ -280,7 +281,7 @@ def test_the_compiled_map_reads_nothing_outside(column: str, value: int) -> None
     with pytest.raises(ValueError, match=r"of another batch|not inside"):
         found.take(block, records, 0, payloads, b"\1", 0)
     with pytest.raises(ValueError, match=r"of another batch|not inside"):
-        found.sift(block, records, 0, payloads, 5, 0, True, 0, 1)
+        found.classify(block, records, 0, payloads, 5, 0, True, 0, 1)
 
 
 @only_native
@@ -295,6 +296,6 @@ def test_the_compiled_encoder_reads_nothing_outside(column: str, value: int) -> 
     with pytest.raises(ValueError, match=r"not inside|rows outside|not held"):
         NATIVE.encode_kept(block, records, 0, 1, b"\1", payloads[0], 0, None)
     with pytest.raises(ValueError, match="not inside"):
-        NATIVE.rewrite(block, records, 0, 1, bytes((fates.KEPT_TOMBSTONE,)), 5)
-    with pytest.raises(ValueError, match="have a fate"):
+        NATIVE.rewrite(block, records, 0, 1, bytes((verdicts.RETAINED_TOMBSTONE,)), 5)
+    with pytest.raises(ValueError, match="have a verdict"):
         NATIVE.rewrite(block, records, 0, 1, b"", 5)

@@ -8,7 +8,7 @@ import pytest
 
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
-from kdump.recovery.broker_start import DirectoryState, directory_state, duplicate_failures, fate_of
+from kdump.recovery.broker_start import DirectoryState, directory_state, duplicate_failures, pending_state
 from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -123,7 +123,7 @@ def test_a_missing_meta_properties(data: Path) -> None:
 def test_what_becomes_of_a_partition_by_its_name(data: Path) -> None:
     fates = {}
     for name in ("a-0", f"a-0.{UNIQUE}-delete", f"a-0.{UNIQUE}-stray", f"a-0.{UNIQUE}-future", "no partition"):
-        fates[name.rpartition("-")[2]] = fate_of(make_log(data, {}, name))
+        fates[name.rpartition("-")[2]] = pending_state(make_log(data, {}, name))
     assert fates["0"] is None
     assert fates["no partition"] is None
     assert "file.delete.delay.ms" in (fates["delete"] or "")

@@ -10,13 +10,13 @@ ctypedef struct RewrittenRows:
     bint has_horizon
 
 
-def encode_kept(block, records, int64_t start, int64_t stop, fates, payload, int64_t base_offset, base_timestamp):
+def encode_kept(block, records, int64_t start, int64_t stop, verdicts, payload, int64_t base_offset, base_timestamp):
     """The records that stay, behind room for a batch's header; their base timestamp and largest timestamp."""
     cdef Batches b
     cdef Records r
     cdef Source s
     cdef Exports exports
-    cdef const uint8_t[::1] kept = fates
+    cdef const uint8_t[::1] kept = verdicts
     cdef int64_t at, row, body, total = HEADER_SIZE, base, largest, length = records.length
     cdef int64_t first = -1
     cdef uint8_t *to
@@ -63,18 +63,18 @@ def encode_kept(block, records, int64_t start, int64_t stop, fates, payload, int
     return data, base, largest
 
 
-def rewrite(block, records, int64_t first, int64_t stop, fates, int64_t horizon):
+def rewrite(block, records, int64_t first, int64_t stop, verdicts, int64_t horizon):
     """What stays of rows, as far as that is to be told here; see portable.compaction."""
     cdef Batches b
     cdef Records r
     cdef Exports exports
-    cdef const uint8_t[::1] kept = fates
+    cdef const uint8_t[::1] kept = verdicts
     cdef RewrittenRows out
     cdef int64_t length = records.length
     cdef uint8_t *to
     cdef int64_t rows
     if length < 0 or length > kept.shape[0]:
-        raise ValueError("not all records have a fate")
+        raise ValueError("not all records have a verdict")
     exports.count = 0
     try:
         bind_batches(block, &b, &exports)
@@ -118,7 +118,7 @@ cdef int measure_rows(
         out.max_offset[row - first] = -1
         while at < length and r.row[at] == row:
             staying += kept[at] & 1
-            tombstones += kept[at] == KEPT_TOMBSTONE
+            tombstones += kept[at] == RETAINED_TOMBSTONE
             at += 1
         size = 0
         if b.magic[row] < 2 or b.attributes[row] & CONTROL or b.size[row] < HEADER_SIZE:
@@ -209,7 +209,7 @@ cdef void put_rows(
         staying = tombstones = 0
         while at < length and r.row[at] == row:
             staying += kept[at] & 1
-            tombstones += kept[at] == KEPT_TOMBSTONE
+            tombstones += kept[at] == RETAINED_TOMBSTONE
             at += 1
         if out.kinds[row - first] == COPIED:
             memcpy(to, b.data + b.position[row] - b.data_position, <size_t>b.size[row])

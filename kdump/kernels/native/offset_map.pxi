@@ -124,7 +124,7 @@ cdef class OffsetMap:
             release(&exports)
         return full_at
 
-    def sift(
+    def classify(
         self, block, records, int64_t first, payloads, int64_t latest_offset, int64_t now, bint keeps_legacy_tombstones,
         int64_t taken_row, int64_t taken_stop,
     ):
@@ -135,11 +135,11 @@ cdef class OffsetMap:
         cdef Source *sources = NULL
         cdef Exports exports
         cdef int64_t at, start, end = 0, stop = first + len(payloads), length = records.length
-        cdef uint8_t *fates
-        cdef uint8_t fate
+        cdef uint8_t *verdicts
+        cdef uint8_t verdict
         cdef int mark
         found = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>length)
-        fates = <uint8_t *>PyByteArray_AsString(found)
+        verdicts = <uint8_t *>PyByteArray_AsString(found)
         exports.count = 0
         try:
             bind_batches(block, &b, &exports)
@@ -153,24 +153,24 @@ cdef class OffsetMap:
                     start, end = end, min(end + STRETCH, length)
                     for at in range(start, end):
                         mark = self.mark_of(r.offset[at]) if taken_row <= r.row[at] < taken_stop else UNMARKED
-                        fates[at] = <uint8_t>mark
+                        verdicts[at] = <uint8_t>mark
                         if mark == UNMARKED and r.key_length[at] >= 0 and r.offset[at] <= latest_offset:
                             self.sum_up(&lanes, &r, at, &sources[r.row[at] - first], at - start)
                     self.sum_rest(&lanes)
                     self.fetch(end - start)
                     for at in range(start, end):
-                        mark = fates[at]
-                        fate = KEPT_TOMBSTONE if r.value_length[at] < 0 else KEPT
+                        mark = verdicts[at]
+                        verdict = RETAINED_TOMBSTONE if r.value_length[at] < 0 else RETAINED
                         if r.offset[at] <= latest_offset:
                             if r.key_length[at] < 0:
-                                fate = KEYLESS
+                                verdict = KEYLESS
                             elif mark == OVERTAKEN or (
                                 mark == UNMARKED and r.offset[at] < self.find(self.sums + HASH_SIZE * (at - start))
                             ):
-                                fate = SUPERSEDED
-                            elif fate == KEPT_TOMBSTONE and not retains(&b, r.row[at], now, keeps_legacy_tombstones):
-                                fate = EXPIRED
-                        fates[at] = fate
+                                verdict = SUPERSEDED
+                            elif verdict == RETAINED_TOMBSTONE and not retains(&b, r.row[at], now, keeps_legacy_tombstones):
+                                verdict = EXPIRED
+                        verdicts[at] = verdict
         finally:
             free(sources)
             release(&exports)

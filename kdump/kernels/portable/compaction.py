@@ -13,10 +13,10 @@ from struct import Struct
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, wrap64
 from kdump.formats.encode import MAX_BYTES, NewBatch, NewRecord, encode_record, frame_batch
-from kdump.kernels.batch_fates import COPIED, GONE, OTHER, REBUILT
-from kdump.kernels.fates import EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
+from kdump.kernels.batch_verdicts import COPIED, GONE, OTHER, REBUILT
 from kdump.kernels.portable.messages import Source
 from kdump.kernels.portable.records import Payloads, headers, source_of, wrap32
+from kdump.kernels.verdicts import EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
 
 ENTRY_SIZE = 24
 FIRST_SLOTS = 1 << 12
@@ -61,7 +61,7 @@ class KeyOffsets:
                 return at
         return records.length
 
-    def sift(
+    def classify(
         self,
         block: BatchBlock,
         records: RecordBlock,
@@ -73,26 +73,26 @@ class KeyOffsets:
         taken_row: int,
         taken_stop: int,
     ) -> bytearray:
-        """Return what becomes of each decoded record: a number of kdump.kernels.fates.
+        """Return what becomes of each decoded record: a number of kdump.kernels.verdicts.
 
         Records beyond `latest_offset` (absolute) stay whatever they are. A tombstone goes when `now` (ms) has reached
         its batch's delete horizon; those of format v0 and v1 do unless `keeps_legacy_tombstones`. The rows from
         `taken_row` to `taken_stop` - 1 were taken whole by `take`: kernels may remember what they found out then.
         """
-        fates = bytearray(records.length)
+        verdicts = bytearray(records.length)
         for at in range(records.length):
             row = records.row[at]
             is_tombstone = records.value_length[at] < 0
-            fate = KEPT_TOMBSTONE if is_tombstone else KEPT
+            verdict = RETAINED_TOMBSTONE if is_tombstone else RETAINED
             if records.offset[at] <= latest_offset:
                 if records.key_length[at] < 0:
-                    fate = KEYLESS
+                    verdict = KEYLESS
                 elif records.offset[at] < self.get(_key(block, records, at, payloads[row - first])):
-                    fate = SUPERSEDED
+                    verdict = SUPERSEDED
                 elif is_tombstone and not _is_retained(block, row, now, keeps_legacy_tombstones):
-                    fate = EXPIRED
-            fates[at] = fate
-        return fates
+                    verdict = EXPIRED
+            verdicts[at] = verdict
+        return verdicts
 
 
 class OffsetMap(KeyOffsets):
@@ -186,7 +186,7 @@ def encode_kept(
     records: RecordBlock,
     start: int,
     stop: int,
-    fates: Sequence[int],
+    verdicts: Sequence[int],
     payload: bytes | None,
     base_offset: int,
     base_timestamp: int | None,
@@ -197,7 +197,7 @@ def encode_kept(
     Offsets are written relative to `base_offset`, timestamps to `base_timestamp` (None: the first one's). Besides the
     bytes their base timestamp and largest timestamp. One record must stay.
     """
-    kept = [at for at in range(start, stop) if fates[at] & 1]
+    kept = [at for at in range(start, stop) if verdicts[at] & 1]
     if not kept:
         raise ValueError("no record stays")
     if base_timestamp is None:
@@ -225,16 +225,16 @@ Rewritten = tuple[bytearray, bytearray, "array[int]", "array[int]", "array[int]"
 
 
 def rewrite(
-    block: BatchBlock, records: RecordBlock, first: int, stop: int, fates: bytes | bytearray, horizon: int
+    block: BatchBlock, records: RecordBlock, first: int, stop: int, verdicts: bytes | bytearray, horizon: int
 ) -> Rewritten:
-    """Return what stays of rows `first` to `stop` - 1, `records` being theirs and `fates` what becomes of these.
+    """Return what stays of rows `first` to `stop` - 1, `records` being theirs and `verdicts` what becomes of these.
 
     All batches but those of format v0 and v1, control batches, and compressed ones of which only a part stays: they are
     OTHER, and left to the caller. A batch of which all stays is copied, unless it has tombstones and no delete horizon;
     otherwise it is encoded anew, with its own horizon or, where it has tombstones, with `horizon` (ms).
 
     `data` are the bytes of all copied and rebuilt batches, `kinds` says for each row what became of it (a number of
-    kdump.kernels.batch_fates), `ends` up to where in `data` it and those before it reach. `max_offset` is its last
+    kdump.kernels.batch_verdicts), `ends` up to where in `data` it and those before it reach. `max_offset` is its last
     offset (absolute; of a rebuilt batch the last that stays) and `max_timestamp` its largest timestamp (ms), both -1
     where nothing of it is in `data`. `first_horizon` is the earliest of those that have tombstones, None where none
     has. Raises ValueError where the records are not those of the rows.
@@ -248,13 +248,13 @@ def rewrite(
         while at < records.length and records.row[at] == row:
             at += 1
         own = block.base_timestamp[row] if block.attributes[row] & DELETE_HORIZON else None
-        tombstones = fates.count(KEPT_TOMBSTONE, start, at)
-        kind = _kind(block, row, at - start, fates.count(KEPT, start, at) + tombstones, tombstones)
+        tombstones = verdicts.count(RETAINED_TOMBSTONE, start, at)
+        kind = _kind(block, row, at - start, verdicts.count(RETAINED, start, at) + tombstones, tombstones)
         offset = timestamp = -1
         if own is None and tombstones:
             own = horizon
         if kind == REBUILT:
-            batch, offset, timestamp = _rebuilt(block, records, row, start, at, fates, own)
+            batch, offset, timestamp = _rebuilt(block, records, row, start, at, verdicts, own)
             kind = REBUILT if batch else OTHER
             data += batch
         elif kind == COPIED:
@@ -290,19 +290,19 @@ def _rebuilt(
     row: int,
     start: int,
     stop: int,
-    fates: bytes | bytearray,
+    verdicts: bytes | bytearray,
     horizon: int | None,
 ) -> tuple[bytearray, int, int]:
     """Return an uncompressed batch encoded anew, the last offset that stays, its largest timestamp; nothing if too
     large.
     """
-    data, base, largest = encode_kept(block, records, start, stop, fates, None, block.base_offset[row], horizon)
+    data, base, largest = encode_kept(block, records, start, stop, verdicts, None, block.base_offset[row], horizon)
     if len(data) > MAX_BYTES:
         return bytearray(), -1, -1
     attributes = block.attributes[row] & (LOG_APPEND_TIME | TRANSACTIONAL) | (0 if horizon is None else DELETE_HORIZON)
     if attributes & LOG_APPEND_TIME:
         largest = block.max_timestamp[row]
-    kept = [at for at in range(start, stop) if fates[at] & 1]
+    kept = [at for at in range(start, stop) if verdicts[at] & 1]
     header = NewBatch(
         attributes,
         block.producer_id[row],

@@ -27,11 +27,11 @@ include "mutator.pxi"
 
 cdef enum:
     NUMBER_OF_INPUTS, NUMBER_OF_COMPARED, NUMBER_OF_WALK, NUMBER_OF_DECODE, NUMBER_OF_CHECK, NUMBER_OF_TEXT,
-    NUMBER_OF_COLUMNS, NUMBER_OF_TAKE, NUMBER_OF_SIFT, NUMBER_OF_REWRITE, NUMBER_OF_KEPT, NUMBER_OF_ENCODE,
+    NUMBER_OF_COLUMNS, NUMBER_OF_TAKE, NUMBER_OF_CLASSIFY, NUMBER_OF_REWRITE, NUMBER_OF_KEPT, NUMBER_OF_ENCODE,
     NUMBER_OF_SURVEY, NUMBER_OF_CRC, NUMBER_OF_FIND, NUMBER_OF_HOP, NUMBER_OF_ROWS, NUMBER_OF_HASHES, FIGURES
 
 FIGURE_NAMES = (
-    "inputs", "compared", "walk", "decode", "check", "text", "columns", "offset_map.take", "offset_map.sift", "rewrite",
+    "inputs", "compared", "walk", "decode", "check", "text", "columns", "offset_map.take", "offset_map.classify", "rewrite",
     "encode_kept", "encode", "column_stats", "crc", "find_batch", "skip_entries", "rows", "murmur2",
 )
 
@@ -268,22 +268,22 @@ cdef int run_compaction(
     block.length = length
     records.length = r.length
     payloads = [content if b.attributes[row] & CODEC_MASK else None for row in range(length)]
-    fates = bytearray((given.extra >> (at & 7) & 1) * (3 if given.flags & 32 else 1) for at in range(r.length))
+    verdicts = bytearray((given.extra >> (at & 7) & 1) * (3 if given.flags & 32 else 1) for at in range(r.length))
     if given.stage % 6 == 3:
         keys = OffsetMap(16 * 24, given.extra % 12)
         at = keys.take(block, records, 0, payloads, b"\1" * length, 0)
         stop = r.row[at] if at < r.length else length
         figures[NUMBER_OF_TAKE] += 1
-        fates = keys.sift(block, records, 0, payloads, given.extra << 3, 0, given.flags & 32 != 0, length // 2, stop)
-        figures[NUMBER_OF_SIFT] += 1
-    rewrite(block, records, 0, length, fates, <int64_t>1 << 40)
+        verdicts = keys.classify(block, records, 0, payloads, given.extra << 3, 0, given.flags & 32 != 0, length // 2, stop)
+        figures[NUMBER_OF_CLASSIFY] += 1
+    rewrite(block, records, 0, length, verdicts, <int64_t>1 << 40)
     figures[NUMBER_OF_REWRITE] += 1
     for at in range(r.length):
-        if fates[at] & 1:
+        if verdicts[at] & 1:
             row = at
             while row < r.length and r.row[row] == r.row[at]:
                 row += 1
-            encode_kept(block, records, at, row, fates, payloads[r.row[at]], given.extra, None)
+            encode_kept(block, records, at, row, verdicts, payloads[r.row[at]], given.extra, None)
             figures[NUMBER_OF_KEPT] += 1
             break
     return 0
