@@ -81,7 +81,7 @@ def nothing_in(place: Place, options: Options) -> str:
     """Return that a place that can be read has nothing to dump; safe to print."""
     words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
     text = f"{safe_path(place.path)}: there is nothing to dump in it ({words})"
-    if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
+    if isinstance(place, PartitionLog) and any(parsed.state for parsed in place.files.values()):
         text += "; files that a broker removes at its start (.deleted, .cleaned) are dumped when they are named"
     return text
 
@@ -146,9 +146,10 @@ def _files(
     folder: str, files: dict[str, FileName], partition: PartitionDirName | None, options: Options
 ) -> Iterator[KafkaFile]:
     """Yield the files of a directory that are not part of its log; a .log without a base offset is one."""
-    for name, says in files.items():
-        if says.kind in options.kinds and says.state == names.LIVE and (says.kind != names.LOG or says.offset is None):
-            yield KafkaFile(os.path.join(folder, name), says, partition)
+    for name, parsed in files.items():
+        is_asked = parsed.kind in options.kinds and parsed.state == names.LIVE
+        if is_asked and (parsed.kind != names.LOG or parsed.offset is None):
+            yield KafkaFile(os.path.join(folder, name), parsed, partition)
 
 
 def row_type(job: Job, options: Options) -> str:

@@ -12,7 +12,7 @@ from kdump.formats.faults import Fault, fault_error
 from kdump.kernels.portable.records import reason_of_fault
 from kdump.releases import CONTROL_KEY_WORDS, SHORT_MARKERS_END, KafkaRelease
 from kdump.storage.control_batches import control_record, is_control
-from kdump.storage.payloads import Stretch, packed_payload
+from kdump.storage.payloads import Payloads, packed_payload
 
 from .exceptions import JavaError
 from .java import ILLEGAL_ARGUMENT, INT_MAX, KAFKA, java_error, java_fault
@@ -36,7 +36,7 @@ _EARLY_ENDS = {
 }
 
 
-def java_record_fault(fault: Fault, block: BatchBlock, stretch: Stretch) -> JavaError:
+def java_record_fault(fault: Fault, block: BatchBlock, stretch: Payloads) -> JavaError:
     """Return what Kafka's tool dies of at a fault among the records of a stretch's batches."""
     for row, payload in enumerate(stretch.payloads, stretch.first):
         if kernels.check(block, row, payload):
@@ -46,7 +46,7 @@ def java_record_fault(fault: Fault, block: BatchBlock, stretch: Stretch) -> Java
     return java_fault(fault)
 
 
-def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Stretch, release: KafkaRelease) -> JavaError:
+def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Payloads, release: KafkaRelease) -> JavaError:
     """Return the same at a fault among what is printed: also the contents of control records are read then."""
     if fault[0] == faults.MARKER_SIZE and release.has(SHORT_MARKERS_END):
         return _short_marker(block, stretch)
@@ -56,7 +56,7 @@ def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Stretch, relea
     return error
 
 
-def _short_marker(block: BatchBlock, stretch: Stretch) -> JavaError:
+def _short_marker(block: BatchBlock, stretch: Payloads) -> JavaError:
     """Return what reading the first marker of a stretch that is too short ends in, from Kafka 4.1 on."""
     rows = range(stretch.first, stretch.stop)
     records = (control_record(block, row) for row in rows if is_control(block, row))

@@ -234,8 +234,8 @@ class _Run:
             self._printer.file(file.path, file.name.kind, os.stat(file.path).st_size)
             return
         info = segment_info(Segment(file.path), count=self._options.count)
-        says = file.partition
-        self._printer.segment(info, says.topic if says else None, says.partition if says else None)
+        parsed = file.partition
+        self._printer.segment(info, parsed.topic if parsed else None, parsed.partition if parsed else None)
         if info.error:
             self._failed(info.error, file.path)
 

@@ -97,14 +97,14 @@ def place_at(path: str) -> Place:
 def kafka_file(path: str) -> KafkaFile:
     """Return the file at `path`. Raises FileNotFoundError where its name is not one that Kafka gives."""
     try:
-        says = check_file(path)
+        parsed = check_file(path)
     except NameFormatError as error:
         hint = "; kdump dump --as log reads a log of any name" if os.path.isfile(path) else ""
         raise NameFormatError(f"{error}{hint}") from None
-    if says.kind in names.SEGMENT_KINDS and says.offset is None:
-        name = names.segment_file_name(0, f".{says.kind}")
-        raise NameFormatError(f"{path}: the name of a .{says.kind} file begins with an offset, as in {name}")
-    return KafkaFile(path, says, partition_of(os.path.dirname(os.path.abspath(path))))
+    if parsed.kind in names.SEGMENT_KINDS and parsed.offset is None:
+        name = names.segment_file_name(0, f".{parsed.kind}")
+        raise NameFormatError(f"{path}: the name of a .{parsed.kind} file begins with an offset, as in {name}")
+    return KafkaFile(path, parsed, partition_of(os.path.dirname(os.path.abspath(path))))
 
 
 def partition_of(folder: str) -> PartitionDirName | None:

@@ -76,11 +76,11 @@ def within_log(partition_directory: str, log_end_offset: int, known: Checkpoints
     takes for empty and writes anew, is left to it. The checkpoints are read unless they are `known`. Raises OSError.
     """
     log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
-    says = parse_partition_dir(directory_name, partition_directory)
-    if says.state != LIVE:
+    parsed = parse_partition_dir(directory_name, partition_directory)
+    if parsed.state != LIVE:
         return []
     operations = []
-    partition, prefix = (says.topic, says.partition), os.path.join(log_directory, "")
+    partition, prefix = (parsed.topic, parsed.partition), os.path.join(log_directory, "")
     lines = known.readable().lines if known is not None else None
     for name in OFFSET_CHECKPOINTS:
         offsets = _offsets_of(prefix + name) if lines is None else lines.get(name, {})

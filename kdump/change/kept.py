@@ -59,7 +59,7 @@ def kept_pieces(change: Change) -> Iterator[KeptPiece]:
             start = operation.size if operation.action == TRUNCATE else 0
             found.setdefault((operation.name, start, operation.old_size), step.kept)
     for (file, start, stop), name in sorted(found.items()):
-        says = names.parse_file_name(file)
+        parsed = names.parse_file_name(file)
         path = change.file(name)
-        if says.kind == names.LOG and says.offset is not None and is_file(path) and os.path.getsize(path):
+        if parsed.kind == names.LOG and parsed.offset is not None and is_file(path) and os.path.getsize(path):
             yield KeptPiece(path, change.path, file, start, stop, change.id, change.command)

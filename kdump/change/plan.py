@@ -100,8 +100,8 @@ def make_plan(
     }
     logs = {parse_file_name(name).offset for name, found in by_name.items() if found and _is_log(name)}
     for name, found in sorted(by_name.items()):
-        says = parse_file_name(name)
-        if found and name in present and says.kind in _BOUND_TO_LOG and says.offset in logs:
+        parsed = parse_file_name(name)
+        if found and name in present and parsed.kind in _BOUND_TO_LOG and parsed.offset in logs:
             found = _anew(name, found, wanted[name].size, present[name])
         changes += [change._replace(why=change.why or reasons.get(name, "")) for change in found]
     renamed = {change.source for change in changes if change.action == RENAME}
@@ -138,8 +138,8 @@ _BOUND_TO_LOG = (names.OFFSET_INDEX, names.TIME_INDEX)
 
 
 def _is_log(name: str) -> bool:
-    says = parse_file_name(name)
-    return says.kind == names.LOG and says.state == names.LIVE
+    parsed = parse_file_name(name)
+    return parsed.kind == names.LOG and parsed.state == names.LIVE
 
 
 def _turn(change: Operation) -> tuple[int, int]:
@@ -222,12 +222,12 @@ def narrowed(plan: Plan, kinds: Iterable[str], present: Mapping[str, FileName]) 
     now.
     """
     wanted = set(kinds)
-    bases = {says.offset for says in present.values() if says.kind == names.LOG and says.state == names.LIVE}
+    bases = {parsed.offset for parsed in present.values() if parsed.kind == names.LOG and parsed.state == names.LIVE}
 
     def concerns(operation: Operation) -> bool:
-        says = parse_file_name(operation.source or operation.name)
-        if says.state or (says.kind in names.INDEX_KINDS and says.offset not in bases):
+        parsed = parse_file_name(operation.source or operation.name)
+        if parsed.state or (parsed.kind in names.INDEX_KINDS and parsed.offset not in bases):
             return ORPHANS in wanted
-        return any(says.kind in KINDS[kind] for kind in wanted & KINDS.keys())
+        return any(parsed.kind in KINDS[kind] for kind in wanted & KINDS.keys())
 
     return plan._replace(operations=tuple(filter(concerns, plan.operations)))

@@ -103,9 +103,9 @@ def _staying(state: PartitionState, cleaning: Cleaning | None) -> Iterator[str]:
     groups = cleaning.groups if cleaning else ()
     gone = {each.base_offset for group in groups for each in group.segments}
     bases = {group.base_offset for group in groups}
-    for name, says in sorted(state.log.files.items()):
-        keeps_snapshot = says.kind == names.PRODUCER_SNAPSHOT and says.offset in bases
-        if says.kind in names.SEGMENT_KINDS and not says.state and says.offset in gone and not keeps_snapshot:
+    for name, parsed in sorted(state.log.files.items()):
+        keeps_snapshot = parsed.kind == names.PRODUCER_SNAPSHOT and parsed.offset in bases
+        if parsed.kind in names.SEGMENT_KINDS and not parsed.state and parsed.offset in gone and not keeps_snapshot:
             continue
         yield name
 

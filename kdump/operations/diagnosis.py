@@ -187,8 +187,8 @@ def _mended_by_start(loaded: Loaded | None) -> set[str]:
 
 
 def _puts_right(step: Step) -> bool:
-    says = parse_file_name(step.file)
-    if says.kind == names.LOG and says.state == names.LIVE:
+    parsed = parse_file_name(step.file)
+    if parsed.kind == names.LOG and parsed.state == names.LIVE:
         return step.action == TRUNCATE and step.loss is not None and not step.loss.has_data
     return step.action in _MENDS
 

@@ -102,8 +102,8 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
     for base in healing.gone:
         for kind in (names.LOG, *names.INDEX_KINDS):
             directory.delete(names.segment_file_name(base, f".{kind}"), "has no valid batch")
-    for name, says in log.files.items():
-        if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
+    for name, parsed in log.files.items():
+        if parsed.kind == names.PRODUCER_SNAPSHOT and parsed.offset is not None and parsed.offset > first:
             directory.delete(name, "made before records were restored")
     epochs = fitting_epochs(_epochs(log), [_epochs(peer.log) for peer in peers], healing)
     directory.write(names.LEADER_EPOCH_CHECKPOINT, format_leader_epochs(epochs))
@@ -167,16 +167,16 @@ def _content(log: PartitionLog, name: str) -> bytes:
 
 
 def _is_log(name: str) -> bool:
-    says = parse_file_name(name)
-    return says.kind == names.LOG and says.state == names.LIVE
+    parsed = parse_file_name(name)
+    return parsed.kind == names.LOG and parsed.state == names.LIVE
 
 
 def _concerns(operation: Operation, changed: set[int | None]) -> bool:
     """Return whether an operation belongs to a heal: the rest is what a broker does at any start."""
-    says = parse_file_name(operation.name)
-    if says.kind in (names.LOG, *names.INDEX_KINDS):
-        return says.offset in changed
-    return says.kind in (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+    parsed = parse_file_name(operation.name)
+    if parsed.kind in (names.LOG, *names.INDEX_KINDS):
+        return parsed.offset in changed
+    return parsed.kind in (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 
 
 def _checkpoints(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> Iterator[Operation]:

@@ -173,8 +173,8 @@ def checkpoint_offset(log: PartitionLog, name: str) -> int:
     """Return what the checkpoint around a copy has for it; -1 for nothing, or where it cannot be parsed. Raises
     OSError.
     """
-    path, says = os.path.join(directory_around(log.path), name), log.name
-    offset = None if says is None else offset_in(path, says.topic, says.partition)
+    path, parsed = os.path.join(directory_around(log.path), name), log.name
+    offset = None if parsed is None else offset_in(path, parsed.topic, parsed.partition)
     return -1 if offset is None else offset
 
 

@@ -69,7 +69,8 @@ def open_log(
     now = clock()
     outcome, plan = plan_recovery(log, Startup(now, clean, recovery_point, log_start_offset, config.loading))
     _check_outcome(path, outcome)
-    base_offset = max(says.offset or 0 for says in map(parse_file_name, outcome.files or ()) if says.kind == names.LOG)
+    logs = (parsed for parsed in map(parse_file_name, outcome.files or ()) if parsed.kind == names.LOG)
+    base_offset = max(parsed.offset or 0 for parsed in logs)
     if clean:  # else all of it has been checked
         _check_segment(log, base_offset)
     begin()

@@ -169,9 +169,9 @@ def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> Log
     shutdown = faults.tried(directory.clean_shutdown_file)
     partitions = directory.partition_names
     present = {
-        (says.topic, says.partition)
-        for says in map(parse_partition_dir, partitions)
-        if says.state in (names.LIVE, names.FUTURE)
+        (parsed.topic, parsed.partition)
+        for parsed in map(parse_partition_dir, partitions)
+        if parsed.state in (names.LIVE, names.FUTURE)
     }
     checkpointed = {key for lines in checkpoints.lines.values() for key in lines}
     others = set(directory.directories).difference(partitions, (names.REMOTE_LOG_INDEX_CACHE_DIR,))
@@ -216,7 +216,7 @@ def partition_info(
     segments = tuple(segment_info(segment, count=count, is_last=segment is last) for segment in log.segments)
     log_start = checkpoints.log_start_offset(segments[0].base_offset if segments else 0)
     orphan_names = set(log.orphans())
-    files = [_file_info(log.path, name, says) for name, says in log.files.items()]
+    files = [_file_info(log.path, name, parsed) for name, parsed in log.files.items()]
     replaced = set(log.replaced)
     live = [file for file in files if file.state == names.LIVE and file.name not in orphan_names | replaced]
     return PartitionInfo(
@@ -270,12 +270,12 @@ def _log_end(segments: tuple[SegmentInfo, ...], start: int) -> int | None:
     return None if end is None else max(start, end)
 
 
-def _file_info(folder: str, name: str, says: FileName) -> FileInfo:
+def _file_info(folder: str, name: str, parsed: FileName) -> FileInfo:
     try:
         size = status_of(os.path.join(folder, name)).size
     except OSError:  # gone since its directory was listed
         size = 0
-    return FileInfo(name, size, says.kind, says.state, says.offset, says.epoch)
+    return FileInfo(name, size, parsed.kind, parsed.state, parsed.offset, parsed.epoch)
 
 
 def _is_strange(file: FileInfo) -> bool:

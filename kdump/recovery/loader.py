@@ -143,14 +143,14 @@ class _Loader:
             segment.close()
         self.segments.clear()
         for name in self.directory.names():
-            says = parse_file_name(name)
-            if says.state != names.LIVE or says.kind not in (names.LOG, *names.INDEX_KINDS):
+            parsed = parse_file_name(name)
+            if parsed.state != names.LIVE or parsed.kind not in (names.LOG, *names.INDEX_KINDS):
                 continue
-            if says.offset is None:
+            if parsed.offset is None:
                 raise LoadError(NUMBER_FORMAT, f'For input string: "{name.partition(".")[0]}"', name)
-            if says.kind == names.LOG:
-                self._load_segment(says.offset)
-            elif not self.directory.exists(file_name(says.offset, names.LOG)):
+            if parsed.kind == names.LOG:
+                self._load_segment(parsed.offset)
+            elif not self.directory.exists(file_name(parsed.offset, names.LOG)):
                 self._delete(name, "there is no .log that it belongs to")
 
     def _load_segment(self, base_offset: int) -> None:

@@ -19,14 +19,15 @@ def recover_kraft_snapshots(
     """
     kept: dict[int, str] = {}
     for name in directory.names():
-        says = parse_file_name(name)
-        if says.kind != names.KRAFT_SNAPSHOT or says.offset is None:
+        parsed = parse_file_name(name)
+        if parsed.kind != names.KRAFT_SNAPSHOT or parsed.offset is None:
             continue
-        if says.state == names.LIVE and says.offset >= log_start_offset:
-            kept[says.offset] = name
+        if parsed.state == names.LIVE and parsed.offset >= log_start_offset:
+            kept[parsed.offset] = name
             continue
         older = f"it is older than the log start offset {log_start_offset}"
-        why = {names.PART: "it is not complete", names.DELETED: "it was scheduled for deletion"}.get(says.state, older)
+        unfit = {names.PART: "it is not complete", names.DELETED: "it was scheduled for deletion"}
+        why = unfit.get(parsed.state, older)
         directory.delete(name, why)
         steps.append(Step(DELETE, name, why))
     if log_start_offset > 0 and not kept:

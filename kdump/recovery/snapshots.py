@@ -25,12 +25,12 @@ class SnapshotFiles:
         self.directory = directory
         self.by_offset: dict[int, str] = {}
         for name in directory.names():
-            says = parse_file_name(name)
-            if says.kind != names.PRODUCER_SNAPSHOT or says.state != names.LIVE:
+            parsed = parse_file_name(name)
+            if parsed.kind != names.PRODUCER_SNAPSHOT or parsed.state != names.LIVE:
                 continue
-            if says.offset is None:
+            if parsed.offset is None:
                 raise LoadError(NUMBER_FORMAT, f'For input string: "{name.partition(".")[0]}"', name)
-            self.by_offset[says.offset] = name
+            self.by_offset[parsed.offset] = name
 
     def latest(self) -> int | None:
         """Return the highest offset of a snapshot; None without any."""

@@ -19,7 +19,7 @@ from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.named_tuples import NamedTuple
 from kdump.repair.salvage import choose_batches
-from kdump.repair.stretches import Stretch
+from kdump.repair.stretches import ByteRange
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 
@@ -173,7 +173,7 @@ def _tables(polynomial: int) -> tuple[list[int], list[int], dict[int, int]]:
 
 def _valid_batch(
     directory: PlannedPartition, name: str, base_offset: int, next_base: int | None, data: bytes
-) -> Stretch | None:
+) -> ByteRange | None:
     """Return what `data` holds if it is one batch that belongs into the segment and decodes to its end."""
     alone = directory.copy()
     alone.write(name, data)
@@ -182,5 +182,5 @@ def _valid_batch(
             parts = list(choose_batches(view, base_offset, next_base))
     except KdumpError:  # a codec is not installed: nothing can be promised
         return None
-    is_one = len(parts) == 1 and isinstance(parts[0], Stretch) and parts[0].batches == 1
-    return parts[0] if is_one and isinstance(parts[0], Stretch) else None
+    is_one = len(parts) == 1 and isinstance(parts[0], ByteRange) and parts[0].batches == 1
+    return parts[0] if is_one and isinstance(parts[0], ByteRange) else None

@@ -147,10 +147,10 @@ def _only_logs(log: PartitionLog, damaged: Iterable[str]) -> PlannedPartition:
     """
     directory = PlannedPartition(log)
     without = {parse_file_name(name).offset for name in damaged}
-    for name, says in log.files.items():
-        if says.kind == names.TXN_INDEX and says.state == names.LIVE:
+    for name, parsed in log.files.items():
+        if parsed.kind == names.TXN_INDEX and parsed.state == names.LIVE:
             directory.write(name, b"")
-        elif says.kind in _NO_PART_OF_INDEXES or says.state in (names.SWAP, names.CLEANED):
+        elif parsed.kind in _NO_PART_OF_INDEXES or parsed.state in (names.SWAP, names.CLEANED):
             directory.delete(name, "")
     for segment in log.segments:
         for kind in (names.LOG, *names.INDEX_KINDS) if segment.base_offset in without else ():

@@ -50,8 +50,8 @@ def at_rest(log: PartitionLog, startup: Startup, before: PlannedPartition, outco
 
 
 def _is_at_rest(startup: Startup, before: PlannedPartition, outcome: LoadOutcome) -> bool:
-    says = map(parse_file_name, before.names())
-    snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
+    parsed = map(parse_file_name, before.names())
+    snapshots = (each.offset for each in parsed if each.kind == names.PRODUCER_SNAPSHOT)
     start, epochs = outcome.log_start_offset, names.LEADER_EPOCH_CHECKPOINT
     return (
         startup.config.has_epochs
@@ -65,10 +65,10 @@ def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogVie
     """Yield the .log files that an outcome leaves, in order, each with its base offset. Raises OSError."""
     directory = directory_after_load(log, outcome)
     for name in directory.names():
-        says = parse_file_name(name)
-        if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
+        parsed = parse_file_name(name)
+        if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None:
             with LogView(directory, name) as view:
-                yield says.offset, view
+                yield parsed.offset, view
 
 
 def log_sizes(outcome: LoadOutcome) -> Iterator[tuple[str, int]]:

@@ -192,9 +192,9 @@ class _Walk:
 
 def _bases(directory: PlannedPartition) -> Iterator[int]:
     for name in directory.names():
-        says = parse_file_name(name)
-        if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
-            yield says.offset
+        parsed = parse_file_name(name)
+        if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None:
+            yield parsed.offset
 
 
 def _seams(directory: PlannedPartition, name: str) -> set[int]:
@@ -225,8 +225,8 @@ def aborted_txns(log: PartitionLog) -> Iterator[AbortedTxn]:
     """Yield what the transaction indexes of a log, as they are on disk, tell of aborted transactions.
     Raises OSError.
     """
-    for name, says in log.files.items():
-        if says.kind == names.TXN_INDEX and says.state == names.LIVE:
+    for name, parsed in log.files.items():
+        if parsed.kind == names.TXN_INDEX and parsed.state == names.LIVE:
             with ReadOnlyFile(os.path.join(log.path, name)) as file:
                 data = file.read(0, _MAX_TXNS * ABORTED_TXN_SIZE)
             with suppress(KdumpError):

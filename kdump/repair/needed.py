@@ -42,25 +42,25 @@ def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan
 def _changed_segments(operation: Operation) -> list[int]:
     """Return the base offsets of the segments whose .log an operation changes."""
     return [
-        says.offset
-        for says in map(parse_file_name, (operation.name, operation.source))
-        if says.kind == names.LOG and says.state in (names.LIVE, names.SWAP) and says.offset is not None
+        parsed.offset
+        for parsed in map(parse_file_name, (operation.name, operation.source))
+        if parsed.kind == names.LOG and parsed.state in (names.LIVE, names.SWAP) and parsed.offset is not None
     ]
 
 
 def _mends(operation: Operation, found: Survey, changed: Collection[int]) -> bool:
-    says = parse_file_name(operation.name)
-    if says.offset is None and (says.kind in names.SEGMENT_KINDS or says.state in (names.CLEANED, names.SWAP)):
+    parsed = parse_file_name(operation.name)
+    if parsed.offset is None and (parsed.kind in names.SEGMENT_KINDS or parsed.state in (names.CLEANED, names.SWAP)):
         return True  # a name that is no offset: no broker starts with it
     if operation.name in found.unsound | found.leftovers or operation.source in found.leftovers:
         return True
-    if says.kind == names.TXN_INDEX and says.offset is not None and says.state == names.LIVE and changed:
-        return says.offset >= min(changed)
-    if says.kind in (names.LOG, *names.INDEX_KINDS) and says.state in (names.LIVE, names.SWAP):
-        return says.offset in changed
-    if says.kind in _FOLLOWS_FROM_LOGS:
-        return bool(changed) or (says.kind == names.PRODUCER_SNAPSHOT and _has_unsound(found, says.kind))
-    return says.kind == names.PARTITION_METADATA
+    if parsed.kind == names.TXN_INDEX and parsed.offset is not None and parsed.state == names.LIVE and changed:
+        return parsed.offset >= min(changed)
+    if parsed.kind in (names.LOG, *names.INDEX_KINDS) and parsed.state in (names.LIVE, names.SWAP):
+        return parsed.offset in changed
+    if parsed.kind in _FOLLOWS_FROM_LOGS:
+        return bool(changed) or (parsed.kind == names.PRODUCER_SNAPSHOT and _has_unsound(found, parsed.kind))
+    return parsed.kind == names.PARTITION_METADATA
 
 
 def _has_unsound(found: Survey, kind: str) -> bool:
@@ -69,13 +69,13 @@ def _has_unsound(found: Survey, kind: str) -> bool:
 
 def _is_routine(operation: Operation, log: PartitionLog, found: Survey) -> bool:
     """Return whether a broker does this at a start after an unclean shutdown, and nothing sound is written over."""
-    says = parse_file_name(operation.name)
-    if says.kind == names.LEADER_EPOCH_CHECKPOINT:
+    parsed = parse_file_name(operation.name)
+    if parsed.kind == names.LEADER_EPOCH_CHECKPOINT:
         return False
-    if says.kind == names.PRODUCER_SNAPSHOT and not says.state:
+    if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state:
         return operation.old_size < 0 or operation.name in found.noted  # empty: it is the newest one no more
-    is_last = bool(log.segments) and says.offset == log.segments[-1].base_offset
-    is_sound_index = says.kind in names.INDEX_KINDS and operation.name not in found.unsound and not is_last
+    is_last = bool(log.segments) and parsed.offset == log.segments[-1].base_offset
+    is_sound_index = parsed.kind in names.INDEX_KINDS and operation.name not in found.unsound and not is_last
     return not (is_sound_index and _drops_entries(operation, log))
 
 

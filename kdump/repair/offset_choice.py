@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kdump.formats.words import offset_words
-from kdump.repair.stretches import LeftOut, Orderly, Stretch
+from kdump.repair.stretches import ByteRange, LeftOut, Orderly
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 WINDOW = 4096
@@ -17,15 +17,15 @@ _BATCH, _DENSE, _LINK = 1 << 40, 1 << 20, 1
 
 
 def increasing(
-    parts: Iterable[Stretch | Orderly | LeftOut], lowest: int, highest: int
-) -> Iterator[Stretch | LeftOut]:
+    parts: Iterable[ByteRange | Orderly | LeftOut], lowest: int, highest: int
+) -> Iterator[ByteRange | LeftOut]:
     """Leave out the batches whose offsets do not fit."""
     choice = _Choice(lowest)
     for part in parts:
-        held: list[Stretch | Orderly | LeftOut]
+        held: list[ByteRange | Orderly | LeftOut]
         if isinstance(part, Orderly) and not lowest <= part.first_offset <= part.end <= highest:
             held = [each if _is_possible(each, lowest, highest) else _misplaced(each) for each in part.apart()]
-        elif isinstance(part, Stretch) and not _is_possible(part, lowest, highest):
+        elif isinstance(part, ByteRange) and not _is_possible(part, lowest, highest):
             held = [_misplaced(part)]
         else:
             held = [part]
@@ -35,7 +35,7 @@ def increasing(
     yield from choice.settle(choice.number, last=True)
 
 
-def _is_possible(part: Stretch, lowest: int, highest: int) -> bool:
+def _is_possible(part: ByteRange, lowest: int, highest: int) -> bool:
     """Return whether a batch may be in this segment at all."""
     first, last = part.first_offset, part.last_offset
     return lowest <= first <= last <= min(highest, first + MAX_RELATIVE_OFFSET)
@@ -47,17 +47,17 @@ class _Choice:
     def __init__(self, lowest: int) -> None:
         """`lowest` is the first offset that is possible (absolute)."""
         self.number = 0  # of batches and of ranges that are left out, among what is held
-        self._held: list[Stretch | Orderly | LeftOut] = []
+        self._held: list[ByteRange | Orderly | LeftOut] = []
         self._end = lowest - 1  # the last offset that is sure
         self._far = lowest + MAX_RELATIVE_OFFSET  # behind that a last batch has to be confirmed
 
-    def hold(self, parts: Iterable[Stretch | Orderly | LeftOut]) -> None:
+    def hold(self, parts: Iterable[ByteRange | Orderly | LeftOut]) -> None:
         """Add parts that follow."""
         for part in parts:
             self._held.append(part)
             self.number += _number(part)
 
-    def settle(self, number: int, *, last: bool = False) -> list[Stretch | LeftOut]:
+    def settle(self, number: int, *, last: bool = False) -> list[ByteRange | LeftOut]:
         """Decide about the first `number` parts, or a few more; `last`: there are no others."""
         settled = self._settle_orderly(number) if self._is_orderly(last=last) else self._choose(number, last=last)
         self.number = sum(map(_number, self._held))
@@ -74,9 +74,9 @@ class _Choice:
             end = _end(part)
         return not last or end <= self._far
 
-    def _settle_orderly(self, number: int) -> list[Stretch | LeftOut]:
+    def _settle_orderly(self, number: int) -> list[ByteRange | LeftOut]:
         """Keep all batches among the first `number` parts, or a few more."""
-        settled: list[Stretch | LeftOut] = []
+        settled: list[ByteRange | LeftOut] = []
         for at, part in enumerate(self._held):
             if number <= 0:
                 self._held = self._held[at:]
@@ -88,10 +88,10 @@ class _Choice:
         self._held = []
         return settled
 
-    def _choose(self, number: int, *, last: bool) -> list[Stretch | LeftOut]:
+    def _choose(self, number: int, *, last: bool) -> list[ByteRange | LeftOut]:
         """Decide about the first `number` parts by weighing all batches that are held against each other."""
         held = [each for part in self._held for each in (part.apart() if isinstance(part, Orderly) else (part,))]
-        batches = {at: part for at, part in enumerate(held) if isinstance(part, Stretch)}
+        batches = {at: part for at, part in enumerate(held) if isinstance(part, ByteRange)}
         chain = _best_chain(batches, self._end)
         if last and chain and not self._is_believed([batches[at] for at in chain]):
             chain.pop()
@@ -100,7 +100,7 @@ class _Choice:
         for filler in sorted(target):
             if filler < number:
                 number = max(number, target[filler] + 1)
-        settled: list[Stretch | LeftOut] = []
+        settled: list[ByteRange | LeftOut] = []
         in_chain = set(chain)
         for at, part in enumerate(held[:number]):
             if isinstance(part, LeftOut):
@@ -116,12 +116,14 @@ class _Choice:
         self._held = [part for at, part in enumerate(held) if at >= number and target.get(at, number) >= number]
         return settled
 
-    def _is_believed(self, chain: Sequence[Stretch]) -> bool:
+    def _is_believed(self, chain: Sequence[ByteRange]) -> bool:
         """Return whether the last batch of a chain is near enough, or goes on where the one before it ends."""
         end = chain[-2].last_offset if len(chain) > 1 else self._end
         return chain[-1].last_offset <= self._far or chain[-1].first_offset == end + 1
 
-    def _fillers(self, batches: Mapping[int, Stretch], chain: Sequence[int], stop: int | None) -> dict[int, list[int]]:
+    def _fillers(
+        self, batches: Mapping[int, ByteRange], chain: Sequence[int], stop: int | None
+    ) -> dict[int, list[int]]:
         """Return batches out of place that fill holes in the offsets of the chain exactly, by the part that follows a
         hole.
 
@@ -143,17 +145,17 @@ class _Choice:
         return fillers
 
 
-def _number(part: Stretch | Orderly | LeftOut) -> int:
+def _number(part: ByteRange | Orderly | LeftOut) -> int:
     """Return how many parts it is, every batch one."""
     return len(part.position) if isinstance(part, Orderly) else 1
 
 
-def _end(part: Stretch | Orderly) -> int:
+def _end(part: ByteRange | Orderly) -> int:
     """Return the last offset of a part."""
     return part.end if isinstance(part, Orderly) else part.last_offset
 
 
-def _best_chain(batches: Mapping[int, Stretch], end: int) -> list[int]:
+def _best_chain(batches: Mapping[int, ByteRange], end: int) -> list[int]:
     """Return the keys of the batches that make the weightiest chain of increasing offsets behind offset `end`."""
     lasts, scores, tips = [end], [0], [-1]  # of the chains so far: each is worth more than all that end before it
     ending_at = {end: (0, -1)}  # the best chain by its very last offset
@@ -183,23 +185,23 @@ def _best_chain(batches: Mapping[int, Stretch], end: int) -> list[int]:
     return chain[::-1]
 
 
-def _misplaced(part: Stretch) -> LeftOut:
+def _misplaced(part: ByteRange) -> LeftOut:
     why = f"out of place: {offset_words(part.first_offset, part.last_offset)}"
     return LeftOut(part.start, part.stop, why, part)
 
 
-def joined(parts: Iterator[Stretch | LeftOut]) -> Iterator[Stretch | LeftOut]:
+def joined(parts: Iterator[ByteRange | LeftOut]) -> Iterator[ByteRange | LeftOut]:
     """Yield neighbouring stretches as one."""
-    held: Stretch | None = None
+    held: ByteRange | None = None
     for part in parts:
-        if held and isinstance(part, Stretch) and held.stop == part.start and not (held.is_moved or part.is_moved):
+        if held and isinstance(part, ByteRange) and held.stop == part.start and not (held.is_moved or part.is_moved):
             held = part._replace(
                 start=held.start, first_offset=held.first_offset, batches=held.batches + part.batches, is_dense=False
             )
             continue
         if held:
             yield held
-        held = part if isinstance(part, Stretch) else None
+        held = part if isinstance(part, ByteRange) else None
         if isinstance(part, LeftOut):
             yield part
     if held:

@@ -169,10 +169,11 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
 def _index_left(plan: Plan, part: Plan) -> str:
     """Return the first index of a changed log that a plan changes and the narrower plan does not."""
     chosen = {operation.name for operation in part.operations}
-    logs = {says.offset for says in map(parse_file_name, chosen) if says.kind == names.LOG and says.state == names.LIVE}
+    live = (parsed for parsed in map(parse_file_name, chosen) if parsed.state == names.LIVE)
+    logs = {parsed.offset for parsed in live if parsed.kind == names.LOG}
     for operation in plan.operations:
-        says = parse_file_name(operation.name)
-        if says.kind in names.INDEX_KINDS and says.offset in logs and operation.name not in chosen:
+        parsed = parse_file_name(operation.name)
+        if parsed.kind in names.INDEX_KINDS and parsed.offset in logs and operation.name not in chosen:
             return operation.name
     return ""
 
@@ -196,7 +197,7 @@ def not_rebuilt(path: str, damage: str) -> str:
 def changed_log(plan: Plan) -> str:
     """Return the first live .log that a plan changes."""
     for operation in plan.operations:
-        says = parse_file_name(operation.name)
-        if says.kind == names.LOG and says.state == names.LIVE:
+        parsed = parse_file_name(operation.name)
+        if parsed.kind == names.LOG and parsed.state == names.LIVE:
             return operation.name
     return ""

@@ -30,11 +30,10 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.markers import read_marker
 from kdump.repair.offset_choice import WINDOW, increasing, joined
-from kdump.repair.stretches import LeftOut, Orderly, Stretch
+from kdump.repair.stretches import ByteRange, LeftOut, Orderly
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import first_offset
-from kdump.storage.payloads import Stretch as Payloads
-from kdump.storage.payloads import inflate
+from kdump.storage.payloads import Payloads, inflate
 from kdump.storage.planned_log import LogView
 from kdump.storage.scan import scan
 from kdump.verify.column_checks import is_uniform
@@ -50,7 +49,7 @@ def choose_batches(
     faults: Sequence[tuple[int, str]] = (),
     limit: int = DEFAULT_LIMIT,
     suspects: AbstractSet[int] | None = None,
-) -> Iterator[Stretch | LeftOut]:
+) -> Iterator[ByteRange | LeftOut]:
     """Yield what to keep of a .log, in the order of the offsets, and what to leave out.
 
     `base_offset` is the segment's, `next_base` that of the next segment. `faults` are what else is wrong with batches:
@@ -66,8 +65,8 @@ def choose_batches(
 
 
 def _without(
-    faults: Sequence[tuple[int, str]], parts: Iterable[Stretch | Orderly | LeftOut]
-) -> Iterator[Stretch | Orderly | LeftOut]:
+    faults: Sequence[tuple[int, str]], parts: Iterable[ByteRange | Orderly | LeftOut]
+) -> Iterator[ByteRange | Orderly | LeftOut]:
     """Leave out the batches that have faults."""
     for part in parts:
         at = bisect_left(faults, (part.start, ""))
@@ -79,7 +78,7 @@ def _without(
             yield LeftOut(part.start, part.stop, faults[at][1])
 
 
-def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | Orderly | LeftOut]:
+def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[ByteRange | Orderly | LeftOut]:
     """Yield the good batches, those that are not orderly each as a stretch of its own, and what is not good."""
     for part in scan(log, base_offset):
         if isinstance(part, Damage):
@@ -109,7 +108,7 @@ def _are_whole(block: BatchBlock, payloads: Payloads) -> bool:
 
 def _known(
     log: LogView, base_offset: int, limit: int, suspects: AbstractSet[int]
-) -> Iterator[Stretch | Orderly | LeftOut]:
+) -> Iterator[ByteRange | Orderly | LeftOut]:
     """Yield as `_readable`, of a log that was walked: only the batches that are in doubt are read again."""
     for part in scan(log, base_offset, whole=False):
         if isinstance(part, Damage):
@@ -135,12 +134,12 @@ def _needs_look(block: BatchBlock, row: int, suspects: AbstractSet[int]) -> bool
     return block.magic[row] != 2 or bool(block.attributes[row] & CONTROL) or block.position[row] in suspects
 
 
-def _of_header(block: BatchBlock, row: int, first: int) -> Stretch:
+def _of_header(block: BatchBlock, row: int, first: int) -> ByteRange:
     last, start = block.last_offset[row], block.position[row]
-    return Stretch(start, start + block.size[row], first, last, 1, block.count[row] in (-1, last - first + 1))
+    return ByteRange(start, start + block.size[row], first, last, 1, block.count[row] in (-1, last - first + 1))
 
 
-def _read_again(log: LogView, block: BatchBlock, row: int, limit: int) -> Stretch | LeftOut:
+def _read_again(log: LogView, block: BatchBlock, row: int, limit: int) -> ByteRange | LeftOut:
     held, at = log.held(block, row)
     stretch = inflate(held, at, at + 1, limit)
     if isinstance(stretch.error, CodecMissingError):
@@ -164,13 +163,13 @@ def _orderly(block: BatchBlock, first: int, stop: int) -> Orderly | None:
 
 def _judged(
     log: LogView, block: BatchBlock, row: int, payload: bytes | None, failure: KdumpError | None, limit: int
-) -> Stretch | LeftOut:
+) -> ByteRange | LeftOut:
     """Return a batch, of which `failure` says why its payload cannot be had, by itself."""
     start = block.position[row]
     stop = start + block.size[row]
     if isinstance(failure, CodecLimitError):  # its CRC holds, and that has to do
         first = block.base_offset[row] if block.count[row] >= 0 else block.last_offset[row]
-        return Stretch(start, stop, first, block.last_offset[row], 1, False)
+        return ByteRange(start, stop, first, block.last_offset[row], 1, False)
     if failure or not 0 <= block.magic[row] <= 2 or kernels.check(block, row, payload):
         return LeftOut(start, stop, f"the records of the batch at offset {block.last_offset[row]} cannot be read")
     if block.attributes[row] & CONTROL and block.producer_id[row] >= 0:

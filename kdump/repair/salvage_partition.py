@@ -215,10 +215,10 @@ class _Attempt:
             return False
         if failure.batch is not None:
             return self.files.leave_out_batch(name, *failure.batch, failure.text)
-        says = parse_file_name(name)
-        if says.kind == names.LOG and says.offset is not None:
+        parsed = parse_file_name(name)
+        if parsed.kind == names.LOG and parsed.offset is not None:
             return False
-        is_misnamed = failure.exception == NUMBER_FORMAT and says.offset is None
+        is_misnamed = failure.exception == NUMBER_FORMAT and parsed.offset is None
         self.files.leave_out_file(name, "the name does not begin with an offset" if is_misnamed else failure.text)
         return True
 
@@ -313,8 +313,8 @@ def _siblings_metadata(log: PartitionLog) -> Iterator[tuple[str, bytes]]:
     for name in list_directory(log_directory)[0]:
         path = os.path.join(log_directory, name, names.PARTITION_METADATA)
         with suppress(NameFormatError, KdumpError, OSError):
-            says = parse_partition_dir(name)
-            if says.topic == log.name.topic and says.state == names.LIVE and name != os.path.basename(log.path):
+            parsed = parse_partition_dir(name)
+            if parsed.topic == log.name.topic and parsed.state == names.LIVE and name != os.path.basename(log.path):
                 data = read_small(path)
                 parse_partition_metadata(data, path)
                 yield name, data

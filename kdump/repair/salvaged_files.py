@@ -16,7 +16,7 @@ from kdump.recovery.segments import file_name
 from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
 from kdump.repair.leader_epochs import put_right, wrong_epochs
 from kdump.repair.salvage import choose_batches
-from kdump.repair.stretches import LeftOut, Stretch
+from kdump.repair.stretches import ByteRange, LeftOut
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
@@ -63,16 +63,16 @@ class SalvagedFiles:
         """Take what cannot be trusted out of every .log that waits to replace others; all that waits where what it is
         to replace is there and sound. Raises OSError.
         """
-        waiting: dict[str, list[Stretch | LeftOut]] = {}
+        waiting: dict[str, list[ByteRange | LeftOut]] = {}
         spans = []
         for name in self.directory.names():
-            says = parse_file_name(name)
-            if says.kind == names.LOG and says.state == names.SWAP and says.offset is not None:
+            parsed = parse_file_name(name)
+            if parsed.kind == names.LOG and parsed.state == names.SWAP and parsed.offset is not None:
                 with LogView(self.directory, name) as view:
-                    waiting[name] = list(choose_batches(view, says.offset, None, (), self._limit))
-                lasts = (part.last_offset for part in waiting[name] if isinstance(part, Stretch))
-                spans.append((says.offset, max(lasts, default=says.offset) + 1))
-        is_damaged = any(not isinstance(part, Stretch) for parts in waiting.values() for part in parts)
+                    waiting[name] = list(choose_batches(view, parsed.offset, None, (), self._limit))
+                lasts = (part.last_offset for part in waiting[name] if isinstance(part, ByteRange))
+                spans.append((parsed.offset, max(lasts, default=parsed.offset) + 1))
+        is_damaged = any(not isinstance(part, ByteRange) for parts in waiting.values() for part in parts)
         if is_damaged and self._has_originals((min(spans)[0], max(stop for _, stop in spans))):
             self._drop_swaps()
             return
@@ -112,7 +112,7 @@ class SalvagedFiles:
                 parts = list(choose_batches(view, base, next_base, faults, self._limit, suspects))
             self._note(name, parts, base, next_base)
             self._keep(name, parts)
-            kept = [part.last_offset for part in parts if isinstance(part, Stretch)]
+            kept = [part.last_offset for part in parts if isinstance(part, ByteRange)]
             if kept:
                 next_base, last_offsets[base] = base, kept[-1]
             elif parts and name != logs[0][1]:
@@ -144,11 +144,11 @@ class SalvagedFiles:
     def logs(self) -> Iterator[tuple[int, str]]:
         """Yield the .log files of segments as they are now, with their base offsets."""
         for name in self.directory.names():
-            says = parse_file_name(name)
-            if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
-                yield says.offset, name
+            parsed = parse_file_name(name)
+            if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None:
+                yield parsed.offset, name
 
-    def _keep(self, name: str, parts: Sequence[Stretch | LeftOut]) -> None:
+    def _keep(self, name: str, parts: Sequence[ByteRange | LeftOut]) -> None:
         recipe = self.directory.files[name]
         kept: list[Part] = []
         for part in parts:
@@ -163,19 +163,19 @@ class SalvagedFiles:
             self.directory.put(name, joined(kept))
 
     def _note(
-        self, name: str, parts: Sequence[Stretch | LeftOut], base_offset: int, next_base: int | None
+        self, name: str, parts: Sequence[ByteRange | LeftOut], base_offset: int, next_base: int | None
     ) -> None:
         """Note what a .log loses, with the offsets that are free where each damaged range is."""
         first = base_offset
         for number, part in enumerate(parts):
-            if isinstance(part, Stretch):
+            if isinstance(part, ByteRange):
                 first = part.last_offset + 1
                 self._kept_ranges.append((part.first_offset, part.last_offset, name))
             elif part.valid is not None:
                 first = part.valid.first_offset
                 self._misplaced += misplaced_batches(self.directory, name, part.start, part.stop, first)
             else:
-                following = next((each for each in parts[number + 1 :] if isinstance(each, Stretch)), None)
+                following = next((each for each in parts[number + 1 :] if isinstance(each, ByteRange)), None)
                 stop = following.first_offset if following else next_base
                 last = None if stop is None else stop - 1
                 self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why))

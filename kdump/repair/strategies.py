@@ -230,8 +230,8 @@ def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
 def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey) -> Plan:
     """Return the plan, with the unsound indexes built again that a broker leaves as they are, or makes empty."""
     bases = {segment.base_offset for segment in log.segments}
-    says = {name: parse_file_name(name) for name in found.unsound}
-    left = {name for name, each in says.items() if each.kind in names.INDEX_KINDS and each.offset in bases}
+    parsed = {name: parse_file_name(name) for name in found.unsound}
+    left = {name for name, each in parsed.items() if each.kind in names.INDEX_KINDS and each.offset in bases}
     if not left or any(_is_live_log(name) for each in plan.operations for name in (each.name, each.source)):
         return plan
     task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None, found=found)

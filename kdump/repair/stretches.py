@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kdump.named_tuples import NamedTuple
 
 
-class Stretch(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes of a .log from `start` up to `stop`, and the offsets (absolute) and number of the batches in them.
 
     `is_dense`: as far as the headers tell, no offset is without a record. `is_moved`: it stood elsewhere in the file
@@ -56,16 +56,16 @@ class Orderly(NamedTuple):
         """The last offset of the last batch."""
         return self.last_offset[-1]
 
-    def together(self) -> Stretch:
+    def together(self) -> ByteRange:
         """Return all of them as one stretch."""
         if len(self.position) == 1:
             return next(self.apart())
-        return Stretch(self.start, self.stop, self.first_offset, self.end, len(self.position), False)
+        return ByteRange(self.start, self.stop, self.first_offset, self.end, len(self.position), False)
 
-    def apart(self) -> Iterator[Stretch]:
+    def apart(self) -> Iterator[ByteRange]:
         """Yield each of them as a stretch of its own."""
         for start, size, first, last, records in zip(*self, strict=True):
-            yield Stretch(start, start + size, first, last, 1, records in (-1, last - first + 1))
+            yield ByteRange(start, start + size, first, last, 1, records in (-1, last - first + 1))
 
 
 class LeftOut(NamedTuple):
@@ -77,4 +77,4 @@ class LeftOut(NamedTuple):
     start: int
     stop: int
     why: str
-    valid: Stretch | None = None
+    valid: ByteRange | None = None

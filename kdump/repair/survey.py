@@ -123,10 +123,10 @@ def beside(mended: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
 
     A note may count on the broker, which rebuilds all indexes of a segment where one is missing; then none is.
     """
-    bases = {says.offset for says in map(parse_file_name, mended) if says.kind in names.INDEX_KINDS}
+    bases = {parsed.offset for parsed in map(parse_file_name, mended) if parsed.kind in names.INDEX_KINDS}
     for name in noted:
-        says = parse_file_name(name)
-        if says.kind in names.INDEX_KINDS and says.offset in bases:
+        parsed = parse_file_name(name)
+        if parsed.kind in names.INDEX_KINDS and parsed.offset in bases:
             yield name
 
 
@@ -168,9 +168,9 @@ def _unproved(log: PartitionLog, unsound: Iterable[str]) -> Iterator[str]:
     """Yield the empty offset indexes of the segments whose time index is unsound: by that alone verification knows
     whether they had entries.
     """
-    for says in map(parse_file_name, unsound):
-        if says.kind == names.TIME_INDEX and says.offset is not None:
-            name = names.segment_file_name(says.offset, f".{names.OFFSET_INDEX}")
+    for parsed in map(parse_file_name, unsound):
+        if parsed.kind == names.TIME_INDEX and parsed.offset is not None:
+            name = names.segment_file_name(parsed.offset, f".{names.OFFSET_INDEX}")
             if name in log.files and not os.path.getsize(os.path.join(log.path, name)):
                 yield name
 

@@ -50,13 +50,13 @@ def lost_front(
 
 def _left_behind(log: PartitionLog, first: int) -> list[tuple[int, str]]:
     """Return index files below the first segment, but for those of a segment that a broker is deleting."""
-    deleted = {says.offset for says in log.files.values() if says.state == names.DELETED}
+    deleted = {parsed.offset for parsed in log.files.values() if parsed.state == names.DELETED}
     return [
-        (says.offset, name)
-        for name, says in log.files.items()
-        if says.offset is not None
-        and says.offset < first
-        and says.offset not in deleted
-        and says.state == LIVE
-        and says.kind in names.INDEX_KINDS
+        (parsed.offset, name)
+        for name, parsed in log.files.items()
+        if parsed.offset is not None
+        and parsed.offset < first
+        and parsed.offset not in deleted
+        and parsed.state == LIVE
+        and parsed.kind in names.INDEX_KINDS
     ]

@@ -39,11 +39,11 @@ class Span(NamedTuple):
 
 
 def best_choice(
-    choices: Sequence[Choice], state: PartitionState | None, odd: frozenset[int] = frozenset()
+    choices: Sequence[Choice], state: PartitionState | None, alone: frozenset[int] = frozenset()
 ) -> Choice | None:
     """Return the choice that loses least: records that may have been acknowledged by all, then a blocked partition.
 
-    `odd` are the numbers of copies that are alone with other bytes: theirs are not lost if another one leads. Then one
+    `alone` are the numbers of copies that alone have other bytes: theirs are not lost if another one leads. Then one
     that loses nothing counts, one that needs no unclean election, the newest history, fewer records, the present
     leader, and the first by assignment. The longest log is not the best one: it may be the tail of a leader that nobody
     followed.
@@ -52,7 +52,7 @@ def best_choice(
     def cost(choice: Choice) -> tuple[int, ...]:
         broker = choice.leader.broker
         order = state.replicas.index(broker) if state and broker in state.replicas else len(choices)
-        figures = _without_odd(choice, odd).figures
+        figures = _without_alone(choice, alone).figures
         return (
             figures.committed + figures.possible,
             choice.blocked_at is not None,
@@ -76,10 +76,10 @@ def odd_copies(compared: Compared) -> frozenset[int]:
         return (min(one, other), max(one, other)) in differing
 
     return frozenset(
-        odd
-        for odd in numbers
-        for one, other in combinations([each for each in numbers if each != odd], 2)
-        if differ(odd, one) and differ(odd, other) and not differ(one, other)
+        alone
+        for alone in numbers
+        for one, other in combinations([each for each in numbers if each != alone], 2)
+        if differ(alone, one) and differ(alone, other) and not differ(one, other)
     )
 
 
@@ -90,11 +90,11 @@ def _contradicts(pair: Comparison) -> bool:
     return any(_overlap(one, other) for one in pair.only_first if not one.is_damaged for other in valid)
 
 
-def _without_odd(choice: Choice, odd: frozenset[int]) -> Loss:
+def _without_alone(choice: Choice, alone: frozenset[int]) -> Loss:
     """Return what a choice loses, without what copies keep that are alone with it."""
-    if choice.leader.number in odd:
+    if choice.leader.number in alone:
         return choice.loss
-    ranges = (each for each in choice.loss.ranges if each.is_cut or each.copy not in odd)
+    ranges = (each for each in choice.loss.ranges if each.is_cut or each.copy not in alone)
     return replace(choice.loss, ranges=tuple(ranges))
 
 

@@ -109,7 +109,7 @@ def _epochs(found: PartitionRetention) -> bytes | None:
 
 def _order(operation: Operation) -> tuple[int, int, int]:
     """Return the new segment, the old ones from the oldest on, what else there is."""
-    says = parse_file_name(operation.name)
-    if says.kind not in names.SEGMENT_KINDS or says.offset is None:
+    parsed = parse_file_name(operation.name)
+    if parsed.kind not in names.SEGMENT_KINDS or parsed.offset is None:
         return 2, 0, 0
-    return int(operation.action == REMOVE), says.offset, names.SEGMENT_KINDS.index(says.kind)
+    return int(operation.action == REMOVE), parsed.offset, names.SEGMENT_KINDS.index(parsed.kind)

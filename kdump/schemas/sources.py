@@ -58,7 +58,7 @@ def schemas_partition(log_directory: str) -> str | None:
 
 
 def _has_log(path: str) -> bool:
-    return any(says.kind == names.LOG and not says.state for says in PartitionLog(path).files.values())
+    return any(parsed.kind == names.LOG and not parsed.state for parsed in PartitionLog(path).files.values())
 
 
 def _take_partition(registry: Registry, path: str, report: Report) -> None:

@@ -123,8 +123,8 @@ class Commit:
 
     def _known_ids(self, topic: str) -> Iterator[bytes]:
         for name in LogDirectory(self._root).partition_names:
-            says = names.parse_partition_dir(name)
-            if says.topic == topic and says.state == names.LIVE:
+            parsed = names.parse_partition_dir(name)
+            if parsed.topic == topic and parsed.state == names.LIVE:
                 with suppress(KdumpError):
                     metadata = PartitionLog(os.path.join(self._root, name)).metadata
                     if metadata is not None:
@@ -147,9 +147,9 @@ class Commit:
         topics = {topic for topic, _ in staged}
         gone: set[Key] = set()
         for name in LogDirectory(self._root).partition_names:
-            says = names.parse_partition_dir(name)
-            key = says.topic, says.partition
-            if says.state == names.LIVE and says.topic in topics and key not in staged:
+            parsed = names.parse_partition_dir(name)
+            key = parsed.topic, parsed.partition
+            if parsed.state == names.LIVE and parsed.topic in topics and key not in staged:
                 os.rename(os.path.join(self._root, name), os.path.join(self._staging, f"old-{name}"))
                 gone.add(key)
         for checkpoint in names.OFFSET_CHECKPOINTS if gone else ():

@@ -51,11 +51,11 @@ def copy_log(path: str, to: str) -> None:
     """
     os.mkdir(to)
     files = {entry.name: names.parse_file_name(entry.name) for entry in os.scandir(path) if entry.is_file()}
-    logs = [says.offset for says in files.values() if says.kind == names.LOG and says.state == names.LIVE]
+    logs = [parsed.offset for parsed in files.values() if parsed.kind == names.LOG and parsed.state == names.LIVE]
     last = max((offset for offset in logs if offset is not None), default=-1)
-    for name, says in files.items():
+    for name, parsed in files.items():
         source, target = os.path.join(path, name), os.path.join(to, name)
-        if says.kind in names.SEGMENT_KINDS and says.offset is not None and says.offset < last:
+        if parsed.kind in names.SEGMENT_KINDS and parsed.offset is not None and parsed.offset < last:
             with suppress(OSError):
                 os.link(source, target)
                 continue

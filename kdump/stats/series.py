@@ -73,7 +73,7 @@ class TimeSeries:
             yield Moment(number * self.width, size, batches)
 
 
-class Stretch(NamedTuple):
+class OffsetRange(NamedTuple):
     """Consecutive batches: their offsets (absolute, both inclusive), least and largest max timestamp (ms)."""
 
     first_offset: int
@@ -90,7 +90,7 @@ class Envelope:
     """
 
     step: int = 1
-    stretches: list[Stretch] = field(default_factory=list)
+    stretches: list[OffsetRange] = field(default_factory=list)
 
     def add(self, base_offsets: Sequence[int], last_offsets: Sequence[int], times: Sequence[int]) -> None:
         """Take batches in order of their offsets, with their max timestamps (ms)."""
@@ -99,7 +99,7 @@ class Envelope:
             end = min(len(times), at + self.step)
             part = times[at:end]
             first = base_offsets[at] if base_offsets[at] >= 0 else last_offsets[at]
-            self.stretches.append(Stretch(first, last_offsets[end - 1], min(part), max(part)))
+            self.stretches.append(OffsetRange(first, last_offsets[end - 1], min(part), max(part)))
             if len(self.stretches) > MAX_STRETCHES:
                 self._halve()
             at = end
@@ -108,7 +108,7 @@ class Envelope:
         self.step *= 2
         pairs = [self.stretches[at : at + 2] for at in range(0, len(self.stretches), 2)]
         self.stretches = [
-            Stretch(
+            OffsetRange(
                 pair[0].first_offset,
                 pair[-1].last_offset,
                 min(each.earliest for each in pair),

@@ -182,20 +182,20 @@ def hold_partition(path: str, pause: Callable[[float], object] = time.sleep) -> 
 
 def _is_taken(name: str) -> bool:
     """Return whether a file is one that readers look into, and no leftover of the broker's."""
-    says = parse_file_name(name)
-    return not says.state and says.kind != names.OTHER
+    parsed = parse_file_name(name)
+    return not parsed.state and parsed.kind != names.OTHER
 
 
 def _is_swapping(files: Iterable[str]) -> bool:
     """Return whether cleaned segments are complete but have not got their names yet, while the old ones have lost
     theirs.
     """
-    return any(says.kind == names.LOG and says.state == names.SWAP for says in map(parse_file_name, files))
+    return any(parsed.kind == names.LOG and parsed.state == names.SWAP for parsed in map(parse_file_name, files))
 
 
 def _base_offsets(files: Iterable[str]) -> list[int]:
     found = map(parse_file_name, files)
-    return sorted(says.offset or 0 for says in found if says.kind == names.LOG and not says.state)
+    return sorted(parsed.offset or 0 for parsed in found if parsed.kind == names.LOG and not parsed.state)
 
 
 def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> set[str]:
@@ -222,13 +222,13 @@ def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> set[str]:
 
 def _rank(name: str, last: int) -> tuple[bool, int]:
     """Return files that belong to no segment and those of the last one first, then from the oldest on."""
-    says = parse_file_name(name)
-    return says.kind in names.SEGMENT_KINDS and says.offset != last, says.offset or 0
+    parsed = parse_file_name(name)
+    return parsed.kind in names.SEGMENT_KINDS and parsed.offset != last, parsed.offset or 0
 
 
 def _opening_order(name: str) -> tuple[int, int]:
-    says = parse_file_name(name)
-    return _ORDER.get(says.kind, 0), says.offset or 0
+    parsed = parse_file_name(name)
+    return _ORDER.get(parsed.kind, 0), parsed.offset or 0
 
 
 def _is_one_picture(hold: Hold) -> bool:

@@ -44,7 +44,7 @@ def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
     check_is_not_around(directory)
     if directory.partition_names or names.META_PROPERTIES in directory.files:
         return directory
-    kinds = {says.kind for says in partition.files.values() if says.is_kafkas}
+    kinds = {parsed.kind for parsed in partition.files.values() if parsed.is_kafkas}
     if is_partition_dir(os.path.basename(os.path.abspath(path))) or kinds.intersection(names.SEGMENT_KINDS):
         return partition
     if kinds:
@@ -63,10 +63,10 @@ def check_file(path: str) -> FileName:
         raise FileNotFoundError(2, text, path) from None
     if not stat.S_ISREG(mode):
         raise NameFormatError(f"{path}: {NOT_A_FILE}")
-    says = parse_file_name(os.path.basename(path))
-    if says.kind in (names.OTHER, names.LOCK):
+    parsed = parse_file_name(os.path.basename(path))
+    if parsed.kind in (names.OTHER, names.LOCK):
         raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
-    return says
+    return parsed
 
 
 def check_is_not_around(directory: LogDirectory) -> None:
@@ -82,7 +82,7 @@ def check_has_kafka_files(log: PartitionLog) -> None:
     An empty directory counts as a partition if the one around it is a log directory: a broker that was killed while
     it created a topic leaves one. Raises RefusedError, OSError.
     """
-    if any(says.is_kafkas for says in log.files.values()):
+    if any(parsed.is_kafkas for parsed in log.files.values()):
         return
     around = os.path.join(os.path.dirname(os.path.abspath(log.path)), names.META_PROPERTIES)
     if (os.path.isdir(log.path) and os.listdir(log.path)) or not os.path.exists(around):
@@ -127,5 +127,5 @@ def directory_of_kafka(target: str) -> str | None:
 
 def _is_kafkas(name: str) -> bool:
     """Return whether only a partition or log directory has a file of this name."""
-    says = parse_file_name(name)
-    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.is_kafkas)
+    parsed = parse_file_name(name)
+    return parsed.kind in _OF_A_LOG_DIRECTORY or (parsed.kind in names.SEGMENT_KINDS and parsed.is_kafkas)

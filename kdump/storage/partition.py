@@ -58,15 +58,15 @@ class PartitionLog:
 
     def orphans(self) -> Iterator[str]:
         """Yield index files without their .log, which a broker deletes at start."""
-        logs = (says for says in self.files.values() if says.kind == names.LOG and says.state == names.LIVE)
-        bases = {says.offset for says in logs} - {None}
-        for name, says in self.files.items():
-            if says.kind in names.INDEX_KINDS and says.state == names.LIVE and says.offset not in bases:
+        logs = (parsed for parsed in self.files.values() if parsed.kind == names.LOG and parsed.state == names.LIVE)
+        bases = {parsed.offset for parsed in logs} - {None}
+        for name, parsed in self.files.items():
+            if parsed.kind in names.INDEX_KINDS and parsed.state == names.LIVE and parsed.offset not in bases:
                 yield name
 
     def in_state(self, state: str) -> list[str]:
         """Return the files with a suffix of their own: names.DELETED, CLEANED, SWAP, TMP or PART."""
-        return [name for name, says in self.files.items() if says.state == state]
+        return [name for name, parsed in self.files.items() if parsed.state == state]
 
     @cached_property
     def leader_epochs(self) -> list[EpochEntry]:
@@ -130,4 +130,4 @@ class PartitionLog:
 def base_offsets(path: str) -> list[int]:
     """Return the base offsets of the segments in a partition directory, ascending. Raises OSError."""
     found = map(names.parse_file_name, os.listdir(path))
-    return sorted(says.offset or 0 for says in found if says.kind == names.LOG and says.state == names.LIVE)
+    return sorted(parsed.offset or 0 for parsed in found if parsed.kind == names.LOG and parsed.state == names.LIVE)

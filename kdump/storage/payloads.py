@@ -18,7 +18,7 @@ STRETCH_BYTES = 128 << 10
 best), and memory stays flat however well a log compresses."""
 
 
-class Stretch(NamedTuple):
+class Payloads(NamedTuple):
     """Payloads of the rows from `first` to `stop` - 1; None for an uncompressed batch.
 
     Where a payload cannot be had its row is the stretch's last, its payload None, and `error` says why; `fault` says it
@@ -32,14 +32,14 @@ class Stretch(NamedTuple):
     fault: Fault | None = None
 
 
-def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int = DEFAULT_LIMIT) -> Stretch:
+def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int = DEFAULT_LIMIT) -> Payloads:
     """Decompress the batches from row `first` on, up to `stop` or until `STRETCH_BYTES` are reached.
 
     `limit` bounds the decompressed bytes of one batch. Every row must be held by the block.
     """
     stop = block.length if stop is None else stop
     if not block.packed:
-        return Stretch(first, stop, [None] * (stop - first))
+        return Payloads(first, stop, [None] * (stop - first))
     payloads: list[bytes | None] = []
     total = 0
     for row, attributes in enumerate(block.attributes[first:stop], first):
@@ -49,14 +49,14 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
         try:
             payload = payload_of(block, row, limit)
         except DamageError as damage:
-            return Stretch(first, row + 1, [*payloads, None], fault_error(damage.fault), damage.fault)
+            return Payloads(first, row + 1, [*payloads, None], fault_error(damage.fault), damage.fault)
         except KdumpError as error:  # without its traceback, which holds on to what was decompressed
-            return Stretch(first, row + 1, [*payloads, None], error.with_traceback(None))
+            return Payloads(first, row + 1, [*payloads, None], error.with_traceback(None))
         payloads.append(payload)
         total += len(payload)
         if total >= STRETCH_BYTES:
-            return Stretch(first, row + 1, payloads)
-    return Stretch(first, stop, payloads)
+            return Payloads(first, row + 1, payloads)
+    return Payloads(first, stop, payloads)
 
 
 def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes:

@@ -66,7 +66,7 @@ def replacement(path: str, files: Mapping[str, FileName]) -> Replacement:
     It is nothing where a name does not begin with an offset, which ends the broker's start; and where a running broker
     has finished it meanwhile.
     """
-    if not any(says.state == names.SWAP for says in files.values()):
+    if not any(parsed.state == names.SWAP for parsed in files.values()):
         return Replacement()
     try:
         complete, _ = complete_swaps(files, _offset)
@@ -82,12 +82,12 @@ def replacement(path: str, files: Mapping[str, FileName]) -> Replacement:
 def segments_after(path: str, files: Mapping[str, FileName], found: Replacement) -> Iterator[Segment]:
     """Yield the segments of a partition directory after a replacement, in no order."""
     gone, waiting = set(found.replaced), set(found.complete)
-    for name, says in files.items():
-        if says.kind != names.LOG or says.offset is None or name in gone:
+    for name, parsed in files.items():
+        if parsed.kind != names.LOG or parsed.offset is None or name in gone:
             continue
         if name in waiting:
             yield Segment(os.path.join(path, name))
-        elif says.state == names.LIVE and f"{name}{_SWAP}" not in waiting:
+        elif parsed.state == names.LIVE and f"{name}{_SWAP}" not in waiting:
             kinds = (kind for kind in names.INDEX_KINDS if f"{_stem(name)}.{kind}{_SWAP}" in waiting)
             yield Segment(os.path.join(path, name), suffixes=dict.fromkeys(kinds, _SWAP))
 

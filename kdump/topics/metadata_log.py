@@ -180,8 +180,8 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
     faults: list[Problem] = []
     misfits: list[Problem] = []
     state, reader = _read_snapshot(path, misfits.append, faults.append)
-    says = names.parse_file_name(os.path.basename(path))
-    if says.kind == names.KRAFT_SNAPSHOT and not (reader.has_header and reader.has_footer):
+    parsed = names.parse_file_name(os.path.basename(path))
+    if parsed.kind == names.KRAFT_SNAPSHOT and not (reader.has_header and reader.has_footer):
         end = "footer" if reader.has_header else "header"
         faults.append(Problem(path, None, f"the snapshot has no {end} record: it is not complete"))
     for trouble in faults or misfits:
@@ -190,13 +190,13 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
 
 
 def _read_snapshot(path: str, report: Report, on_damage: Report) -> tuple[MetadataState, _Reader]:
-    says = names.parse_file_name(os.path.basename(path))
+    parsed = names.parse_file_name(os.path.basename(path))
     state = MetadataState(snapshot=path)
     reader = _Reader(state, report, on_damage)
     reader.read([Segment(path)], None)
-    if says.offset is not None:
-        state.end_offset = says.offset
-        state.epoch = says.epoch or 0
+    if parsed.offset is not None:
+        state.end_offset = parsed.offset
+        state.epoch = parsed.epoch or 0
     return state, reader
 
 
@@ -207,9 +207,9 @@ def _pass_over(problem: Problem) -> None:
 def live_snapshots(log: PartitionLog, most: int | None = None) -> Iterator[str]:
     """Yield the paths of the snapshots that end at offset `most` or before, the newest first."""
     found = [
-        (says.offset or 0, says.epoch or 0, name)
-        for name, says in log.files.items()
-        if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE
+        (parsed.offset or 0, parsed.epoch or 0, name)
+        for name, parsed in log.files.items()
+        if parsed.kind == names.KRAFT_SNAPSHOT and parsed.state == names.LIVE
     ]
     usable = [entry for entry in found if most is None or entry[0] <= most]
     for _, _, name in sorted(usable, reverse=True):

@@ -211,10 +211,10 @@ class _Walk:
     def _snapshots(self, least: int) -> Iterator[tuple[int, str]]:
         """Yield the snapshots from an offset on, each with its path."""
         log = self._found.replica.log
-        for name, says in log.files.items():
-            is_snapshot = says.kind == names.PRODUCER_SNAPSHOT and not says.state
-            if is_snapshot and says.offset is not None and says.offset >= least:
-                yield says.offset, os.path.join(log.path, name)
+        for name, parsed in log.files.items():
+            is_snapshot = parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state
+            if is_snapshot and parsed.offset is not None and parsed.offset >= least:
+                yield parsed.offset, os.path.join(log.path, name)
 
     def _entries(self, path: str) -> list[ProducerEntry] | None:
         """Return what a snapshot has; None where it cannot be read, which is reported."""

@@ -46,8 +46,8 @@ def special_files(path: str) -> Iterator[Finding]:
     circle, pipes and the like; and directories where a broker expects a file. Raises OSError.
     """
     with os.scandir(path) as entries:
-        odd = [entry for entry in entries if entry.is_symlink() or not entry.is_file()]
-    for entry in sorted(odd, key=lambda entry: entry.name):
+        unexpected = [entry for entry in entries if entry.is_symlink() or not entry.is_file()]
+    for entry in sorted(unexpected, key=lambda entry: entry.name):
         try:
             mode = os.stat(entry.path).st_mode
         except OSError as error:
@@ -69,11 +69,11 @@ def _effect_of_no_file(path: str) -> BrokerEffect | None:
     the file by its name: the index of a log that is there, and the files of the whole partition or directory.
     """
     folder, name = os.path.split(path)
-    says = names.parse_file_name(name)
-    if says.kind in _OPENED_BY_NAME:
+    parsed = names.parse_file_name(name)
+    if parsed.kind in _OPENED_BY_NAME:
         return None
-    is_index = says.kind in names.INDEX_KINDS and says.state == names.LIVE and says.offset is not None
-    log = names.segment_file_name(says.offset or 0, f".{names.LOG}")
+    is_index = parsed.kind in names.INDEX_KINDS and parsed.state == names.LIVE and parsed.offset is not None
+    log = names.segment_file_name(parsed.offset or 0, f".{names.LOG}")
     return None if is_index and is_file(os.path.join(folder, log)) else IGNORES
 
 
@@ -205,15 +205,15 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
 
     Of a log that was not closed in order, what the cleaner was at when the broker ended is nothing to warn of.
     """
-    for name, says in log.files.items():
+    for name, parsed in log.files.items():
         path = os.path.join(log.path, name)
-        if _needs_offset(says) and names.offset_in_name(name) is None:
+        if _needs_offset(parsed) and names.offset_in_name(name) is None:
             yield found("KD-LOG-NAME", path, "the name does not begin with an offset")
-        elif says.state:
-            code, text = _FILE_STATES[says.state]
-            is_expected = not was_closed and says.state in (names.CLEANED, names.SWAP)
-            yield found(code, path, text, offset=says.offset, severity=INFO if is_expected else "")
-        elif says.kind == names.QUORUM_STATE:
+        elif parsed.state:
+            code, text = _FILE_STATES[parsed.state]
+            is_expected = not was_closed and parsed.state in (names.CLEANED, names.SWAP)
+            yield found(code, path, text, offset=parsed.offset, severity=INFO if is_expected else "")
+        elif parsed.kind == names.QUORUM_STATE:
             yield from _quorum_state(path)
     for name in log.orphans():
         offset, path = log.files[name].offset, os.path.join(log.path, name)
@@ -221,10 +221,10 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
             yield found("KD-IDX-ORPHAN", path, "there is no .log of this base offset", offset=offset)
 
 
-def _needs_offset(says: FileName) -> bool:
+def _needs_offset(parsed: FileName) -> bool:
     """Return whether a broker reads the offset in a file's name when it loads the log, and dies where there is none."""
-    is_of_segment = says.state == names.LIVE and says.kind in names.SEGMENT_KINDS
-    return is_of_segment or says.state in (names.CLEANED, names.SWAP)
+    is_of_segment = parsed.state == names.LIVE and parsed.kind in names.SEGMENT_KINDS
+    return is_of_segment or parsed.state in (names.CLEANED, names.SWAP)
 
 
 def _quorum_state(path: str) -> Iterator[Finding]:

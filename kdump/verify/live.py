@@ -53,8 +53,8 @@ def judged(findings: Iterable[Finding], log: PartitionLog | None = None) -> Iter
     for finding in findings:
         if finding.code in _OF_CHECKPOINTS:
             continue
-        says = parse_file_name(os.path.basename(finding.path))
-        is_growing = active is not None and says.kind in names.SEGMENT_KINDS and says.offset == active
+        parsed = parse_file_name(os.path.basename(finding.path))
+        is_growing = active is not None and parsed.kind in names.SEGMENT_KINDS and parsed.offset == active
         if is_growing and finding.code in _OF_GROWING_LOGS:
             continue
         if is_growing and finding.code.startswith(_OF_GROWING_INDEXES):
@@ -114,8 +114,8 @@ def segments_in_doubt(doubtful: Iterable[Finding], log: PartitionLog) -> tuple[i
 def _newest_snapshot(log: PartitionLog) -> str | None:
     """Return the name of the producer snapshot that may be in the middle of being written."""
     found = [
-        (says.offset, name)
-        for name, says in log.files.items()
-        if says.kind == names.PRODUCER_SNAPSHOT and not says.state and says.offset is not None
+        (parsed.offset, name)
+        for name, parsed in log.files.items()
+        if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state and parsed.offset is not None
     ]
     return max(found)[1] if found else None

@@ -176,8 +176,9 @@ class LogCheck:
         for row, marker in rows.markers.items():
             if marker.fault:
                 yield self._at("KD-BATCH-CONTROL", rows, row, f"the control record is damaged: {marker.fault}")
-            elif marker.odd:
-                yield self._at("KD-BATCH-CONTROL-VERSION", rows, row, f"the control record is unusual: {marker.odd}")
+            elif marker.unexpected:
+                text = f"the control record is unusual: {marker.unexpected}"
+                yield self._at("KD-BATCH-CONTROL-VERSION", rows, row, text)
 
     def _count(self, rows: BatchRows, row: int) -> Iterator[Finding]:
         count = rows.count[row]

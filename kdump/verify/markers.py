@@ -24,14 +24,14 @@ _MARKER = Struct(">hhBhi")
 class Marker(NamedTuple):
     """The control record of a batch: its type (formats.batch.ABORT, …; None in an empty batch) and coordinator epoch.
 
-    `fault` says what a broker could not take in, `odd` what it takes in although no release writes it.
+    `fault` says what a broker could not take in, `unexpected` what it takes in although no release writes it.
     """
 
     type: int | None
     coordinator_epoch: int = -1
     timestamp: int = -1
     fault: str = ""
-    odd: str = ""
+    unexpected: str = ""
 
     @property
     def ends_transaction(self) -> bool:
@@ -108,11 +108,11 @@ def _judged(
         return Marker(kind, epoch, timestamp, "a transaction marker without a producer id")
     if value_version < 0:
         return Marker(kind, epoch, timestamp, f"the marker's value has version {value_version}")
-    odd = ""
+    unexpected = ""
     if version > 0 or (kind in (ABORT, COMMIT) and value_version > 0):
-        odd = f"key version {version}, value version {value_version}"
+        unexpected = f"key version {version}, value version {value_version}"
     elif not 0 <= kind <= 6:
-        odd = f"control type {kind}"
+        unexpected = f"control type {kind}"
     elif value_size > 6:
-        odd = f"{value_size - 6} bytes after the marker's value"
-    return Marker(kind, epoch, timestamp, odd=odd)
+        unexpected = f"{value_size - 6} bytes after the marker's value"
+    return Marker(kind, epoch, timestamp, unexpected=unexpected)

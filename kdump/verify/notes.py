@@ -68,11 +68,11 @@ class Notes:
     def seen(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Yield the findings of the partition, as they come."""
         for finding in findings:
-            says = parse_file_name(os.path.basename(finding.path))
-            if finding.severity != INFO and says.kind in names.SEGMENT_KINDS:
+            parsed = parse_file_name(os.path.basename(finding.path))
+            if finding.severity != INFO and parsed.kind in names.SEGMENT_KINDS:
                 self._is_wrong = True
-            elif finding.code == "KD-TXN-OPEN" and says.offset is not None:
-                self._open_from = says.offset if self._open_from is None else min(self._open_from, says.offset)
+            elif finding.code == "KD-TXN-OPEN" and parsed.offset is not None:
+                self._open_from = parsed.offset if self._open_from is None else min(self._open_from, parsed.offset)
             yield finding
         while self._changed:
             yield self._changed.pop(0)

@@ -156,9 +156,9 @@ class PartitionCheck:
     def _stray_snapshots(self) -> Iterator[Finding]:
         bases = {segment.base_offset for segment in self.log.segments}
         snapshots = {
-            says.offset: name
-            for name, says in self.log.files.items()
-            if says.kind == names.PRODUCER_SNAPSHOT and not says.state and says.offset is not None
+            parsed.offset: name
+            for name, parsed in self.log.files.items()
+            if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state and parsed.offset is not None
         }
         strays = set(stray_offsets(snapshots, bases))
         for offset in sorted(strays):
@@ -229,8 +229,8 @@ class PartitionCheck:
 
     @cached_property
     def _load(self) -> BrokerLoad:
-        says = self._checkpoints.of(self.log.name)
-        points = says.recovery_point or 0, says.log_start or 0
+        parsed = self._checkpoints.of(self.log.name)
+        points = parsed.recovery_point or 0, parsed.log_start or 0
         return BrokerLoad(self.log, self._segments, Startup(self._now, self._was_closed, *points, self._loading))
 
     @property

@@ -249,15 +249,15 @@ class ProducerCheck:
             if producer.txn_first_offset < 0:
                 continue
             age = self._now - producer.timestamp
-            says = coordinator(number, producer.epoch) if age > MAX_TIMEOUT_MS else None
-            is_covered = None if says is None else says.is_covered
+            parsed = coordinator(number, producer.epoch) if age > MAX_TIMEOUT_MS else None
+            is_covered = None if parsed is None else parsed.is_covered
             reasons = hang_reasons(producer.timestamp, self._now, is_covered=is_covered)
             text = f"producer {number} (epoch {producer.epoch}) has a transaction open since offset"
             text += f" {producer.txn_first_offset}"
             if reasons:
                 text += f", for {duration(age)}"
-            if reasons and says and says.is_covered:
-                text += f"; its coordinator has it as {says.state}, and ends it when it runs"
+            if reasons and parsed and parsed.is_covered:
+                text += f"; its coordinator has it as {parsed.state}, and ends it when it runs"
             path, position = self._began[number]
             code = "KD-TXN-HANGING" if is_hanging(reasons, is_covered=is_covered) else "KD-TXN-OPEN"
             yield found(code, path, text, position, producer.txn_first_offset)

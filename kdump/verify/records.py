@@ -183,11 +183,11 @@ class DeepCheck:
         return block.magic[row] < 2 or block.count[row] == block.last_offset[row] - block.base_offset[row] + 1
 
     def _timestamps(self, block: BatchBlock, row: int, largest: int) -> None:
-        says = block.max_timestamp[row]
-        if largest == says or block.attributes[row] & LOG_APPEND_TIME or block.magic[row] == 0:
+        stated = block.max_timestamp[row]
+        if largest == stated or block.attributes[row] & LOG_APPEND_TIME or block.magic[row] == 0:
             return
-        code = "KD-BATCH-MAX-TIMESTAMP" if largest > says else "KD-BATCH-MAX-TIMESTAMP-HIGH"
-        self._report(code, block, row, f"its max timestamp is {shown(says)}, that of its records {shown(largest)}")
+        code = "KD-BATCH-MAX-TIMESTAMP" if largest > stated else "KD-BATCH-MAX-TIMESTAMP-HIGH"
+        self._report(code, block, row, f"its max timestamp is {shown(stated)}, that of its records {shown(largest)}")
 
     def _messages(self, block: BatchBlock, row: int, start: int, stop: int) -> None:
         """Find what only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths

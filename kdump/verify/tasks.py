@@ -254,8 +254,8 @@ class Tasks:
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
         if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
             yield DirectoryFindings(check_start(log))
-        for name, says in log.files.items():
-            if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE:
+        for name, parsed in log.files.items():
+            if parsed.kind == names.KRAFT_SNAPSHOT and parsed.state == names.LIVE:
                 yield DirectoryFindings(check_kraft_snapshot(os.path.join(log.path, name), reading))
         if log.in_state(names.SWAP):
             yield DirectoryFindings(check_replacements(log, reading))
@@ -264,12 +264,12 @@ class Tasks:
         """Yield a single file: the segment that it belongs to is walked, and what concerns the file is said."""
         folder, name = os.path.split(path)
         folder = folder or "."
-        says = parse_file_name(name)
-        if says.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+        parsed = parse_file_name(name)
+        if parsed.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
             reading = Reading(self._options.deep, self._options.limit, self._options.drops_pages)
             yield DirectoryFindings(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
             return
-        if says.kind in names.OFFSET_CHECKPOINTS or says.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
+        if parsed.kind in names.OFFSET_CHECKPOINTS or parsed.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
             _, findings = self._directory(LogDirectory(folder))
             of_file = [finding for finding in findings if os.path.basename(finding.path) == name]
             yield DirectoryFindings(self._said(folder, of_file))
@@ -285,14 +285,14 @@ class Tasks:
 def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
     """Return the segment that a file belongs to, of which what concerns the file is to be said."""
     folder, name = os.path.split(path)
-    says = parse_file_name(name)
+    parsed = parse_file_name(name)
     around = _around(folder or ".")
-    at = [n for n, segment in enumerate(log.segments) if segment.base_offset == says.offset]
+    at = [n for n, segment in enumerate(log.segments) if segment.base_offset == parsed.offset]
     segments = log.segments[at[0] : at[0] + 1] if at else []
-    if says.state and says.kind == names.LOG:
+    if parsed.state and parsed.kind == names.LOG:
         segments = [Segment(path)]
-    is_segment = says.kind in names.SEGMENT_KINDS
-    only = name.partition(".")[0] if says.kind == names.LOG else name
+    is_segment = parsed.kind in names.SEGMENT_KINDS
+    only = name.partition(".")[0] if parsed.kind == names.LOG else name
     before = Before() if is_segment and at and at[0] else None
     is_rolled = bool(at) and at[0] + 1 < len(log.segments)
     directory = around.directory if name == names.PARTITION_METADATA else None  # else the cluster has no say

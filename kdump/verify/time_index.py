@@ -206,8 +206,8 @@ class TimeIndexCheck:
                 return
             if is_damaged or self._is_open:
                 return  # the batch that has it may be among the damaged ones, or have come after the last entry
-        says = f"the last entry has timestamp {shown(self._last_time)}" if self._index.entries else "the file is empty"
-        yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {shown(wanted)}")
+        what = f"the last entry has timestamp {shown(self._last_time)}" if self._index.entries else "the file is empty"
+        yield found("KD-TIDX-LAST", self.path, f"{what}, the largest in the log up to there is {shown(wanted)}")
 
     def _beyond(self, index: TimeIndex) -> Iterator[Finding]:
         """Yield the entries for offsets beyond the log."""

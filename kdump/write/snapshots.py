@@ -25,10 +25,10 @@ class SnapshotsOnDisk(SnapshotFiles):
         self.durable = durable
         self.like = like
         self.by_offset = {
-            says.offset: name
+            parsed.offset: name
             for name in list_directory(folder)[1]
-            for says in (parse_file_name(name),)
-            if says.kind == names.PRODUCER_SNAPSHOT and says.state == names.LIVE and says.offset is not None
+            for parsed in (parse_file_name(name),)
+            if parsed.kind == names.PRODUCER_SNAPSHOT and parsed.state == names.LIVE and parsed.offset is not None
         }
 
     def read(self, offset: int) -> bytes:

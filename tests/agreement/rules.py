@@ -340,12 +340,12 @@ def directories_out_of_place_are_the_same(answers: Answers) -> Iterator[str]:
     if names and not _failures(answers.startup):
         yield f"ls: {names} keep a broker from starting; startup does not say so"
     twice = bool(answers.ls.of_type("duplicate"))
-    for command, says in {
+    for command, parsed in {
         "verify": any(row["code"] == "KD-DIR-DUPLICATE" for row in answers.findings),
         "startup": bool(answers.startup.of_type("failure")),
     }.items():
-        if says != twice:
-            yield f"a partition is there twice: {twice} in ls, {says} in {command}"
+        if parsed != twice:
+            yield f"a partition is there twice: {twice} in ls, {parsed} in {command}"
 
 
 def checkpoint_lines_without_a_partition_are_the_same(answers: Answers) -> Iterator[str]:

@@ -125,7 +125,7 @@ class Fault:
         self.left = at
         self.error = error
         self.where = ""
-        self.says = os.strerror(error)
+        self.parsed = os.strerror(error)
 
     def _is_below(self, target: object) -> bool:
         if isinstance(target, int):
@@ -168,7 +168,7 @@ class Fault:
 class NoMemory:
     """Lets allocation number `first` of Python's fail, and so many in all."""
 
-    says = "memory"
+    parsed = "memory"
 
     def __init__(self, first: int, number: int) -> None:
         self.first = first
@@ -248,7 +248,7 @@ def read_with_faults(name: str, scratch: Path, faults: Faults, stop: Callable[[]
             tally.crashes.append(f"{label}: signal {-now}: {said[-200:]}")
         elif "Traceback" in said or now == UNKNOWN:
             tally.wrong.append(f"{label}: {said[-600:]}")
-        elif now == code and not is_said(said, fault.says) and (difference := _difference(output, said)):
+        elif now == code and not is_said(said, fault.parsed) and (difference := _difference(output, said)):
             tally.wrong.append(f"{label}: exit code {now} as ever, nothing said, and other output: {difference}")
     return tally
 
@@ -281,7 +281,7 @@ def drawn_allocations(times: int, seed: int) -> Faults:
         while first < last:
             at = (first + last) // 2
             now, said, _ = run(NoMemory(at, _VERY_MANY))
-            is_behind = now == code and not is_said(said, NoMemory.says)
+            is_behind = now == code and not is_said(said, NoMemory.parsed)
             first, last = (first, at) if is_behind else (at + 1, last)
         for number in range(times):
             yield NoMemory(numbers.randrange(_OURS, max(first, _OURS) + 1), 1000 if number % 2 else 1)

@@ -322,10 +322,10 @@ def check_dump(folder: Path, topic: str, pairs: list[Pair]) -> None:
     assert [row["offset"] for row in rows] == list(range(len(pairs)))
     told = newer = 0
     for row, pair in zip(rows, pairs, strict=True):
-        says = decode(*pair)
-        told += len(says.errors)
-        newer += len(says.newer)
-        for name, raw, expected in (("key", pair[0], says.key), ("value", pair[1], says.value)):
+        parsed = decode(*pair)
+        told += len(parsed.errors)
+        newer += len(parsed.newer)
+        for name, raw, expected in (("key", pair[0], parsed.key), ("value", pair[1], parsed.value)):
             if expected is not None or raw is None:
                 assert row[name] == json.loads(json.dumps(expected))
             else:
@@ -397,12 +397,12 @@ def test_the_same_fields_as_kafkas_own_tool(case: str) -> None:
     for record in kdump.open_log(str(folder)).records():
         if not isinstance(record, Record):
             continue
-        says = decode(record.key, record.value)
+        parsed = decode(record.key, record.value)
         try:
             texts = dump_text.parse(decoder, record.offset, record.key, record.value, KafkaRelease.V4_0)
         except KdumpError:
             continue
-        for text, given in zip(texts, (says.key, says.value), strict=True):
+        for text, given in zip(texts, (parsed.key, parsed.value), strict=True):
             if given and text and text.startswith("{"):
                 assert json.loads(text)["data"] == given["data"]
                 compared += 1

@@ -100,8 +100,8 @@ def files(case: str) -> list[Path]:
     """Every file of a case that `kdump dump` takes."""
     found = []
     for path in sorted((CORPUS / case).rglob("*")):
-        says = parse_file_name(path.name)
-        if path.is_file() and says.kind not in (OTHER, "lock") and (says.kind != LOG or says.offset is not None):
+        parsed = parse_file_name(path.name)
+        if path.is_file() and parsed.kind not in (OTHER, "lock") and (parsed.kind != LOG or parsed.offset is not None):
             found.append(path)
     return found
 

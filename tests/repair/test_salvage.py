@@ -20,7 +20,7 @@ from kdump.formats.codecs import GZIP, ZSTD
 from kdump.recovery.startup import Startup
 from kdump.repair.offset_choice import WINDOW
 from kdump.repair.salvage import choose_batches
-from kdump.repair.stretches import LeftOut, Stretch
+from kdump.repair.stretches import ByteRange, LeftOut
 from kdump.repair.survey import survey
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
@@ -34,24 +34,24 @@ FAR = 2**31
 
 def sorted_out(
     folder: Path, data: bytes, base: int = BASE, next_base: int | None = None, **more: object
-) -> list[Stretch | LeftOut]:
+) -> list[ByteRange | LeftOut]:
     log = make_log(folder, {file(base, "log"): data})
     with LogView(PlannedPartition(log), file(base, "log")) as view:
         return list(choose_batches(view, base, next_base, **more))  # type: ignore[arg-type]
 
 
-def kept(parts: list[Stretch | LeftOut]) -> list[tuple[int, int]]:
+def kept(parts: list[ByteRange | LeftOut]) -> list[tuple[int, int]]:
     """The first and the last offset of each stretch that is kept."""
-    return [(part.first_offset, part.last_offset) for part in parts if isinstance(part, Stretch)]
+    return [(part.first_offset, part.last_offset) for part in parts if isinstance(part, ByteRange)]
 
 
-def left_out(parts: list[Stretch | LeftOut]) -> list[str]:
+def left_out(parts: list[ByteRange | LeftOut]) -> list[str]:
     return [part.why for part in parts if isinstance(part, LeftOut)]
 
 
 def test_a_sound_log_is_one_stretch(tmp_path: Path) -> None:
     data = b"".join(batch(offset, 3) for offset in range(BASE, BASE + 30, 3))
-    assert sorted_out(tmp_path, data) == [Stretch(0, len(data), BASE, BASE + 29, 10, False)]
+    assert sorted_out(tmp_path, data) == [ByteRange(0, len(data), BASE, BASE + 29, 10, False)]
 
 
 def test_an_empty_log_has_nothing(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ class TestOffsets:
         parts = sorted_out(tmp_path, batch(100) + batch(102) + batch(101) + batch(103))
         assert kept(parts) == [(100, 100), (101, 101), (102, 102), (103, 103)]
         assert [part.start // SIZE for part in parts] == [0, 2, 1, 3]
-        assert [part.is_moved for part in parts if isinstance(part, Stretch)].count(True) == 1
+        assert [part.is_moved for part in parts if isinstance(part, ByteRange)].count(True) == 1
 
     def test_several_of_them(self, tmp_path: Path) -> None:
         order = [100, 101, 106, 107, 108, 109, 104, 102, 103, 105, 110]
@@ -220,8 +220,8 @@ def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
     with LogView(directory, name) as view:
         parts = list(choose_batches(view, BASE, None))
     assert parts == [
-        Stretch(0, 2 * SIZE, 101, 102, 2, False),
-        LeftOut(2 * SIZE, 3 * SIZE, "out of place: offset 102", Stretch(140, 210, 102, 102, 1, True)),
+        ByteRange(0, 2 * SIZE, 101, 102, 2, False),
+        LeftOut(2 * SIZE, 3 * SIZE, "out of place: offset 102", ByteRange(140, 210, 102, 102, 1, True)),
     ]
 
 
@@ -278,7 +278,7 @@ def test_thousands_of_batches_are_chosen_alike_one_by_one_and_many_together(tmp_
     with mock.patch("kdump.repair.salvage._orderly", return_value=None):
         apart = sorted_out(tmp_path / "b", b"".join(batches))
     assert together == apart
-    assert sum(part.batches for part in together if isinstance(part, Stretch)) == 3 * WINDOW - 1
+    assert sum(part.batches for part in together if isinstance(part, ByteRange)) == 3 * WINDOW - 1
 
 
 @pytest.mark.parametrize("seed", range(120))

@@ -167,8 +167,8 @@ class TestIndexes:
         before = self.spoil(partition)
         rebuilt(partition, frozenset(INDEX_KINDS), base)
         for each, data in content(partition).items():
-            says = parse_file_name(each)
-            assert (data == before[each]) == (says.kind not in names.INDEX_KINDS or says.offset == base), each
+            parsed = parse_file_name(each)
+            assert (data == before[each]) == (parsed.kind not in names.INDEX_KINDS or parsed.offset == base), each
 
     def test_whatever_the_checkpoints_say(self, partition: Path) -> None:
         # a clean shutdown and a recovery point behind everything would have the broker look at nothing
@@ -195,9 +195,9 @@ class TestIndexes:
         assert all("Indexes were not rebuilt. First: kdump repair " in each for each in task.problems)
         after = content(partition)
         for each, data in after.items():
-            says = parse_file_name(each)
-            if says.kind in (names.OFFSET_INDEX, names.TIME_INDEX):
-                assert data == (spoiled if says.offset == base else before)[each], each
+            parsed = parse_file_name(each)
+            if parsed.kind in (names.OFFSET_INDEX, names.TIME_INDEX):
+                assert data == (spoiled if parsed.offset == base else before)[each], each
 
     def test_a_transaction_may_have_begun_in_a_damaged_log(self, partition: Path) -> None:
         edit(name(20, "txnindex"), lambda data: b"")(partition)

@@ -44,13 +44,13 @@ def is_the_brokers_work(finding: Finding) -> bool:
     if finding.code in live._OF_CHECKPOINTS | live._IN_TRANSIT or finding.code.startswith(live._STATES):
         return True
     folder = os.path.dirname(finding.path)
-    says = parse_file_name(os.path.basename(finding.path))
+    parsed = parse_file_name(os.path.basename(finding.path))
     of_kind = [
         each.offset
         for each in map(parse_file_name, os.listdir(folder))
-        if each.kind == (says.kind if says.kind == names.PRODUCER_SNAPSHOT else names.LOG)
+        if each.kind == (parsed.kind if parsed.kind == names.PRODUCER_SNAPSHOT else names.LOG)
     ]
-    is_newest = says.offset == max((offset for offset in of_kind if offset is not None), default=None)
+    is_newest = parsed.offset == max((offset for offset in of_kind if offset is not None), default=None)
     growing = (*live._OF_GROWING_LOGS, "KD-SNAP-CORRUPT", "KD-TXN-LENGTH")
     return is_newest and (finding.code in growing or finding.code.startswith(live._OF_GROWING_INDEXES))
 

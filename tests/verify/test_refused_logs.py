@@ -97,8 +97,8 @@ def test_batches_of_a_transaction_that_stand_twice(tmp_path: Path, was_closed: b
         (log.directory / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 5\n")
     else:
         (log.directory / names.CLEAN_SHUTDOWN).unlink(missing_ok=True)
-    says = STARTUP._replace(clean=was_closed, recovery_point=5 if was_closed else 0)
-    is_loaded = load_log(PartitionLog(str(log.partition)), says).ok
+    parsed = STARTUP._replace(clean=was_closed, recovery_point=5 if was_closed else 0)
+    is_loaded = load_log(PartitionLog(str(log.partition)), parsed).ok
     assert was_closed or is_loaded == (again == slice(2, 3))
     assert is_refused(log.partition) != is_loaded
 
