@@ -12,7 +12,7 @@ from kafka.record.memory_records import MemoryRecords as PythonRecords
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.storage.log_reader import BUFFER_SIZE
-from kdump.storage.payloads import Stretch, inflate
+from kdump.storage.payloads import Payloads, inflate
 
 SHARE = 16
 """kafka-python is given this fraction of the bytes: it takes long."""
@@ -21,7 +21,7 @@ Decoder = Callable[[bytes], tuple[int, float]]
 """Decodes all records; their number, and the seconds of CPU that count."""
 
 
-def stretches(data: bytes) -> Iterator[tuple[BatchBlock, Stretch]]:
+def stretches(data: bytes) -> Iterator[tuple[BatchBlock, Payloads]]:
     """Walk and decompress `data` in portions of the size in which files are read."""
     block = BatchBlock()
     block.data, block.available = data, len(data)

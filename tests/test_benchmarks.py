@@ -19,7 +19,7 @@ SMALL = [replace(log, size=200_000, distinct=3) for log in data.LOGS]
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True)
+    return subprocess.run([sys.executable, str(PROGRAM), "--published", *arguments], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("log", SMALL, ids=lambda log: log.name)

@@ -165,6 +165,7 @@ _METADATA = ROOT / "fixtures/corpus/f-cluster-metadata/__cluster_metadata-0"
 SNAPSHOT = str(_METADATA / "00000000000000000212-0000000005.checkpoint")
 STAND_INS = {
     "dump": {"killed/clicks-0": "changed/orders-3"},
+    "txns": {"killed": "damaged"},
     "--at": {"839": "801", "1234567": "6"},
     "--config": {"specs/bad.properties": "bad.properties", "specs/server.properties": "server.properties"},
     "--group": {"billing-*": "group-*"},

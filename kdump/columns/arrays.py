@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -47,6 +48,17 @@ def scalar(value: str | int | None, kind: pa.DataType | None = None) -> pa.Scala
     return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)])[0]
 
 
+def strings(values: Iterable[str | None]) -> pa.Array:
+    """Return a column of texts, as `pa.array` makes it, which imports pandas where that is installed."""
+    data = [None if value is None else utf8(value).encode() for value in values]
+    ends = array("i", accumulate((len(value or b"") for value in data), initial=0))
+    validity = bytearray((len(data) + 7) // 8)
+    for row, value in enumerate(data):
+        validity[row >> 3] |= (value is not None) << (row & 7)
+    buffers = [pa.py_buffer(validity), pa.py_buffer(ends), pa.py_buffer(b"".join(value or b"" for value in data))]
+    return pa.Array.from_buffers(pa.string(), len(data), buffers)
+
+
 def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return milliseconds as a timestamp type; null where it cannot hold them, as of damage that has a valid CRC."""
     times = numbers.cast(MILLISECONDS)
@@ -55,8 +67,8 @@ def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return times.cast(kind)
     except pa.ArrowInvalid:
-        fits = pc.and_(pc.less_equal(numbers, _MAX_MS), pc.greater_equal(numbers, -_MAX_MS))
-        return pc.if_else(fits, numbers, pa.scalar(None, pa.int64())).cast(MILLISECONDS).cast(kind)
+        fits = pc.and_(pc.less_equal(numbers, scalar(_MAX_MS)), pc.greater_equal(numbers, scalar(-_MAX_MS)))
+        return pc.if_else(fits, numbers, scalar(None, pa.int64())).cast(MILLISECONDS).cast(kind)
 
 
 def strings_of_bytes(buffers: ByteBuffers, length: int) -> pa.Array:
@@ -73,8 +85,7 @@ def texts(values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        decoded = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
-        return pa.array(decoded, pa.string())
+        return strings(None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist())
 
 
 def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
@@ -120,21 +131,22 @@ def transaction_states(
     if not pc.any(flags).as_py():
         return column
     pairs = zip(producer_ids.filter(flags).to_pylist(), offsets.filter(flags).to_pylist(), strict=True)
-    found = pa.array([states.state_of(*pair).value for pair in pairs], pa.string())
+    found = strings(states.state_of(*pair).value for pair in pairs)
     return pc.replace_with_mask(column, flags, found)
 
 
 def codec_names(attributes: pa.Array) -> pa.Array:
     """Return the names of batches' codecs; `codec N` for ids that no release knows."""
-    known = pa.array([*NAMES, *(f"codec {number}" for number in range(len(NAMES), CODEC_MASK + 1))], pa.string())
-    return known.take(pc.bit_wise_and(attributes, CODEC_MASK))
+    known = strings([*NAMES, *(f"codec {number}" for number in range(len(NAMES), CODEC_MASK + 1))])
+    return known.take(pc.bit_wise_and(attributes, scalar(CODEC_MASK)))
 
 
 def floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
     """Return division that rounds down; Arrow's own rounds towards zero."""
-    quotients = pc.divide(numbers, divisor)
-    remains = pc.subtract(numbers, pc.multiply(quotients, divisor))
-    return pc.if_else(pc.less(remains, 0), pc.subtract(quotients, 1), quotients)
+    by = scalar(divisor)
+    quotients = pc.divide(numbers, by)
+    remains = pc.subtract(numbers, pc.multiply(quotients, by))
+    return pc.if_else(pc.less(remains, scalar(0)), pc.subtract(quotients, scalar(1)), quotients)
 
 
 @lru_cache(16)

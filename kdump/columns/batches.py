@@ -24,8 +24,8 @@ def _known(name: str, kind: pa.DataType) -> Field:
     """Return a column whose -1 in a v0/v1 wrapper says that only its content tells: null then."""
 
     def make(numbers: Numbers) -> pa.Array:
-        is_wrapper = pc.and_(pc.less(numbers["count"], 0), pc.less(numbers["magic"], 2))
-        return pc.if_else(is_wrapper, pa.scalar(None, pa.int64()), numbers[name]).cast(kind, safe=False)
+        is_wrapper = pc.and_(pc.less(numbers["count"], arrays.scalar(0)), pc.less(numbers["magic"], arrays.scalar(2)))
+        return pc.if_else(is_wrapper, arrays.scalar(None, pa.int64()), numbers[name]).cast(kind, safe=False)
 
     return Field(kind, (name, "count", "magic"), make)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdump.columns import Labels, RecordTables, read_records
-from kdump.columns.arrays import floor_divide
+from kdump.columns.arrays import floor_divide, scalar
 from kdump.columns.fields import HEADERS
 from kdump.errors import KdumpError
 from kdump.export.files import RowFile, create
@@ -235,10 +235,9 @@ def by_date(times: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
     """
     numbers = times.cast(pa.int64())
     days = floor_divide(numbers, _DAY_MS)
-    has_date = pc.and_(
-        pc.not_equal(numbers, -1), pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
-    )
-    days = pc.if_else(has_date, days, pa.scalar(None, pa.int64()))
+    in_range = pc.and_(pc.greater_equal(days, scalar(_FIRST_DAY)), pc.less_equal(days, scalar(_LAST_DAY)))
+    has_date = pc.and_(pc.not_equal(numbers, scalar(-1)), in_range)
+    days = pc.if_else(has_date, days, scalar(None, pa.int64()))
     different = pc.unique(days)
     for day in different:
         name = NO_DATE if not day.is_valid else pc.strftime(day.cast(pa.int32()).cast(pa.date32()), "%Y-%m-%d").as_py()

@@ -89,10 +89,10 @@ class PartitionCheck:
         coordinators at hand say of transactions, `retention` which segments the broker deletes and how it loads them.
 
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
-        batch begins, in bytes.
+        batch begins, in bytes, and `_walked_end` the offset behind that batch.
         """
         self.log = log
-        self.position = self.last_good = 0
+        self.position = self.last_good = self._walked_end = 0
         self._segments = segments
         self._checkpoints = checkpoints
         self._place = place
@@ -194,6 +194,7 @@ class PartitionCheck:
         for offset in sorted(offset for offset in self._snapshots if offset <= base):
             yield from self._snapshot(offset, compares=offset == base)
         self.position = self.last_good = 0
+        self._walked_end = base
         path = segment.log_path
         closed = self._was_closed
         self._logs.open_segment(path, base, next_base, was_closed=closed)
@@ -239,6 +240,7 @@ class PartitionCheck:
 
     def part(self, part: Part) -> Iterator[Finding]:
         """Yield the next part of the segment's log."""
+        assert self._segment is not None
         assert self._offset_index is not None
         assert self._time_index is not None
         if isinstance(part, Damage):
@@ -249,6 +251,7 @@ class PartitionCheck:
             self._time_index.bad_bytes()
             return
         self.position, self.last_good = part.end, part.position[-1]
+        self._walked_end = max(self._segment.base_offset, part.last_offset[-1] + 1)
         yield from self._logs.take(part)
         yield from self._epochs.take(part)
         yield from self._producers.take(part)
@@ -333,8 +336,11 @@ class PartitionCheck:
         """Return the log end offset that a broker finds by the last segment's index; None where it cannot be known."""
         if not self._segments or self._has_unread:
             return None
+        last = self._segments[-1]
+        if not self._logs.is_damaged and not last.has(names.OFFSET_INDEX):
+            return self._walked_end  # without an index a broker walks the log as it has just been walked
         try:
-            return segment_end_offset(self._segments[-1])
+            return segment_end_offset(last)
         except (OSError, CorruptRecordError):  # the log has changed since it was read
             return self._logs.end_offset
 

@@ -135,16 +135,16 @@ class TestPlace:
         self, run: Run, log: Log, tmp_path: Path, number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         place, seen = tmp_path / "place", []
-        progress = verify_run.Showing.progress
+        progress = verify_run.PeriodicFlush.progress
 
-        def stop(showing: verify_run.Showing, path: str, size: int) -> None:
+        def stop(showing: verify_run.PeriodicFlush, path: str, size: int) -> None:
             progress(showing, path, size)
             seen.append(path)
             if len(seen) == 6:
                 os.kill(os.getpid(), number)
 
         with monkeypatch.context() as patch:
-            patch.setattr(verify_run.Showing, "progress", stop)
+            patch.setattr(verify_run.PeriodicFlush, "progress", stop)
             assert run("verify", log.directory, AT, "--jobs=1", "--resume", place, "--format=jsonl") == code
         assert not summary(run)["complete"]
         assert json.loads(place.read_text())["base_offset"] == 6

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("pyarrow") else ["test_export.py"]
+collect_ignore = [] if find_spec("pyarrow") else ["test_export.py", "test_start.py"]

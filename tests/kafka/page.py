@@ -14,44 +14,56 @@ Counts = Mapping[str, Mapping[str, tuple[int, int]]]
 """Release → column → comparisons made, and those of them that differed."""
 
 _HEAD = """\
-# Kafka's releases
+# Comparisons with Kafka's releases
 
-Which releases of Kafka kdump is compared with, and how often. `./dev kafka` brings each release's official jars, runs
-real brokers and clients on rich data (transactions, all codecs, compaction, retention, classic, consumer, share and
-streams groups), stops some brokers in order and kills others under load, and compares. It writes this page with
-`--write-docs`; the numbers are comparisons, each part of the job as it was run last.
+This page shows how often kdump was compared with each release of Kafka. `./dev kafka` gets each release's official \
+jars and
+runs real brokers and clients. Their data has transactions, all codecs, compaction, retention, and classic, consumer, \
+share
+and streams groups. Some brokers are stopped cleanly, others are killed under load. Then the job compares.
+
+A cell has the number of comparisons without a difference, from the last run of each part. If some differed, the cell \
+says
+`N of M`. `./dev kafka --write-docs` writes this page.
 
 """
 
 _FOOT = """
-* **read**: `ls`, `dump`, `lookup`, `groups`, `txns` and `metadata` say what the broker, its coordinators and controller
-  and its consumers say, of directories of a stopped, a killed and a running broker.
-* **verify**: `verify --deep` has no error and no warning for what brokers leave, and finds what was damaged beside a
-  broker under load.
-* **forecast**: `startup` tells what the broker then does: where logs begin and end, which files are left and how large,
-  what fails; of sound directories and of randomly damaged ones; and whether the brokers of the other releases start.
-* **dump**: `dump-log` prints what that release's own kafka-dump-log prints, byte for byte, with the same exit code,
-  for every file in every mode, right and wrong options, and randomly damaged files; of an exception on stderr all but
-  the frames of its stack.
-* **write**: `repair` leaves alone what is sound; what `repair`, `append`, `roll` and `compact` change is read by that
-  release's broker and clients as was said; `compact` leaves the bytes of logs and indexes that the release's cleaner
-  leaves, and `append` and `rebuild-index` those of indexes that its broker builds.
+| column | what is compared |
+|---|---|
+| read | `ls`, `dump`, `lookup`, `groups`, `txns` and `metadata`, with the answers of the broker, its coordinators, \
+its controller and its consumers; on directories of stopped, killed and running brokers |
+| verify | `verify --deep`: no error and no warning for what brokers leave; a finding for data that was damaged while \
+a broker ran |
+| forecast | `startup`, with what the broker then does: first and last offsets, remaining files and their sizes, \
+failures; on undamaged and randomly damaged directories. Also whether brokers of the other releases start |
+| dump | `dump-log`, with that release's own kafka-dump-log: every byte and the exit code, for every file in every \
+mode, for right and wrong options, and for randomly damaged files \
+([releases.md](releases.md#how-dump-log-is-compared)) |
+| write | `repair` changes nothing in undamaged logs. The broker and clients read what `repair`, `append`, `roll` and \
+`compact` wrote. `compact` leaves the same bytes as the release's cleaner; `append` and `rebuild-index` leave the \
+same index bytes as its broker |
 
-Java's clients, confluent-kafka (librdkafka), kafka-python and aiokafka write and read, with every codec that they have.
+Java's clients, confluent-kafka (librdkafka), kafka-python and aiokafka write and read, with every codec that they \
+have.
 
-The job needs a JDK (17 or later) and, for the first run, Maven. On a machine without them it says what it did not run,
-and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, are kept below `~/.cache/kdump/kafka`
-(`KDUMP_KAFKA_JARS` names another folder), and so are the data sets, under a digest of all that makes them, and the
-classes that the JVMs of a release share. Ports are locked, so that several jobs run on one machine.
+## Run it
 
-    ./dev kafka                                    # all releases, as many at a time as there are processors, at most 3
+    ./dev kafka                                    # all releases, at most 3 at a time
     ./dev kafka tests/kafka/test_reading.py        # one file
     ./dev kafka --release 4.3.1 --rounds 260       # a campaign of random damages
     ./dev kafka --release 4.3.1 --rounds 100 tests/kafka/test_loading.py  # 400 damaged partitions, no broker
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
     ./dev kafka --release 4.3.1 tests/kafka/test_disks.py  # six brokers' disks, any of them; only by name
-    KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # the same with more data, other settings and features, by chance
+    KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # more data, random settings and features
     ./dev kafka --write-docs
+
+* The job needs a JDK (17 or later) and, for the first run, Maven. Without them it names what it did not run, and \
+exits with
+  3.
+* It keeps jars, data sets and shared classes below `~/.cache/kdump/kafka` (or `KDUMP_KAFKA_JARS`). It checks the jars
+  against locked SHA-256 sums.
+* It locks ports, so several jobs can run on one machine.
 """
 
 

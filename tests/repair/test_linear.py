@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kdump.disk import reading
+from kdump.library.verifying import verify
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import SAFE, Request, examine
 from tests.agreement.running import kdump
@@ -70,18 +73,36 @@ def test_a_plan_looks_twice_at_what_comes_before_damage_and_once_at_the_rest(
     at = 1000
     segments[damaged] = segments[damaged][:at] + b"\xff\xff" + segments[damaged][at + 2 :]
     log = make_log(tmp_path, {f"{100 * number:020}.log": data for number, data in enumerate(segments)})
-    read = 0
+    with read_of_logs(monkeypatch) as read:
+        assert examine(log, Startup(now=NOW), Request(SAFE)).decision is not None
+    assert times <= sum(read) / sum(map(len, segments)) < times + 0.5
+
+
+@contextmanager
+def read_of_logs(patch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Give a list that gets the bytes of each read of a .log."""
+    read: list[int] = []
     fill = reading.ReadOnlyFile.read_into
 
     def counted(file: reading.ReadOnlyFile, view: memoryview, position: int) -> int:
-        nonlocal read
         done = fill(file, view, position)
-        read += done if file.path.endswith(".log") else 0
+        if file.path.endswith(".log"):
+            read.append(done)
         return done
 
-    monkeypatch.setattr(reading.ReadOnlyFile, "read_into", counted)
-    assert examine(log, Startup(now=NOW), Request(SAFE)).decision is not None
-    assert times <= read / sum(map(len, segments)) < times + 0.5
+    with patch.context() as inside:
+        inside.setattr(reading.ReadOnlyFile, "read_into", counted)
+        yield read
+
+
+def test_the_log_of_a_segment_without_an_index_is_verified_in_one_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"".join(large(number, size=2000) for number in range(600))
+    log = make_log(tmp_path, {f"{0:020}.log": data})
+    with read_of_logs(monkeypatch) as read:
+        assert "KD-IDX-MISSING" in {finding.code for finding in verify(log.path)}
+    assert sum(read) < 1.5 * len(data)
 
 
 def opened(root: Path, command: tuple[str, ...], patch: pytest.MonkeyPatch) -> Counter[str]:

@@ -1,0 +1,41 @@
+"""What an export loads: pandas, half a second of CPU, comes with some calls of pyarrow's where it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kdump.columns.arrays import strings
+
+TRANSACTIONAL = Path(__file__).parents[2] / "fixtures" / "corpus" / "s-src-txn"
+EXPORT = """
+import sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            print("asked for pandas")
+sys.meta_path.insert(0, Watch())
+from kdump.commands.cli import main
+sys.argv[1:1] = ["export"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--by", "date"], ["--format", "jsonl"], ["--isolation", "read_committed"]], ids=" ".join
+)
+def test_an_export_does_not_load_pandas(options: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", EXPORT, str(TRANSACTIONAL), "--to", str(tmp_path / "out"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "asked for pandas" in done.stdout) == (0, False), done.stderr
+
+
+@pytest.mark.parametrize("values", [[], ["a"], [None], ["ä", None, "", "x" * 300, *("b" for _ in range(9)), None]])
+def test_a_column_of_texts(values: list[str | None]) -> None:
+    made = strings(values)
+    made.validate(full=True)
+    assert made.equals(pa.array(values, pa.string()))
