@@ -110,7 +110,7 @@ class Page:
         running = f"{'A' if each.has_broker else 'No'} {who} is running on it."
         shutdown = "Clean shutdown." if each.state.clean else "Unclean shutdown (.kafka_cleanshutdown is missing)."
         if each.state.is_controller:
-            shutdown = "Of a controller that is no broker."
+            shutdown = "It belongs to a controller, not to a broker."
         text = f"{whose}{number_words(each.partitions, 'partition')}, {size_text(each.size)}. {running}"
         first = f"{safe_path(each.path):<{column}}   "
         yield from folded(text, self._width, first=first, indent=" " * (column + 3))

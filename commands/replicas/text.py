@@ -97,7 +97,7 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
     if found.namesakes:
         ids = ", ".join(format_uuid(each) for each in found.namesakes)
         yield from _folded(
-            f"another topic has the same name (topic id {ids}): its copies are no copies of this one", "  "
+            f"another topic has the same name (topic id {ids}): its copies are not copies of this topic", "  "
         )
 
 

@@ -26,4 +26,5 @@ def _come_second() -> None:
     meeting.at_broker = None
     gained = lower_priority()
     if Screen.current.verbosity:
-        note(f"low priority beside a broker: {', '.join(gained) or 'cannot be had here'} ({_ENVIRONMENT}=normal: none)")
+        how = ", ".join(gained) or "cannot be had here"
+        note(f"low priority while a broker runs: {how} ({_ENVIRONMENT}=normal: usual priority)")

@@ -126,7 +126,7 @@ class TextPrinter:
     def _head(self, state: DirectoryState, clean: bool | None, checked: int, checked_bytes: int) -> str:
         read = f"{number_words(checked, 'segment')}, {size_text(checked_bytes)}"
         if state.is_controller:
-            lines = [f"{self._bold(safe_path(state.path))}: of a controller that is no broker."]
+            lines = [f"{self._bold(safe_path(state.path))}: it belongs to a controller, not to a broker."]
             lines.append(f"It checks {names.CLUSTER_METADATA_DIR}: {read}." if checked else "It checks nothing here.")
         else:
             is_clean = state.clean if clean is None else clean

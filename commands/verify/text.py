@@ -358,7 +358,7 @@ def _pass_words(totals: Totals) -> str:
     state = f"Complete pass finished{runs}" if totals.is_complete else f"The pass is not complete; so far{runs}"
     counts = (whole.errors, "error"), (whole.warnings, "warning")
     found = [number_words(count, noun) for count, noun in counts if count]
-    found += [f"{whole.unread} not readable"] if whole.unread else []
+    found += [f"{whole.unread} could not be read"] if whole.unread else []
     looked = f"{number_words(whole.partitions, 'partition')}, {number_words(whole.segments, 'segment')}"
     looked += f" ({whole.skipped} more were verified before)" if whole.skipped else ""
     said = ", ".join(found) or "no error"

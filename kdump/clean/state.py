@@ -143,7 +143,7 @@ def _producers(log: PartitionLog, startup: Startup, start: int, end: int) -> Pro
     try:
         return producers_at(log, startup, start, end)
     except LoadError as error:
-        raise CleaningError(f"{log.path}: its producers' state cannot be told: {error}: repair it first") from None
+        raise CleaningError(f"{log.path}: its producers' state is not known: {error}: repair it first") from None
 
 
 def _check_leftovers(log: PartitionLog) -> None:
@@ -168,7 +168,7 @@ def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str
     if checkpoint < start:
         return start, f"the checkpoint {checkpoint} is below the log start offset {start}"
     if checkpoint > end:
-        return start, f"the checkpoint {checkpoint} is above the log end offset {end}: the whole log is dirty"
+        return start, f"the checkpoint {checkpoint} is above the log end offset {end}: the complete log is dirty"
     return checkpoint, ""
 
 

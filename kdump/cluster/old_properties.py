@@ -55,7 +55,7 @@ def read_old_properties(path: str) -> OldProperties:
         raise ConfigError(str(error)) from None
     text = next((values[name] for name in _NODE_IDS if name in values), "").strip()
     if text and not text.lstrip("-").isdecimal():
-        raise ConfigError(f"{path}: {text!r} is no node id")
+        raise ConfigError(f"{path}: {text!r} is not a node id")
     dirs = next((values[name] for name in _LOG_DIRS if name in values), "")
     log_dirs = tuple(each.strip() for each in dirs.split(",") if each.strip())
     return OldProperties(path, values, int(text) if text else None, log_dirs)

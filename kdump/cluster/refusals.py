@@ -88,7 +88,7 @@ def check_metadata(copies: Sequence[MetadataCopy], taken: MetadataCopy | None, w
 
 def _damaged(copy: MetadataCopy) -> Refusal:
     problem = copy.problems[0].text if copy.problems else "nothing can be read"
-    way_out = f"see kdump verify {copy.path}; to go on without it: --metadata PATH of another one, or --metadata none"
+    way_out = f"see kdump verify {copy.path}; without it: --metadata PATH of another one, or --metadata none"
     return Refusal(copy.path, f"this copy of the metadata is damaged: {problem}", way_out)
 
 
@@ -96,7 +96,7 @@ def check_partitions(partitions: Sequence[Chosen], wanted: Wanted) -> Iterator[R
     """Refuse holes, and the loss of valid records that stand after damage."""
     missing = [chosen.name for chosen in partitions if chosen.best is None]
     if missing and not wanted.new_empty:
-        reason = f"no copy of {_listed(missing)} is at hand"
+        reason = f"no PATH has a copy of {_listed(missing)}"
         yield Refusal(_count(missing), reason, "give more log directories; or let them start empty: --new-empty")
     lost = [chosen for chosen in partitions if chosen.lost_records]
     total = sum(chosen.lost_records for chosen in lost)

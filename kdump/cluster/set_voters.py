@@ -60,7 +60,7 @@ def plan_voters(quorum: Quorum, wanted: Sequence[VoterAt], *, others_are_gone: b
         if copy is None:
             known = ", ".join(str(node) for node in sorted(each for each in copies if each is not None))
             way_out = (
-                f"give the log directory with its {names.CLUSTER_METADATA_DIR}; at hand are nodes {known or 'none'}"
+                f"give the log directory with its {names.CLUSTER_METADATA_DIR}; the PATHs have nodes {known or 'none'}"
             )
             plan.refusals.append(Refusal(f"voter {voter.id}", "there is no copy of its metadata log", way_out))
             continue

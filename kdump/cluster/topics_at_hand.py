@@ -121,7 +121,7 @@ def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, 
         reason = f"partition {number - 1} is there, so there are at least {number} partitions"
         found.refusals.append(Refusal(name, reason, f"ask for {number} or more"))
     elif topic is None and name in HASHED_TOPICS and asked is None:
-        reason = f"nothing says how many partitions it had: {number - 1} is the highest at hand"
+        reason = f"nothing says how many partitions it had: {number - 1} is the highest in the PATHs"
         option = _option(name)
         way_out = f"{option} N, as the old {partitions_setting(name)} was (Kafka's default: 50)"
         found.refusals.append(Refusal(name, reason, way_out))

@@ -78,7 +78,7 @@ class ExportOptions:
         if self.codec and self.codec not in CODECS[self.format]:
             raise ExportOptionError(f"{self.format} has the codecs {', '.join(CODECS[self.format])}, not {self.codec}")
         if not self.file_columns:
-            raise ExportOptionError("no column is left for the files: the directories tell all that is asked for")
+            raise ExportOptionError("no column is left for the files: the directories have all that are asked for")
 
     @property
     def effective_codec(self) -> str:
@@ -119,6 +119,6 @@ class ExportOptions:
 def _check_words(kind: str, words: tuple[str, ...], known: tuple[str, ...]) -> None:
     for word in words:
         if word not in known:
-            raise ExportOptionError(f"{word!r} is no {kind}: there are {', '.join(known)}")
+            raise ExportOptionError(f"{word!r} is not a {kind}: there are {', '.join(known)}")
     if len(set(words)) < len(words):
         raise ExportOptionError(f"a {kind} is named twice")

@@ -94,7 +94,7 @@ def peer_of(log: PartitionLog, other: PartitionLog) -> Peer:
     if os.path.realpath(other.path) == os.path.realpath(log.path):
         raise RefusedError(f"{other.path} is the copy that is to be healed.")
     if other.name is not None and other.name.state:
-        raise RefusedError(f"{other.path} is no copy that a broker serves (-{other.name.state}).")
+        raise RefusedError(f"{other.path} is not a copy that a broker serves (-{other.name.state}).")
     mine, theirs = _meta_of(log), _meta_of(other)
     if mine and theirs and mine.cluster_id and theirs.cluster_id and mine.cluster_id != theirs.cluster_id:
         raise RefusedError(f"{other.path} is of another cluster: {theirs.cluster_id}, not {mine.cluster_id}.")
@@ -158,7 +158,7 @@ def cleaned_apart(cleaned: int, why: str) -> RefusedError:
     """Return the refusal to put batches of another copy below the offset up to which cleaners have been."""
     return RefusedError(
         f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and {why}."
-        " Move the directory away: then this command copies the other one whole, or the leader sends the partition"
+        " Move the directory away: then this command copies the other one completely, or the leader sends the partition"
         " again."
     )
 

@@ -75,13 +75,13 @@ def _voters(properties: Mapping[str, str]) -> frozenset[int]:
 def warnings_of(cluster: ClusterMetadata) -> list[str]:
     """Return what there is to say where the metadata in a log directory cannot be used, or not whole."""
     if not cluster.troubles:
-        empty = f"{names.CLUSTER_METADATA_DIR} tells of no broker, as a log that was emptied does"
+        empty = f"{names.CLUSTER_METADATA_DIR} names no broker: so it is after a log was emptied"
         return [] if cluster.cut is None else [empty + _what_follows(cluster)]
     first = cluster.troubles[0]
     more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
     text = f"{names.CLUSTER_METADATA_DIR}/{os.path.basename(first.path)}: {first.text}{more}"
     if cluster.ends_early:
-        told = "the node takes what is left of it for all there is, and sets the other partitions aside"
+        told = "the node treats what is left of it as complete, and sets the other partitions aside"
         return [f"the newest snapshot of the cluster's metadata ends early: {text}; {told}"]
     if cluster.cut is not None:
         return [f"the cluster's metadata are cut at offset {cluster.cut}: {text}{_what_follows(cluster)}"]
@@ -105,7 +105,7 @@ def contradiction_in(cluster: ClusterMetadata) -> Problem | None:
 def _what_follows(cluster: ClusterMetadata) -> str:
     if cluster.placing is None:
         return (
-            "; the node fetches what it lacks from the other controllers. Without any (--config tells) partitions set"
-            " aside are not known"
+            "; the node fetches what it lacks from the other controllers. If there are none (see --config), partitions"
+            " set aside are not known"
         )
     return "; no other controller has what it lacks: partitions of topics that are not in it are set aside"

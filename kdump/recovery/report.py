@@ -46,7 +46,7 @@ def _changed(directory: PlannedPartition, name: str) -> Step | None:
         return None
     if isinstance(recipe, SourceBytes):
         is_trimmed = kind in names.INDEX_KINDS and recipe.size < directory.source.get(recipe.name, 0)
-        return Step(TRIM, name, "to whole entries", size=recipe.size) if is_trimmed else None
+        return Step(TRIM, name, "to complete entries", size=recipe.size) if is_trimmed else None
     if kind in _ENTRY_SIZES:
         entry_size, noun = _ENTRY_SIZES[kind]
         why = f"rebuilt from the log: {_counted(recipe.size // entry_size, noun)}"

@@ -188,7 +188,7 @@ class SegmentRecovery:
         return Step(
             TRUNCATE,
             log.name,
-            why or "what follows is no whole batch",
+            why or "what follows is not a complete batch",
             position=self.valid_bytes,
             size=self.valid_bytes,
             loss=loss,

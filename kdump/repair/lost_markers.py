@@ -75,7 +75,7 @@ class NewMarker(NamedTuple):
 
     def __str__(self) -> str:
         producer = self.producer
-        how = "a .txnindex tells that it was aborted there" if self.is_proven else "it may have lost its marker"
+        how = "a .txnindex shows that it was aborted there" if self.is_proven else "it may have lost its marker"
         return (
             f"an ABORT marker at offset {self.offset} ends the transaction of producer {producer.producer_id} from"
             f" offset {producer.current_txn_first_offset} on: {how}"

@@ -89,7 +89,7 @@ class SalvagedFiles:
         return is_first_there and not self._found.damaged_logs.intersection(logs)
 
     def _drop_swaps(self) -> None:
-        why = "what it was to replace is here and sound, and the replacement is damaged"
+        why = "the segments that it would replace are here and valid; the replacement is damaged"
         for name in [name for name in self.directory.names() if name.endswith(f".{names.SWAP}")]:
             self.directory.delete(name, why)
             self.steps.append(Step(DELETE, name, why))

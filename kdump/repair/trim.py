@@ -109,7 +109,7 @@ def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog:
                 latest = TimeIndexEntry(largest, offsets[timestamps.index(largest)])
         size, why = (log.size, "") if damage is None else (damage.position, damage.text)
         if damage is not None and damage.kind not in _INCOMPLETE:
-            size, why = -1, _left("a whole batch is damaged", damage)
+            size, why = -1, _left("a complete batch is damaged", damage)
         elif damage is not None and _is_one_bit(partition, segment, damage):
             size, why = -1, _left("one flipped bit explains the damage", damage)
         return _ValidLog(

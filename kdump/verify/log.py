@@ -243,7 +243,7 @@ class LogCheck:
     def _attribute_faults(self, magic: int, attributes: int, producer_id: int) -> Iterator[tuple[str, str]]:
         codec = attributes & CODEC_MASK
         if codec > ZSTD:
-            yield "KD-BATCH-CODEC", f"codec id {codec} is none that a release knows"
+            yield "KD-BATCH-CODEC", f"no release knows codec id {codec}"
         elif magic < 2 and codec == ZSTD:
             yield "KD-BATCH-CODEC", f"{NAMES[codec]} is not allowed in format v{magic}"
         known = KNOWN_ATTRIBUTES if magic >= 2 else CODEC_MASK | LOG_APPEND_TIME

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kdump.verify.work import PartitionTask
 
 
-_REWRITTEN = "the batches are sound, but not those that an earlier run verified in this file"
+_REWRITTEN = "the batches are valid, but not those that an earlier run verified in this file"
 
 
 class Notes:

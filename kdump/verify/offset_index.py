@@ -89,7 +89,7 @@ class OffsetIndexCheck:
             return
         self._index = index = self._segment.offset_index()
         if index.size % OFFSET_ENTRY_SIZE:
-            text = f"{index.size} bytes, {index.size % OFFSET_ENTRY_SIZE} more than whole entries"
+            text = f"{index.size} bytes, {index.size % OFFSET_ENTRY_SIZE} more than complete entries"
             rest = index.size % OFFSET_ENTRY_SIZE
             yield found("KD-IDX-LENGTH", self.path, text, index.size - rest, length=rest)
         total = index.entries

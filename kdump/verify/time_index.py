@@ -74,7 +74,7 @@ class TimeIndexCheck:
             return
         self._index = index = self._segment.time_index()
         if index.size % TIME_ENTRY_SIZE:
-            text = f"{index.size} bytes, {index.size % TIME_ENTRY_SIZE} more than whole entries"
+            text = f"{index.size} bytes, {index.size % TIME_ENTRY_SIZE} more than complete entries"
             rest = index.size % TIME_ENTRY_SIZE
             yield found("KD-TIDX-LENGTH", self.path, text, index.size - rest, length=rest)
         total = index.entries

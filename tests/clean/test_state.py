@@ -127,7 +127,7 @@ def test_a_log_that_a_broker_would_have_to_recover_is_left_alone(tmp_path: Path)
     (partition / name(11, "snapshot")).unlink()
     with open(partition / name(10, "log"), "ab") as log:
         log.write(bytes(500))
-    with pytest.raises(CleaningError, match=r"its producers' state cannot be told: .*: repair it first"):
+    with pytest.raises(CleaningError, match=r"its producers' state is not known: .*: repair it first"):
         state_of(partition)
 
 

@@ -374,7 +374,7 @@ def test_holes_are_refused(run: Run, tmp_path: Path) -> None:
     disk.metadata(image_of({"orders": [[2], [1], [2]]}))
     before = listing(tmp_path)
     assert run("resurrect", disk.path, "--in-place", "--apply") == 4
-    assert "no copy of orders-0, orders-2 is at hand" in run.out
+    assert "no PATH has a copy of orders-0, orders-2" in run.out
     assert "--new-empty" in run.out
     assert listing(tmp_path) == before
     assert run("resurrect", disk.path, "--in-place", "--new-empty", "--apply") == 0
@@ -668,7 +668,7 @@ def test_old_server_properties_that_are_named(run: Run, tmp_path: Path) -> None:
     assert [row["nodeId"] for row in run.of_type("node")] == [5]
     file.write_text("node.id=five\n")
     assert run(*arguments, "--config", file) == 3
-    assert "is no node id" in run.err
+    assert "is not a node id" in run.err
 
 
 def test_settings_of_old_brokers_count_for_retention(run: Run, tmp_path: Path) -> None:

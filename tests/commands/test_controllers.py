@@ -35,7 +35,7 @@ def test_partitions_that_are_left_do_not_stop_it(home: Path) -> None:
     said = kdump(home, "startup", "data")
     assert said.code == 0, said.out
     whose, checks, warning, *_ = said.out.splitlines()
-    assert whose == "data: of a controller that is no broker."
+    assert whose == "data: it belongs to a controller, not to a broker."
     assert checks.startswith("It checks __cluster_metadata-0: ")
     assert warning == (
         "  warning  a controller loads __cluster_metadata-0 only: it leaves 6 other partitions alone."
@@ -84,7 +84,7 @@ def test_doctor_speaks_of_a_controller(home: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1] + bytes([log.read_bytes()[-1] ^ 255]))
     said = kdump(home, "doctor", "data", "--config", _roles(home))
     assert said.code == 1
-    assert "Of a controller that is no broker." in said.out
+    assert "It belongs to a controller, not to a broker." in said.out
     assert "__cluster_metadata-0" in said.out
     assert "orders" not in said.out
 

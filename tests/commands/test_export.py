@@ -87,7 +87,7 @@ def test_usage(run: Run, data: Path, tmp_path: Path) -> None:
     assert run("export", data, "--to", out, "--columns", "kye") == 2
     assert "there is no column 'kye': did you mean key?" in run.err
     assert run("export", data, "--to", out, "--by", "hour") == 2
-    assert "'hour' is no level: there are topic, partition, date" in run.err
+    assert "'hour' is not a level: there are topic, partition, date" in run.err
     assert run("export", data, "--to", out, "--format", "csv", "--codec", "snappy") == 2
     assert "csv has the codecs none, gzip, zstd, not snappy" in run.err
     assert run("export", data, "--to", out, "--columns", ",") == 2

@@ -76,7 +76,7 @@ def test_the_only_controller_goes_by_what_is_left_of_its_metadata(run: Run, data
     found = rows(run, data, "--config", config)
     assert strays(found) == ["orders-0"]
     assert warnings(found) == [
-        "__cluster_metadata-0 tells of no broker, as a log that was emptied does; no other controller has what it"
+        "__cluster_metadata-0 names no broker: so it is after a log was emptied; no other controller has what it"
         " lacks: partitions of topics that are not in it are set aside"
     ]
 
@@ -99,8 +99,8 @@ def test_others_may_have_what_is_missing(run: Run, data: Path, config: Path, vot
     found = rows(run, data, "--config", config)
     assert strays(found) == []
     assert warnings(found)[0].endswith(
-        "the node fetches what it lacks from the other controllers. Without any (--config tells) partitions set aside"
-        " are not known"
+        "the node fetches what it lacks from the other controllers. If there are none (see --config), partitions set"
+        " aside are not known"
     )
 
 

@@ -288,7 +288,7 @@ class TestBesideABroker:
         usual = {name: value for name, value in os.environ.items() if name != "KDUMP_PRIORITY"}
         words = [sys.executable, "-m", "kdump", "stats", str(log.directory), "-v"]
         done = subprocess.run(words, capture_output=True, text=True, env=usual)
-        assert "low priority beside a broker: nice " in done.stderr
+        assert "low priority while a broker runs: nice " in done.stderr
 
     def test_neither_without_one(self, run: Run, log: Log) -> None:
         before = os.nice(0)

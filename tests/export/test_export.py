@@ -272,7 +272,7 @@ def test_an_engine_that_stops_early_leaves_no_success(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
-    with pytest.raises(ExportOptionError, match="'day' is no level"):
+    with pytest.raises(ExportOptionError, match="'day' is not a level"):
         ExportOptions(by=("day",))
     with pytest.raises(ExportOptionError, match="csv has the codecs none, gzip, zstd, not snappy"):
         ExportOptions(format=CSV, codec="snappy")

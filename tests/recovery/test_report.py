@@ -112,7 +112,7 @@ def test_an_index_cut_to_whole_entries(tmp_path: Path) -> None:
     directory.cut(LOG, 10)
     steps: list[Step] = []
     tell_changes(directory, steps)
-    assert steps == [Step(TRIM, INDEX, "to whole entries", size=16)]
+    assert steps == [Step(TRIM, INDEX, "to complete entries", size=16)]
 
 
 @pytest.mark.parametrize(

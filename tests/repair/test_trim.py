@@ -161,7 +161,7 @@ def test_good_batches_behind_damage_are_left_to_repair(partition: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "bits", "said"),
     [
-        (-5, 0xFF, "a whole batch is damaged at byte "),
+        (-5, 0xFF, "a complete batch is damaged at byte "),
         (LENGTH_AT + 2, 0x01, "one flipped bit explains the damage at byte "),  # of a size that leads beyond the end
     ],
 )
