@@ -201,6 +201,11 @@ def json_line(kind: str, fields: Mapping[str, Any]) -> str:
     return row_line({"type": kind} | dict(fields))
 
 
+def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row whose renamed fields have their old names, too: `old_names` by the new ones."""
+    return row | {old_names[name]: value for name, value in row.items() if name in old_names}
+
+
 def row_line(row: Mapping[str, Any]) -> str:
     """Return an object as a line."""
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"

@@ -14,7 +14,7 @@ from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import OpenTxn, PartitionTxns
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
-from ..shell.rows import json_line
+from ..shell.rows import json_line, with_old_names
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
@@ -182,6 +182,10 @@ class TextLines:
         self._field("", f"Loses {records} for read_committed consumers.")
 
 
+OLD_NAMES = {"blockedBy": "heldBy"}
+"""Fields that had another name: it stays for two releases."""
+
+
 class JsonLines:
     """One object a line."""
 
@@ -203,7 +207,7 @@ class JsonLines:
             "lastStableOffset": found.last_stable_offset,
             "highWatermark": found.replica.high_watermark,
             "logEndOffset": found.end_offset,
-            "heldBy": holder.first_offset if holder else None,
+            "blockedBy": holder.first_offset if holder else None,
             "open": len(rows),
             "hanging": sum(row.is_hanging for row in rows),
             "commitMarkers": found.commits,
@@ -211,7 +215,7 @@ class JsonLines:
             "emptyMarkers": found.empty,
             "batches": found.batches,
         }
-        self._write(json_line("partition", fields))
+        self._write(json_line("partition", with_old_names(fields, OLD_NAMES)))
         for row in rows:
             self._write(json_line("openTransaction", place | self._open_fields(found, row)))
         for txn in found.ended:

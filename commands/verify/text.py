@@ -22,7 +22,7 @@ from ..shell.options import severities_from
 from ..shell.output import Style
 from ..shell.paths import partition_of
 from ..shell.prose import folded
-from ..shell.rows import row_line
+from ..shell.rows import row_line, with_old_names
 from ..shell.screen import Screen
 from ..shell.words import way_out
 
@@ -57,7 +57,7 @@ def summary_row(totals: Totals) -> dict[str, Any]:
         "bytes": totals.bytes,
         "seconds": round(totals.seconds, 3),
     } | ({"pass": pass_row(totals.whole)} if totals.is_part else {})
-    return with_old_names(row)
+    return with_old_names(row, OLD_NAMES)
 
 
 def pass_row(totals: PassTotals) -> dict[str, Any]:
@@ -65,12 +65,7 @@ def pass_row(totals: PassTotals) -> dict[str, Any]:
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
     fields["notes"] = fields.pop("infos")
-    return with_old_names(fields)
-
-
-def with_old_names(row: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with the names that its fields had before beside them."""
-    return row | {OLD_NAMES[name]: value for name, value in row.items() if name in OLD_NAMES}
+    return with_old_names(fields, OLD_NAMES)
 
 
 class Report(Protocol):

@@ -21,8 +21,8 @@ LATE = TIMEOUT + 300_000
 
 KEYS = {
     "partition": [
-        "topic", "partition", "path", "logStartOffset", "lastStableOffset", "highWatermark", "logEndOffset", "heldBy",
-        "open", "hanging", "commitMarkers", "abortMarkers", "emptyMarkers", "batches",
+        "topic", "partition", "path", "logStartOffset", "lastStableOffset", "highWatermark", "logEndOffset",
+        "blockedBy", "open", "hanging", "commitMarkers", "abortMarkers", "emptyMarkers", "batches", "heldBy",
     ],
     "openTransaction": [
         "topic", "partition", "path", "producerId", "producerEpoch", "coordinatorEpoch", "firstOffset", "lastOffset",
@@ -107,7 +107,7 @@ def test_json_lines(data: Path) -> None:
         "transactionalId",
     ]  # fmt: skip
     partition, txn, committed, aborted, mismatch, plain, known = found
-    assert (partition["lastStableOffset"], partition["logEndOffset"], partition["heldBy"]) == (3, 8, 3)
+    assert (partition["lastStableOffset"], partition["logEndOffset"], partition["blockedBy"]) == (3, 8, 3)
     assert (partition["commitMarkers"], partition["abortMarkers"], partition["highWatermark"]) == (1, 1, None)
     assert (txn["firstOffset"], txn["lastOffset"], txn["records"], txn["ageMs"]) == (3, 4, 2, 998)
     assert (txn["producerId"], txn["producerEpoch"], txn["coordinatorEpoch"]) == (7, 5, 3)
