@@ -1,4 +1,4 @@
-"""`kdump startup --format jsonl`: one JSON object a line, as docs/startup-format.md has it."""
+"""`kdump startup --format jsonl`: one JSON object a line, as docs/startup.md has it."""
 
 from __future__ import annotations
 
