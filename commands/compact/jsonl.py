@@ -10,9 +10,12 @@ from kdump.clean.state import LAG, TRANSACTION, Limit
 from kdump.operations.compact import Compacted
 
 from ..shell.paths import place_of
-from ..shell.rows import json_line
+from ..shell.rows import json_line, with_old_names
 
 Row = dict[str, Any]
+
+_OLD_PARTITION = {"isDue": "due", "isDone": "done"}
+_OLD_CLEANING = {"isMapFull": "mapIsFull"}
 
 
 class JsonLines:
@@ -25,36 +28,31 @@ class JsonLines:
     def partition(self, found: Compacted) -> None:
         """Write one pass over a partition."""
         state, config, cleaning = found.state, found.config, found.cleaning
-        self._write(
-            json_line(
-                "partition",
-                {
-                    **place_of(state.log.path),
-                    "pass": found.number,
-                    "due": state.is_due(config),
-                    "done": found.is_done,
-                    "change": found.kept,
-                    "output": found.output,
-                    "error": found.failure,
-                    "logStartOffset": state.log_start_offset,
-                    "logEndOffset": state.log_end_offset,
-                    "highWatermark": state.high_watermark if state.is_watermark_known else None,
-                    "lastStableOffset": state.last_stable_offset,
-                    "checkpoint": state.checkpoint,
-                    "checkpointReset": state.reset or None,
-                    "firstDirtyOffset": state.first_dirty_offset,
-                    "firstUncleanableOffset": state.first_uncleanable_offset,
-                    "limits": [_limit(limit) for limit in state.limits],
-                    "cleanBytes": state.clean_size,
-                    "cleanableBytes": state.cleanable_size,
-                    "dirtyRatio": state.dirty_ratio,
-                    "minCleanableRatio": config.min_cleanable_ratio,
-                    "overdueSince": state.overdue_since,
-                    "bytes": state.size,
-                    "cleaning": _cleaning(cleaning, found.capacity) if cleaning else None,
-                },
-            )
-        )
+        fields = place_of(state.log.path) | {
+            "pass": found.number,
+            "isDue": state.is_due(config),
+            "isDone": found.is_done,
+            "change": found.kept,
+            "output": found.output,
+            "error": found.failure,
+            "logStartOffset": state.log_start_offset,
+            "logEndOffset": state.log_end_offset,
+            "highWatermark": state.high_watermark if state.is_watermark_known else None,
+            "lastStableOffset": state.last_stable_offset,
+            "checkpoint": state.checkpoint,
+            "checkpointReset": state.reset or None,
+            "firstDirtyOffset": state.first_dirty_offset,
+            "firstUncleanableOffset": state.first_uncleanable_offset,
+            "limits": [_limit(limit) for limit in state.limits],
+            "cleanBytes": state.clean_size,
+            "cleanableBytes": state.cleanable_size,
+            "dirtyRatio": state.dirty_ratio,
+            "minCleanableRatio": config.min_cleanable_ratio,
+            "overdueSince": state.overdue_since,
+            "bytes": state.size,
+            "cleaning": _cleaning(cleaning, found.capacity) if cleaning else None,
+        }
+        self._write(json_line("partition", fields, _OLD_PARTITION))
 
     def passed_over(self, path: str, why: str) -> None:
         """Write a partition that is none for the cleaner."""
@@ -75,10 +73,10 @@ def _limit(limit: Limit) -> Row:
 
 def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
     counts = cleaning.counts
-    return {
+    row = {
         "keys": cleaning.keys,
         "mapCapacity": capacity,
-        "mapIsFull": cleaning.is_full,
+        "isMapFull": cleaning.is_full,
         "endOffset": cleaning.end_offset,
         "bytesAfter": cleaning.size_after,
         "before": {
@@ -106,6 +104,7 @@ def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
         "batchesConverted": counts.converted,
         "groups": [_group(group) for group in cleaning.groups],
     }
+    return with_old_names(row, _OLD_CLEANING)
 
 
 def _group(group: Group) -> Row:

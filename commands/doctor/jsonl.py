@@ -13,6 +13,8 @@ from kdump.replicas.choice import Choice
 from ..shell.paths import place_of
 from ..shell.rows import json_line
 
+_OLD_SUMMARY = {"isStartable": "starts", "isComplete": "complete"}
+
 
 def rows(health: Health) -> Iterator[str]:
     """Yield the rows, and the summary."""
@@ -32,7 +34,7 @@ def rows(health: Health) -> Iterator[str]:
         yield json_line("logDirectory", fields)
     for number, diagnosis in enumerate(health.diagnoses, 1):
         yield json_line("diagnosis", {"number": number} | _fields(diagnosis))
-    yield json_line("summary", _summary(health))
+    yield json_line("summary", _summary(health), _OLD_SUMMARY)
 
 
 def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def _action(action: Action) -> dict[str, Any]:
 
 def _summary(health: Health) -> dict[str, Any]:
     return {
-        "starts": health.starts,
+        "isStartable": health.starts,
         "offline": sorted(health.offline),
         "failures": [f"{failure.exception}: {failure.text}" for failure in health.stops],
         "partitions": health.partitions,
@@ -102,7 +104,7 @@ def _summary(health: Health) -> dict[str, Any]:
         "segments": health.segments,
         "bytes": health.size,
         "bytesChecked": health.checked,
-        "complete": health.is_complete,
+        "isComplete": health.is_complete,
         "unread": health.unread,
         "seconds": round(health.seconds, 3),
     }

@@ -201,7 +201,7 @@ class _Run:
         if not located.exists:
             self._worsen(exit_codes.FINDINGS)
         if options.format == "jsonl":
-            self._out.write(json_line("answer", (_names(log) if several else {}) | located_answer(located)))
+            self._out.write(json_line("answer", located_answer(located)))
             return True
         is_committed = options.isolation is Isolation.READ_COMMITTED
         if options.offset is None:
@@ -259,10 +259,6 @@ class _Run:
 
 def _tell_checkpoint(problem: Problem) -> None:
     complain(f"{safe(problem.text)}: treated as empty, as a broker does")
-
-
-def _names(log: PartitionLog) -> Answer:
-    return {"topic": log.name.topic, "partition": log.name.partition} if log.name else {"path": log.path}
 
 
 def _parse(line: str, where: str) -> Callable[[LogLookup], Answer]:

@@ -18,32 +18,32 @@ from kdump.query.lookup import (
     TimestampOffset,
 )
 
+from ..shell.paths import place_of
+from ..shell.rows import with_old_names
 from ..shell.times import iso_time
 
 Answer = dict[str, Any]
+
+_OLD_NAMES = {"isFound": "found"}
 
 OUT_OF_RANGE = "(OFFSET_OUT_OF_RANGE)"
 
 
 def offset_answer(position: OffsetPosition) -> Answer:
     """Return where an offset is."""
-    if position.segment is None:
-        return {"segment": None, "found": False}
-    answer: Answer = {
+    has_segment, is_found = position.segment is not None, position.found
+    answer = {
         "segment": position.segment,
-        "indexOffset": position.index_offset,
-        "indexPosition": position.index_position,
-        "found": position.found,
+        "indexOffset": position.index_offset if has_segment else None,
+        "indexPosition": position.index_position if has_segment else None,
+        "isFound": is_found,
+        "batchBaseOffset": position.batch_base_offset if is_found else None,
+        "batchLastOffset": position.batch_last_offset if is_found else None,
+        "position": position.position if is_found else None,
+        "size": position.size if is_found else None,
+        "isValid": position.is_valid if is_found else None,
     }
-    if position.found:
-        answer |= {
-            "batchBaseOffset": position.batch_base_offset,
-            "batchLastOffset": position.batch_last_offset,
-            "position": position.position,
-            "size": position.size,
-            "isValid": position.is_valid,
-        }
-    return answer
+    return with_old_names(answer, _OLD_NAMES)
 
 
 def timestamp_answer(found: TimestampOffset | None) -> Answer:
@@ -54,16 +54,15 @@ def timestamp_answer(found: TimestampOffset | None) -> Answer:
 
 
 def located_answer(located: Located) -> Answer:
-    """Return what was found in a partition, and where that begins; where it ends if nothing was found."""
-    if isinstance(located.found, OffsetPosition):
-        answer = offset_answer(located.found)
-        answer["logStartOffset"] = located.log_start_offset
-        if located.remote_start_offset is not None:
-            answer["remoteLogStartOffset"] = located.remote_start_offset
-        is_missing = not located.found.found
-    else:
-        answer, is_missing = timestamp_answer(located.found), located.found is None
-    return answer | ({"logEndOffset": located.log_end_offset} if is_missing else {})
+    """Return what was found in a partition, and where that begins and ends."""
+    found = located.found
+    log = {
+        "logStartOffset": located.log_start_offset,
+        "remoteLogStartOffset": located.remote_start_offset,
+        "logEndOffset": located.log_end_offset,
+    }
+    answer = offset_answer(found) if isinstance(found, OffsetPosition) else timestamp_answer(found)
+    return place_of(located.path) | log | answer
 
 
 def aborted_answer(txn: AbortedTxn) -> Answer:

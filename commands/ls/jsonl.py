@@ -11,11 +11,14 @@ from kdump.storage.broker import Duplicate
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
-from ..shell.rows import row_line
+from ..shell.rows import json_line
 
 Row = dict[str, Any]
 
 LIVE = "live"
+
+_OLD_DIRECTORY = {"hasCleanShutdown": "cleanShutdown"}
+_OLD_SEGMENT = {"hasZeroTail": "zeroTail", "isComplete": "allBatchesRead"}
 
 _CHECKPOINT_KEYS = {
     names.LOG_START_CHECKPOINT: "logStart",
@@ -34,7 +37,7 @@ class JsonLines:
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
         """Write the log directory's line, then those of its partitions."""
-        self._row(log_directory_row(info))
+        self._write(json_line("logDirectory", _log_directory(info), _OLD_DIRECTORY))
         for partition in partitions:
             self._partition(partition, info.path, segments)
 
@@ -44,38 +47,32 @@ class JsonLines:
 
     def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
         """Write the segment's line."""
-        self._row(segment_row(info, topic, partition))
+        self._write(json_line("segment", _segment(info, topic, partition), _OLD_SEGMENT))
 
     def file(self, path: str, kind: str, size: int) -> None:
         """Write the file's line."""
-        self._row({"type": "file", "path": path, "kind": kind, "size": size})
+        self._write(json_line("file", {"path": path, "kind": kind, "size": size}))
 
     def end(self, found: list[Duplicate]) -> None:
         """Write a line for each partition that is in several places."""
         for each in found:
-            self._row(
-                {"type": "duplicate", "topic": each.topic, "partition": each.partition, "paths": list(each.paths)}
-            )
+            fields = {"topic": each.topic, "partition": each.partition, "paths": list(each.paths)}
+            self._write(json_line("duplicate", fields))
 
     def _partition(self, info: PartitionInfo, directory: str | None, segments: bool) -> None:
-        self._row(partition_row(info, directory))
+        self._write(json_line("partition", _partition(info, directory)))
         if segments:
             for segment in info.segments:
-                self._row(segment_row(segment, info.topic, info.partition))
-
-    def _row(self, row: Row) -> None:
-        self._write(row_line(row))
+                self.segment(segment, info.topic, info.partition)
 
 
-def log_directory_row(info: LogDirectoryInfo) -> Row:
-    """Return a log directory as JSON has it."""
+def _log_directory(info: LogDirectoryInfo) -> Row:
     return {
-        "type": "logDirectory",
         "path": info.path,
         "clusterId": info.cluster_id,
         "nodeId": info.node_id,
         "directoryId": info.directory_id,
-        "cleanShutdown": info.clean_shutdown,
+        "hasCleanShutdown": info.clean_shutdown,
         "brokerEpoch": info.broker_epoch,
         "release": info.release,
         "isController": info.is_controller,
@@ -88,10 +85,9 @@ def log_directory_row(info: LogDirectoryInfo) -> Row:
     }
 
 
-def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
-    """Return a partition as JSON has it; `directory` is the log directory that was listed, if one was."""
+def _partition(info: PartitionInfo, directory: str | None) -> Row:
+    """Return the fields of a partition; `directory` is the log directory that was listed, if one was."""
     return {
-        "type": "partition",
         "path": info.path,
         "logDirectory": directory,
         "topic": info.topic,
@@ -142,10 +138,8 @@ def _placement(placement: Placement | None) -> Row | None:
     }
 
 
-def segment_row(info: SegmentInfo, topic: str | None, partition: int | None) -> Row:
-    """Return a segment as JSON has it; of which partition, where its directory's name says that."""
+def _segment(info: SegmentInfo, topic: str | None, partition: int | None) -> Row:
     return {
-        "type": "segment",
         "path": info.path,
         "topic": topic,
         "partition": partition,
@@ -156,12 +150,12 @@ def segment_row(info: SegmentInfo, topic: str | None, partition: int | None) -> 
         "size": info.size,
         "usedSize": info.used_size,
         "allocatedSize": info.on_disk,
-        "zeroTail": info.zero_tail,
+        "hasZeroTail": info.zero_tail,
         "firstTimestamp": info.first_timestamp,
         "largestTimestamp": info.largest_timestamp,
         "codecs": list(info.codecs),
         "magics": list(info.magics),
-        "allBatchesRead": info.is_counted,
+        "isComplete": info.is_counted,
         "offsetIndex": _index(info.offset_index),
         "timeIndex": _index(info.time_index),
         "transactionIndex": _index(info.txn_index),

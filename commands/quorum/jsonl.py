@@ -14,6 +14,9 @@ from kdump.formats.uuids import format_uuid
 
 from ..shell.rows import json_line
 
+_OLD_ELECTION = {"isElectable": "canWin"}
+_OLD_SUMMARY = {"isApplied": "applied"}
+
 
 class JsonLines:
     """Prints a quorum as JSON lines."""
@@ -30,7 +33,7 @@ class JsonLines:
             self._row("copy", _copy(quorum, copy))
         for election in quorum.elections:
             row = {"voter": election.voter, "votes": list(election.votes), "needed": election.needed}
-            self._row("election", row | {"canWin": election.can_win})
+            self._write(json_line("election", row | {"isElectable": election.can_win}, _OLD_ELECTION))
         for copy in quorum.copies:
             if quorum.best is not None and copy is not quorum.best and copy.rank < quorum.best.rank:
                 for each in lost(copy, quorum.best):
@@ -50,7 +53,8 @@ class JsonLines:
 
     def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
         """Write the sum of it."""
-        self._row("summary", {"applied": changes is not None, "change": changes[0].id if changes else None})
+        fields = {"isApplied": changes is not None, "change": changes[0].id if changes else None}
+        self._write(json_line("summary", fields, _OLD_SUMMARY))
 
     def _row(self, kind: str, fields: dict[str, Any]) -> None:
         self._write(json_line(kind, fields))

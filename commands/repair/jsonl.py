@@ -6,16 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.change.plan import Operation
+from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.operations.repair import Repaired
-from kdump.recovery.outcome import Loss
+from kdump.recovery.outcome import Failure, Loss
 from kdump.repair.decision import Decision
 from kdump.repair.flipped_bit import FlippedBit
+from kdump.repair.lost_markers import NewMarker
 
 from ..shell.paths import place_of
-from ..shell.rows import row_line
+from ..shell.rows import json_line, with_old_names
 from .run import Totals
 
 Row = dict[str, Any]
+
+_OLD_PARTITION = {"isComplete": "ok", "isApplied": "applied", "isDecisionNeeded": "needsDecision"}
+_OLD_SUMMARY = {"isApplied": "applied"}
+_OLD_MARKER = {"isProven": "proven"}
 
 
 class JsonPrinter:
@@ -31,73 +37,45 @@ class JsonPrinter:
         assert task is not None
         place = place_of(done.path)
         for operation in task.plan.operations if task.plan else ():
-            self._row({"type": "operation"} | place | _operation(operation))
+            self._write(json_line("operation", place | _operation(operation)))
         for cut in task.cuts:
-            self._row({"type": "leftOut"} | place | cut._asdict())
+            self._write(json_line("leftOut", place | cut._asdict()))
         if task.decision is not None:
-            self._row({"type": "decision"} | place | _decision(task.decision))
+            self._write(json_line("decision", place | _decision(task.decision)))
         for each in task.fixed:
             if each.flipped is not None:
-                self._row({"type": "flippedBit"} | place | {"file": each.range.file} | _flipped(each.flipped))
-        failure, rescue = task.failure, task.rescue
-        self._row(
-            {
-                "type": "partition",
-                **place,
-                "ok": task.plan is not None and not task.problems,
-                "operations": len(task.plan.operations) if task.plan else 0,
-                "applied": done.change is not None,
-                "change": done.change.id if done.change and done.kept else None,
-                "interrupted": [change.id for change in done.interrupted],
-                "failure": {"exception": failure.exception, "message": failure.text, "file": failure.file}
-                if failure
-                else None,
-                "problems": list(task.problems),
-                "notes": list(task.notes),
-                "needsDecision": task.decision is not None,
-                "dropped": _held(task.dropped),
-                "logStartOffset": task.extent[0] if task.extent else None,
-                "logEndOffset": task.extent[1] if task.extent else None,
-                "lost": _held(task.outcome.loss) if task.outcome and rescue is None else None,
-                "kept": _held(rescue.kept) if rescue and rescue.kept else None,
-                "kafkaKeeps": _held(rescue.kafka_keeps) if rescue and rescue.kafka_keeps else None,
-                "markers": [
-                    {
-                        "file": marker.gap.name,
-                        "offset": marker.offset,
-                        "producerId": marker.producer.producer_id,
-                        "producerEpoch": marker.producer.producer_epoch,
-                        "firstOffset": marker.producer.current_txn_first_offset,
-                        "proven": marker.is_proven,
-                    }
-                    for marker in rescue.markers
-                ]
-                if rescue
-                else None,
-                "openTransactions": [
-                    {
-                        "producerId": producer.producer_id,
-                        "producerEpoch": producer.producer_epoch,
-                        "firstOffset": producer.current_txn_first_offset,
-                    }
-                    for producer in rescue.open_txns
-                ]
-                if rescue
-                else None,
+                self._write(json_line("flippedBit", place | {"file": each.range.file} | _flipped(each.flipped)))
+        rescue = task.rescue
+        fields = place | {
+            "isComplete": task.plan is not None and not task.problems,
+            "operations": len(task.plan.operations) if task.plan else 0,
+            "isApplied": done.change is not None,
+            "change": done.change.id if done.change and done.kept else None,
+            "interrupted": [change.id for change in done.interrupted],
+            "failure": _failure(task.failure) if task.failure else None,
+            "problems": list(task.problems),
+            "notes": list(task.notes),
+            "isDecisionNeeded": task.decision is not None,
+            "dropped": _held(task.dropped),
+            "logStartOffset": task.extent[0] if task.extent else None,
+            "logEndOffset": task.extent[1] if task.extent else None,
+            "lost": _held(task.outcome.loss) if task.outcome and rescue is None else None,
+            "kept": _held(rescue.kept) if rescue and rescue.kept else None,
+            "kafkaKeeps": _held(rescue.kafka_keeps) if rescue and rescue.kafka_keeps else None,
+            "markers": [_marker(marker) for marker in rescue.markers] if rescue else None,
+            "openTransactions": [_open_transaction(each) for each in rescue.open_txns] if rescue else None,
             }
-        )
+        self._write(json_line("partition", fields, _OLD_PARTITION))
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Write a line for a partition to which nothing was done."""
-        self._row({"type": "leftAlone", **place_of(path), "reason": reason, "exitCode": code})
+        self._write(json_line("leftAlone", place_of(path) | {"reason": reason, "exitCode": code}))
 
     def end(self, totals: Totals) -> None:
         """Write the sum of it."""
-        row = {"type": "summary", "partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
-        self._row(row | {"applied": totals.applies, "nothingChanged": totals.reason or None})
-
-    def _row(self, row: Row) -> None:
-        self._write(row_line(row))
+        counts = {"partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
+        fields = counts | {"isApplied": totals.applies, "nothingChanged": totals.reason or None}
+        self._write(json_line("summary", fields, _OLD_SUMMARY))
 
 
 def _operation(operation: Operation) -> Row:
@@ -108,6 +86,23 @@ def _operation(operation: Operation) -> Row:
         "oldSize": operation.old_size if operation.old_size >= 0 else None,
         "source": operation.source or None,
         "why": operation.why,
+    }
+
+
+def _failure(failure: Failure) -> Row:
+    return {"exception": failure.exception, "message": failure.text, "file": failure.file}
+
+
+def _marker(marker: NewMarker) -> Row:
+    row = {"file": marker.gap.name, "offset": marker.offset} | _open_transaction(marker.producer)
+    return with_old_names(row | {"isProven": marker.is_proven}, _OLD_MARKER)
+
+
+def _open_transaction(producer: ProducerEntry) -> Row:
+    return {
+        "producerId": producer.producer_id,
+        "producerEpoch": producer.producer_epoch,
+        "firstOffset": producer.current_txn_first_offset,
     }
 
 

@@ -15,6 +15,8 @@ from kdump.operations.cluster import Resurrected
 from ..shell.rows import json_line
 from .run import ResurrectArgs
 
+_OLD_SUMMARY = {"isApplied": "applied"}
+
 
 class JsonLines:
     """Prints a resurrection as JSON lines."""
@@ -52,10 +54,10 @@ class JsonLines:
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
         """Write the sum of it."""
-        row: dict[str, Any] = {"applied": done is not None, "nothingChanged": reason or None}
+        row: dict[str, Any] = {"isApplied": done is not None, "nothingChanged": reason or None}
         row["partitions"] = len(found.partitions)
         row["change"] = done.changes[0].id if done and done.changes else None
-        self._row("summary", row)
+        self._write(json_line("summary", row, _OLD_SUMMARY))
 
     def _row(self, kind: str, fields: dict[str, Any]) -> None:
         self._write(json_line(kind, fields))

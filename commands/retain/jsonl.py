@@ -14,9 +14,14 @@ from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
 from ..shell.paths import place_of
-from ..shell.rows import json_line
+from ..shell.rows import json_line, with_old_names
 
 Row = dict[str, Any]
+
+_OLD_PARTITION = {"isTiered": "tiered", "isHighWatermarkKnown": "highWatermarkKnown", "isRolled": "rolls"}
+_OLD_SEGMENT = {"isBlocked": "heldBack"}
+_OLD_DIRECTORY = {"blockedSpace": "heldSpace"}
+_OLD_BLOCK = {"blockedSegments": "heldSegments", "blockedSpace": "heldSpace", "blockedBy": "holder"}
 
 
 class JsonLines:
@@ -28,41 +33,36 @@ class JsonLines:
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
         """Write the partition's line, then those of its segments."""
-        self._row("partition", _partition(found))
+        self._write(json_line("partition", _partition(found), _OLD_PARTITION))
         for number in range(len(found.segments) if segments else 0):
-            self._row("segment", _segment(found, number))
+            self._write(json_line("segment", _segment(found, number), _OLD_SEGMENT))
 
     def directory(self, path: str, totals: Totals) -> None:
         """Write the log directory's line."""
-        self._row(
-            "logDirectory",
-            {
-                "path": path,
-                "partitions": totals.partitions,
-                "partitionsWithWork": totals.working,
-                "partitionsBlocked": totals.blocked,
-                "segments": totals.segments,
-                "space": totals.space,
-                "frees": _share(totals.freed),
-                "byPolicy": _shares(totals.shares),
-                "alone": _shares(totals.alone),
-                "heldSpace": totals.held_space,
-            },
-        )
+        fields = {
+            "path": path,
+            "partitions": totals.partitions,
+            "partitionsWithWork": totals.working,
+            "partitionsBlocked": totals.blocked,
+            "segments": totals.segments,
+            "space": totals.space,
+            "frees": _share(totals.freed),
+            "byPolicy": _shares(totals.shares),
+            "alone": _shares(totals.alone),
+            "blockedSpace": totals.held_space,
+        }
+        self._write(json_line("logDirectory", fields, _OLD_DIRECTORY))
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
         """Write the changes, and that they were made."""
         for plan in plans:
             for operation in plan.operations:
-                self._row("operation", _operation(path, operation))
+                self._write(json_line("operation", _operation(path, operation)))
         operations = sum(len(plan.operations) for plan in plans)
-        self._row("applied", place_of(path) | {"operations": operations, "change": kept})
+        self._write(json_line("applied", place_of(path) | {"operations": operations, "change": kept}))
 
     def end(self, *, is_complete: bool) -> None:
         """Write nothing: the summary is every command's."""
-
-    def _row(self, kind: str, fields: Row) -> None:
-        self._write(json_line(kind, fields))
 
 
 def _partition(found: PartitionRetention) -> Row:
@@ -79,11 +79,11 @@ def _partition(found: PartitionRetention) -> Row:
             "delete.retention.ms": config.delete_retention_ms,
         },
         "configFrom": list(found.settings.sources),
-        "tiered": config.remote_storage,
+        "isTiered": config.remote_storage,
         "logStartOffset": found.log_start_offset,
         "newLogStartOffset": found.new_log_start_offset,
         "highWatermark": found.high_watermark,
-        "highWatermarkKnown": found.is_watermark_known,
+        "isHighWatermarkKnown": found.is_watermark_known,
         "logEndOffset": found.end_offset,
         "segments": len(found.segments),
         "space": sum(state.space for state in found.segments),
@@ -91,7 +91,7 @@ def _partition(found: PartitionRetention) -> Row:
         "frees": found.space,
         "byPolicy": _shares(found.shares()),
         "alone": _shares(found.alone),
-        "rolls": found.rolls,
+        "isRolled": found.rolls,
         "checkpoints": [change._asdict() for change in found.checkpoint_changes()],
         "next": {
             "baseOffset": following.base_offset,
@@ -125,7 +125,7 @@ def _segment(found: PartitionRetention, number: int) -> Row:
         "modified": state.modified,
         "seemsToBeIn": found.wrong_unit(state),
         "deletedBy": found.reasons[number] if number < len(found.reasons) else None,
-        "heldBack": bool(found.block and state in found.block.held),
+        "isBlocked": bool(found.block and state in found.block.held),
     }
 
 
@@ -145,18 +145,19 @@ def _operation(path: str, operation: Operation) -> Row:
 
 
 def _block(block: Block) -> Row:
-    return {
+    row = {
         "baseOffset": block.blocker.base_offset,
         "path": block.blocker.segment.log_path,
         "reason": block.reason,
-        "heldSegments": [state.base_offset for state in block.held],
-        "heldSpace": block.space,
+        "blockedSegments": [state.base_offset for state in block.held],
+        "blockedSpace": block.space,
         "freeOffset": block.free_offset,
-        "holder": _holder(block.holder) if block.holder else None,
+        "blockedBy": _blocking_batch(block.holder) if block.holder else None,
     }
+    return with_old_names(row, _OLD_BLOCK)
 
 
-def _holder(holder: BlockingBatch) -> Row:
+def _blocking_batch(holder: BlockingBatch) -> Row:
     return {
         "timestamp": holder.timestamp,
         "seemsToBeIn": holder.unit,

@@ -12,6 +12,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import click
@@ -196,13 +197,13 @@ def format_options(*others: str, name: str = "format_") -> _Decorator:
 format_option: _Decorator = format_options()
 
 
-def json_line(kind: str, fields: Mapping[str, Any]) -> str:
-    """Return an object of a type as a line."""
-    return row_line({"type": kind} | dict(fields))
+def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return an object of a type as a line; renamed fields have their old names, too: `old_names` by the new ones."""
+    return row_line(with_old_names({"type": kind} | dict(fields), old_names))
 
 
 def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a row whose renamed fields have their old names, too: `old_names` by the new ones."""
+    """Return a row that has some fields twice: `old_names` by the present ones. Both stay for two releases."""
     return row | {old_names[name]: value for name, value in row.items() if name in old_names}
 
 

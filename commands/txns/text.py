@@ -14,7 +14,7 @@ from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import OpenTxn, PartitionTxns
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
-from ..shell.rows import json_line, with_old_names
+from ..shell.rows import json_line
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
@@ -182,7 +182,8 @@ class TextLines:
         self._field("", f"Loses {records} for read_committed consumers.")
 
 
-OLD_NAMES = {"blockedBy": "heldBy"}
+_OLD_PARTITION = {"blockedBy": "heldBy"}
+_OLD_OPEN = {"isBlockingLastStableOffset": "holdsLastStableOffset"}
 """Fields that had another name: it stays for two releases."""
 
 
@@ -215,9 +216,9 @@ class JsonLines:
             "emptyMarkers": found.empty,
             "batches": found.batches,
         }
-        self._write(json_line("partition", with_old_names(fields, OLD_NAMES)))
+        self._write(json_line("partition", fields, _OLD_PARTITION))
         for row in rows:
-            self._write(json_line("openTransaction", place | self._open_fields(found, row)))
+            self._write(json_line("openTransaction", place | self._open_fields(found, row), _OLD_OPEN))
         for txn in found.ended:
             self._write(json_line("endedTransaction", place | _ended_fields(txn)))
         for mismatch in found.mismatches:
@@ -259,7 +260,7 @@ class JsonLines:
             "records": txn.records,
             "bytes": txn.size,
             "isOlderThanLog": txn.is_older,
-            "holdsLastStableOffset": found.holder is txn,
+            "isBlockingLastStableOffset": found.holder is txn,
             "transactionalId": row.owner.transactional_id if row.owner else None,
             "state": row.owner.state if row.owner else None,
             "isHanging": row.is_hanging,

@@ -15,6 +15,8 @@ from kdump.operations.undo import Listed, Undone
 from ..shell.rows import json_line
 from .run import Shown, UndoArgs
 
+_OLD_NAMES = {"isApplied": "applied"}
+
 
 class JsonLines:
     """Prints changes as JSON lines."""
@@ -44,21 +46,22 @@ class JsonLines:
     def undone(self, done: Undone) -> None:
         """Write a line for a change, with its operations."""
         operations = [{"action": each.action, "file": each.name, "size": each.size} for each in done.operations]
-        row = {"applied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
-        self._write(json_line("undo", self._change(done.change) | row))
+        row = {"isApplied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
+        self._write(json_line("undo", self._change(done.change) | row, _OLD_NAMES))
 
     def closed(self, change: Change) -> None:
         """Write a line for a change."""
-        self._write(json_line("close", self._change(change) | {"applied": self._asked.applies}))
+        self._write(json_line("close", self._change(change) | {"isApplied": self._asked.applies}, _OLD_NAMES))
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
         """Write a line for a change."""
         row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(kept.partition)}
-        self._write(json_line("prune", row | {"bytes": size, "applied": self._asked.applies}))
+        self._write(json_line("prune", row | {"bytes": size, "isApplied": self._asked.applies}, _OLD_NAMES))
 
     def end(self, reason: str) -> None:
         """Write the sum of it."""
-        self._write(json_line("summary", {"applied": self._asked.applies, "nothingChanged": reason or None}))
+        fields = {"isApplied": self._asked.applies, "nothingChanged": reason or None}
+        self._write(json_line("summary", fields, _OLD_NAMES))
 
     def _change(self, change: Change) -> dict[str, Any]:
         return {

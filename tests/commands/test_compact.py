@@ -80,8 +80,8 @@ def test_json_lines(run: Run, partition: Path) -> None:
         "partition": int(partition.name.rpartition("-")[2]),
         "path": str(partition),
         "pass": 1,
-        "due": True,
-        "done": False,
+        "isDue": True,
+        "isDone": False,
         "change": None,
         "output": None,
         "error": None,
@@ -100,11 +100,14 @@ def test_json_lines(run: Run, partition: Path) -> None:
         "minCleanableRatio": 0.5,
         "overdueSince": None,
         "bytes": size,
+        "due": True,
+        "done": False,
     }
     after = cleaning["after"]["bytes"]
     assert cleaning == {
         "keys": 3,
         "mapCapacity": 5033164,
+        "isMapFull": False,
         "mapIsFull": False,
         "endOffset": 20,
         "bytesAfter": after + len(SEGMENTS[20][0]),

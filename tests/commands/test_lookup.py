@@ -189,6 +189,11 @@ def test_times_in_words(run: Run, data: Path) -> None:
     assert run.out == "offset -1: what is in tiered storage is not known here\n"
 
 
+def place(data: Path, partition: int) -> dict[str, object]:
+    path = str(data / f"orders-{partition}")
+    return {"topic": "orders", "partition": partition, "path": path, "remoteLogStartOffset": None}
+
+
 def test_every_partition_of_a_log_directory(run: Run, data: Path) -> None:
     assert run(data, "--timestamp", EPOCH + 300) == 1
     first, second = run.out.splitlines()
@@ -197,8 +202,8 @@ def test_every_partition_of_a_log_directory(run: Run, data: Path) -> None:
     assert run(data, "--timestamp", EPOCH + 300, "--format", "jsonl") == 1
     result = {"offset": 30, "timestamp": EPOCH + 300, "leaderEpoch": 5}
     assert run.rows == [
-        {"type": "answer", "topic": "orders", "partition": 0, "result": result},
-        {"type": "answer", "topic": "orders", "partition": 1, "result": None, "logEndOffset": 20},
+        {"type": "answer", **place(data, 0), "logStartOffset": 5, "logEndOffset": 60, "result": result},
+        {"type": "answer", **place(data, 1), "logStartOffset": 0, "logEndOffset": 20, "result": None},
     ]
 
 
@@ -208,10 +213,10 @@ def test_one_partition_of_a_log_directory(run: Run, data: Path) -> None:
     position = len(batch(0, 5) + batch(5, 5))
     assert row == {
         "type": "answer",
-        "topic": "orders", "partition": 1, "segment": 0, "indexOffset": 0, "indexPosition": 0, "found": True,
+        **place(data, 1), "segment": 0, "indexOffset": 0, "indexPosition": 0, "isFound": True, "found": True,
         "batchBaseOffset": 10, "batchLastOffset": 14, "position": position, "size": len(batch(10, 5)),
         "isValid": True,
-        "logStartOffset": 0,
+        "logStartOffset": 0, "logEndOffset": 20,
     }  # fmt: skip
     assert run(data, "--offset", 10, "--partition", 2) == 3
     assert run.err.strip().endswith("data: no partition here has a number that --partition names")
@@ -238,11 +243,13 @@ def test_many_requests(run: Run, data: Path) -> None:
     ]  # fmt: skip
     assert run.batch(data / "orders-0", requests) == 0
     offset, time, latest, aborted, before = run.rows
-    assert (offset["found"], offset["batchBaseOffset"], offset["batchLastOffset"]) == (True, 0, 4)
+    assert (offset["isFound"], offset["batchBaseOffset"], offset["batchLastOffset"]) == (True, 0, 4)
     assert time == {"result": None}
     assert latest == {"result": {"offset": 60, "timestamp": -1, "leaderEpoch": None}}
     assert aborted == {"aborted": [{"producerId": 8, "firstOffset": 23, "lastOffset": 29, "lastStableOffset": 30}]}
-    assert before == {"segment": None, "found": False}
+    assert (before.pop("isFound"), before.pop("found")) == (False, False)
+    assert set(before) == set(offset) - {"isFound", "found"}
+    assert set(before.values()) == {None}
 
 
 def test_a_request_that_meets_damage_gets_an_error_and_the_others_their_answers(run: Run, data: Path) -> None:

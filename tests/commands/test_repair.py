@@ -599,10 +599,10 @@ class TestInterrupted:
 OPERATION = {"type", "topic", "partition", "path", "action", "file", "size", "oldSize", "source", "why"}
 LEFT_OUT = {"type", "topic", "partition", "path", "file", "start", "stop", "why"}
 PARTITION = {
-    "type", "topic", "partition", "path", "ok", "operations", "applied", "change", "interrupted", "failure",
+    "type", "topic", "partition", "path", "isComplete", "operations", "isApplied", "change", "interrupted", "failure",
     "problems", "notes",
     "logStartOffset", "logEndOffset", "lost", "kept", "kafkaKeeps", "markers", "openTransactions",
-    "needsDecision", "dropped",
+    "isDecisionNeeded", "dropped", "ok", "applied", "needsDecision",
 }  # fmt: skip
 
 
@@ -626,14 +626,15 @@ class TestRows:
         assert (set_to["file"], set_to["size"], set_to["oldSize"]) == (names.REPLICATION_CHECKPOINT, 20, 59)
         row = next(row for row in run.of_type("partition") if row["path"] == f"{data}/orders-0")
         assert set(row) == PARTITION
-        assert (row["ok"], row["applied"], row["change"], row["failure"]) == (True, False, None, None)
+        assert (row["ok"], row["isApplied"], row["change"], row["failure"]) == (True, False, None, None)
         assert row["operations"] == len(operations)
         assert (row["logStartOffset"], row["logEndOffset"]) == (0, 20)
         assert row["lost"]["batches"] == 19
         assert row["kept"] is row["kafkaKeeps"] is row["openTransactions"] is row["markers"] is None
         (end,) = run.of_type("summary")
         assert end == {
-            "type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "applied": False, "nothingChanged": None,
+            "type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "isApplied": False, "applied": False,
+            "nothingChanged": None,
             "verdict": "found", "exitCode": 1,
         }  # fmt: skip
 
@@ -643,7 +644,7 @@ class TestRows:
         assert set(left_out) == LEFT_OUT
         assert (left_out["file"], left_out["start"], left_out["stop"]) == (name(20, "log"), 0, 203)
         (row,) = run.of_type("partition")
-        assert (row["applied"], row["lost"]) == (True, None)
+        assert (row["isApplied"], row["lost"]) == (True, None)
         assert row["kept"] == {"bytes": 3436, "batches": 29, "records": 55, "firstOffset": 0, "lastOffset": 58}
         assert row["kafkaKeeps"]["batches"] == 10
         assert row["openTransactions"] == row["markers"] == []
@@ -653,7 +654,7 @@ class TestRows:
         (data / "orders-3" / "leader-epoch-checkpoint").write_text("garbage")
         assert run("repair", data / "orders-3", "--format", "jsonl", *AS_BROKER, *config) == 3
         (row,) = run.of_type("partition")
-        assert row["ok"] is False
+        assert row["isComplete"] is False
         assert row["failure"]["file"] == "leader-epoch-checkpoint"
         assert row["failure"]["exception"].startswith("org.apache.kafka.")
         assert row["logEndOffset"] is None
@@ -661,7 +662,7 @@ class TestRows:
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data / "orders-2", "--apply", "--no-backup", "--format", "jsonl", *AS_BROKER, *config)
         (row,) = run.of_type("partition")
-        assert (row["applied"], row["change"]) == (True, None)
+        assert (row["isApplied"], row["change"]) == (True, None)
 
     def test_the_fields_are_documented(self, run: Run) -> None:
         text = "".join((ROOT / "docs" / page).read_text() for page in ("json.md", "repair.md"))
@@ -723,6 +724,7 @@ class TestLostMarkers:
         assert row["markers"] == [
             {
                 "file": name(40, "log"), "offset": 58, "producerId": 7, "producerEpoch": 0, "firstOffset": 40,
+                "isProven": False,
                 "proven": False,
             }
         ]  # fmt: skip

@@ -31,14 +31,15 @@ SIZE = len(batch(0, 2))
 
 STEP = {"type", "topic", "partition", "path", "action", "file", "why", "position", "size", "lost"}
 OUTCOME = {
-    "type", "topic", "partition", "path", "state", "ok", "failure", "clean", "recoveryPoint", "highWatermark",
+    "type", "topic", "partition", "path", "state", "isLoaded", "failure", "isClean", "recoveryPoint", "highWatermark",
     "logStartOffset",
-    "logEndOffset", "newRecoveryPoint", "losesData", "lost", "files", "stray", "expiring",
+    "logEndOffset", "newRecoveryPoint", "hasLoss", "lost", "files", "stray", "expiring",
+    "ok", "clean", "losesData",
 }  # fmt: skip
-FAILURE = {"exception", "message", "file", "position", "brokerStarts"}
+FAILURE = {"exception", "message", "file", "position", "isBrokerStartable", "brokerStarts"}
 LOST = {"bytes", "zeros", "batches", "records", "firstOffset", "lastOffset"}
-DIRECTORY = {"type", "path", "ok", "isController", "clean", "failures", "warnings"}
-BROKER = {"type", "kafka", "starts", "offline", "failures", "orderDecides"}
+DIRECTORY = {"type", "path", "isOnline", "isController", "isClean", "failures", "warnings", "ok", "clean"}
+BROKER = {"type", "kafka", "isStartable", "starts", "offline", "failures", "orderDecides"}
 
 
 class Run:
@@ -349,6 +350,7 @@ def test_a_replica_that_lacks_committed_records_is_shown(run: Run, data: Path) -
 
 def test_every_field_is_documented() -> None:
     text = (FIXTURES.parent.parent / "docs" / "startup.md").read_text()
+    text += (FIXTURES.parent.parent / "docs" / "json.md").read_text()
     for field in (STEP | OUTCOME | FAILURE | LOST | DIRECTORY | BROKER) - {"type"}:
         assert f"`{field}`" in text or f'"{field}"' in text, field
 
@@ -364,7 +366,7 @@ def test_lines_of_json(run: Run, case: str, clean: str) -> None:
     assert set(broker) == BROKER
     assert set(first) == DIRECTORY
     assert first["type"] == "logDirectory"
-    assert first["clean"] == (clean == "--clean")
+    assert first["isClean"] == (clean == "--clean")
     outcomes = [row for row in rest if row["type"] == "outcome"]
     assert len(outcomes) == 1
     assert rest[-1] is outcomes[0]
@@ -375,9 +377,9 @@ def test_lines_of_json(run: Run, case: str, clean: str) -> None:
     (outcome,) = outcomes
     assert set(outcome) == OUTCOME
     assert set(outcome["lost"]) == LOST
-    assert outcome["losesData"] == (outcome["lost"]["bytes"] > outcome["lost"]["zeros"])
+    assert outcome["hasLoss"] == (outcome["lost"]["bytes"] > outcome["lost"]["zeros"])
     assert outcome["lost"]["bytes"] == sum(row["lost"]["bytes"] for row in rest[:-1] if row["lost"])
-    assert outcome["ok"]
+    assert outcome["isLoaded"]
     assert all(isinstance(size, int) for size in outcome["files"].values())
 
 
@@ -387,11 +389,11 @@ def test_a_failure_in_json(run: Run, data: Path) -> None:
     assert run(data / "orders-0", "--clean", "--format", "jsonl") == 1
     outcome = run.rows[-1]
     assert set(outcome["failure"]) == FAILURE
-    assert not outcome["ok"]
+    assert not outcome["isLoaded"]
     assert [outcome[key] for key in ("logStartOffset", "logEndOffset", "newRecoveryPoint", "files")] == [None] * 4
     assert outcome["failure"]["exception"] == "org.apache.kafka.common.errors.CorruptRecordException"
     assert outcome["failure"]["file"] == file(8, "log")
-    assert not outcome["failure"]["brokerStarts"]
+    assert not outcome["failure"]["isBrokerStartable"]
 
 
 def test_settings_come_from_a_file(run: Run, data: Path, tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ KEYS = {
     "openTransaction": [
         "topic", "partition", "path", "producerId", "producerEpoch", "coordinatorEpoch", "firstOffset", "lastOffset",
         "firstTimestamp", "lastTimestamp", "ageMs", "batches", "records", "bytes", "isOlderThanLog",
-        "holdsLastStableOffset", "transactionalId", "state", "isHanging", "reasons", "abortCommand",
-        "abortCommandBefore30",
+        "isBlockingLastStableOffset", "transactionalId", "state", "isHanging", "reasons", "abortCommand",
+        "abortCommandBefore30", "holdsLastStableOffset",
     ],
     "endedTransaction": [
         "topic", "partition", "path", "producerId", "producerEpoch", "coordinatorEpoch", "outcome", "firstOffset",
@@ -112,7 +112,7 @@ def test_json_lines(data: Path) -> None:
     assert (txn["firstOffset"], txn["lastOffset"], txn["records"], txn["ageMs"]) == (3, 4, 2, 998)
     assert (txn["producerId"], txn["producerEpoch"], txn["coordinatorEpoch"]) == (7, 5, 3)
     assert (txn["transactionalId"], txn["state"], txn["isHanging"], txn["reasons"]) == ("billing", "Ongoing", False, [])
-    assert txn["holdsLastStableOffset"] is True
+    assert txn["isBlockingLastStableOffset"] is True
     assert (committed["outcome"], committed["firstOffset"], committed["lastOffset"]) == ("commit", 0, 2)
     assert (aborted["outcome"], aborted["firstOffset"], aborted["lastOffset"]) == ("abort", 5, 6)
     assert (mismatch["kind"], mismatch["producerId"], mismatch["firstOffset"]) == ("missing", 8, 5)
@@ -207,7 +207,7 @@ def test_what_the_high_watermark_holds(data: Path) -> None:
     assert "blocked by the transaction at offset 0, whose marker is not below the high watermark" in result.stdout
     assert "blocked by the high watermark" in run(data, "--all").stdout
     (txn,) = of_type("openTransaction", data)
-    assert txn["holdsLastStableOffset"] is False
+    assert txn["isBlockingLastStableOffset"] is False
 
 
 def test_the_index_is_held_against_the_log(data: Path) -> None:
@@ -286,7 +286,8 @@ def test_kafkas_own_open_transaction() -> None:
 def test_every_field_is_documented() -> None:
     from tests.commands import test_groups, test_metadata
 
-    text = (ROOT / "docs" / "groups-txns-metadata.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs" / page for page in ("groups-txns-metadata.md", "json.md"))
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
     fields = [*test_groups.GROUP_KEYS, *test_groups.MEMBER_KEYS, *test_groups.COMMIT_KEYS]
     for documented in (KEYS, test_metadata.KEYS):
         fields += [*documented, *(field for names in documented.values() for field in names)]
