@@ -241,9 +241,11 @@ def _exit_code_of(work: Callable[[], int]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:
+        from .shell.output import tell
         from .shell.usage import usage_text
 
-        click.echo(usage_text(error), err=True)
+        for line in usage_text(error).splitlines():
+            tell(line)
         return error.exit_code
     except click.ClickException as error:
         from .shell.output import complain

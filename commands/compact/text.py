@@ -109,8 +109,8 @@ class Text:
             self._heading(f"Done. {due} cleaned; that {frees}.")
             for id_, directory in list(self._changes.items())[:MAX_UNDOS] if not self._is_all else ():
                 self._write(f"Undo:  kdump undo {safe_path(directory) or '.'} --change {id_}\n")
-        elif self._partitions and is_complete:
-            self._write("Nothing to do.\n")
+        elif self._partitions:
+            self._heading("Nothing to do." if is_complete else "Nothing was changed.")
 
     def _heading(self, text: str) -> None:
         self._write(text + "\n" if self._is_first else f"\n{text}\n")

@@ -18,7 +18,7 @@ from kdump.repair.proposal import Task
 
 from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
-from ..shell.output import Style
+from ..shell.output import Style, nothing_changed
 from ..shell.screen import Screen
 from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
@@ -183,7 +183,7 @@ class TextPrinter:
             whole = ", ".join(part for part in (would, needs) if part)
             self._write(f"{'Nothing was changed' if applies else 'Dry run: nothing was changed'}. {whole}.\n")
         elif totals.reason:
-            self._write(f"Nothing was changed: {totals.reason.removesuffix(' Nothing was changed.')}\n")
+            self._write(nothing_changed(totals.reason))
         elif not totals.failed:
             self._write("Nothing to do.\n")
         if undecided:

@@ -26,6 +26,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
+from ..shell.output import tell
 from ..shell.paths import directories
 from ..shell.rows import json_line, output_for
 from ..shell.session import Diagnostics
@@ -59,9 +60,9 @@ def serve(paths: Iterable[str], asked: ServeArgs, format_: str) -> int:
             for directory in {_log_directory(place): None for place in places}:
                 check_not_locked(directory)
         except (BrokerRunsError, KdumpRunsError) as error:
-            click.echo(f"Refused: {safe(str(error))}", err=True)
+            tell(f"Refused: {safe(str(error))}")
             first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
-            click.echo(f"  {first} --ignore-lock serves the directory while it runs.", err=True)
+            tell(f"  {first} --ignore-lock serves the directory while it runs.")
             return exit_codes.REFUSED
     printer = _Printer(format_)
     troubles = Diagnostics()

@@ -1,6 +1,6 @@
 """What every command prints with: colours, complaints, and stdout in large pieces.
 
-stdout gets data alone. Complaints go to stderr, one line each.
+stdout gets data alone. Complaints go to stderr, one line each unless that is a terminal.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from . import exit_codes
 from .fitting import fitted
 from .pager import begin_pager, may_page, stream_of
 from .progress import hide_progress
+from .prose import error_lines
 from .screen import Screen
 from .whole_lines import write_lines
 
@@ -174,9 +175,22 @@ def complain(text: str, *, is_one_of_many: bool = False, who: str = "kdump") -> 
         screen.complaint_count += 1
         if screen.complaint_count > MAX_COMPLAINTS and not screen.verbosity:
             return False
-    hide_progress()
-    click.echo(f"{who}: {text}", err=True)
+    tell(f"{who}: {text}")
     return True
+
+
+def tell(text: str) -> None:
+    """Print a message on stderr, in lines that fit the screen. The text must be safe already."""
+    hide_progress()
+    for line in error_lines(text):
+        click.echo(line, err=True)
+
+
+def nothing_changed(reason: str) -> str:
+    """Return the verdict where nothing was changed, with the reason unless it was just shown."""
+    is_shown = reason in Screen.current.complaints and sys.stdout.isatty() and sys.stderr.isatty()
+    why = "." if is_shown else f": {reason.removesuffix(' Nothing was changed.')}"
+    return f"Nothing was changed{why}\n"
 
 
 def tell_uncomplained() -> None:
@@ -184,7 +198,7 @@ def tell_uncomplained() -> None:
     screen = Screen.current
     more = 0 if screen.verbosity else screen.complaint_count - MAX_COMPLAINTS
     if more > 0:
-        click.echo(f"kdump: {number_words(more, 'more line')} like these: -v shows all.", err=True)
+        tell(f"kdump: {number_words(more, 'more line')} like these: -v shows all.")
 
 
 def note(text: str) -> None:

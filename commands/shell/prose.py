@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .screen import Screen
+from .text_width import text_width
 
 _TOGETHER = r"(?<=\d) (?=(?:d|h|min|s|ms|bytes?|B|[KMGT]iB|%)\b)|(?<=\bbyte) (?=\d)"
 """Where a line does not end: between a number and its unit."""
@@ -16,7 +17,22 @@ MIN_WIDTH = 40
 
 def prose_width() -> int | None:
     """Return columns for sentences: those of the screen, up to what reads well; None where lines are not folded."""
-    width = Screen.current.width
+    return _for_prose(Screen.current.width)
+
+
+def error_lines(text: str) -> list[str]:
+    """Return a message in lines of the width of stderr. A command at its end has a line of its own if it fits one."""
+    width = _for_prose(Screen.current.error_width)
+    if width is None or text_width(text) <= width:
+        return [text]
+    prose, colon, command = text.rpartition(": kdump ")
+    last = f"  kdump {command}"
+    if colon and text_width(last) <= width:
+        return [*folded(f"{prose}:", width, indent="  "), last]
+    return folded(text, width, indent="  ")
+
+
+def _for_prose(width: int | None) -> int | None:
     return None if width is None else max(MIN_WIDTH, min(width, MAX_WIDTH))
 
 

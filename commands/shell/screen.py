@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TextIO
 
 if TYPE_CHECKING:
     from os import terminal_size
@@ -67,12 +67,20 @@ class Screen:
     @property
     def width(self) -> int | None:
         """Columns that a line may have: COLUMNS, else those of the terminal; None in a pipe and with --wide."""
+        return self._width_of(sys.stdout)
+
+    @property
+    def error_width(self) -> int | None:
+        """The same for stderr, which may go elsewhere."""
+        return self._width_of(sys.stderr)
+
+    def _width_of(self, stream: TextIO) -> int | None:
         if self.is_wide:
             return None
         text = os.environ.get("COLUMNS", "")
         if text.isdecimal() and 0 < int(text) <= MAX_COLUMNS:
             return int(text)
-        return _terminal_size().columns if sys.stdout.isatty() else None
+        return _terminal_size().columns if stream.isatty() else None
 
     @property
     def height(self) -> int:

@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
-
 from kdump.errors import BrokerRunsError, HoldsLogDirectoriesError, KdumpError, KdumpRunsError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
@@ -15,7 +13,7 @@ from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
 from .again import holds_text
-from .output import about, as_given, complain, os_error_text
+from .output import about, as_given, complain, os_error_text, tell
 from .screen import Screen
 from .unfinished import note_untold
 
@@ -36,7 +34,7 @@ class Diagnostics:
             if trouble.path not in self._newer:
                 self._newer.add(trouble.path)
                 place = f"{safe_path(trouble.path)}: byte {trouble.position}: {safe(trouble.text)}"
-                click.echo(f"kdump: note: {place}: newer than this kdump, skipped", err=True)
+                tell(f"kdump: note: {place}: newer than this kdump, skipped")
             return
         if trouble.is_missing and is_deleted(trouble.path):
             return
@@ -115,9 +113,9 @@ def tell_refused(error: KdumpError, text: str = "") -> None:
     if not is_printed:
         return
     if isinstance(error, BrokerRunsError):
-        click.echo("  Nothing was changed. Stop the broker, then run this again.", err=True)
+        tell("  Nothing was changed. Stop the broker, then run this again.")
     elif isinstance(error, KdumpRunsError):
-        click.echo("  Nothing was changed. Wait until it has ended, then run this again.", err=True)
+        tell("  Nothing was changed. Wait until it has ended, then run this again.")
 
 
 def tell_circumstances(code: int) -> None:
@@ -130,19 +128,19 @@ def tell_circumstances(code: int) -> None:
             runs = "a broker is running on"
             if holder.is_kdump:
                 runs = f"another kdump (process {holder.process}) is changing"
-            click.echo(f"Note: {runs} {safe_path(directory)}.{_left_out(directory)}", err=True)
+            tell(f"Note: {runs} {safe_path(directory)}.{_left_out(directory)}")
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
-        click.echo(f"Note: {safe_path(tally.named.get(path, path))}: {text}.", err=True)
+        tell(f"Note: {safe_path(tally.named.get(path, path))}: {text}.")
     note_untold()
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout
     elif code == exit_codes.INCOMPLETE and tally.unreadable and not Screen.current.is_in_vain:
         partitions = number_words(len(tally.partitions), "partition")
-        click.echo(f"INCOMPLETE. {count_text(len(tally.unreadable))} of {partitions} could not be read.", err=True)
+        tell(f"INCOMPLETE. {count_text(len(tally.unreadable))} of {partitions} could not be read.")
     elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:
         unreached = number_words(len(tally.unreached), "PATH")
-        click.echo(f"INCOMPLETE. {unreached} could not be read; the rest was.", err=True)
+        tell(f"INCOMPLETE. {unreached} could not be read; the rest was.")
     tally.clear()
 
 

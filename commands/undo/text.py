@@ -17,6 +17,7 @@ from kdump.repair.proposal import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
 from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
+from ..shell.output import nothing_changed
 from ..shell.tables import aligned
 from .run import UndoArgs
 
@@ -104,7 +105,7 @@ class Text:
             for id_ in sorted({change.id for change in self._by}):
                 self._write(f"Undo:  kdump undo {self._paths} --change {id_}\n")
         elif reason:
-            self._write(f"Nothing was changed: {reason}\n")
+            self._write(nothing_changed(reason))
         else:
             self._write("Nothing to do.\n")
 
