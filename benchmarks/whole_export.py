@@ -3,16 +3,19 @@
 The export reads the log, checks CRCs, decodes, writes and syncs; pyarrow, polars, arro3 and duckdb have the rows in
 memory as Arrow, write one file and sync it. Seconds and CPU seconds of the export are those of its process, start
 included; of the others, those of writing alone. No value is there twice: what repeats would be a dictionary in Parquet,
-and almost no work. All take turns in one run. Needs all four. The log has its indexes, as a broker's has: without them
-the places where it is cut are found by walking it.
+and almost no work. All take turns in one run; what a turn wrote is on the disk, and removed, before the next one begins.
+Needs all four. The log has its indexes, as a broker's has: without them the places where it is cut are found by walking
+it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -23,14 +26,6 @@ from processes import run
 CODECS = ("none", "snappy", "lz4", "zstd")
 WRITERS = ("pyarrow", "polars", "arro3", "duckdb")
 """Those that have the rows in memory; arro3 is parquet-rs."""
-
-EXPORT = """
-import os, shutil, sys
-shutil.rmtree(sys.argv[2], ignore_errors=True)
-os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-command = [sys.executable, "-P", "-m", "kdump", "export", sys.argv[1], "--to", sys.argv[2], "--codec", sys.argv[3]]
-os.execv(sys.executable, command)
-"""
 
 FROM_MEMORY = """
 import os, resource, sys, time
@@ -66,14 +61,18 @@ class Turn(NamedTuple):
 
 def export(partition: str, target: str, codec: str) -> Turn:
     """A whole export."""
-    cost = run([sys.executable, "-c", EXPORT, partition, target, codec])
+    shutil.rmtree(target, ignore_errors=True)
+    os.sync()
+    cost = run([sys.executable, "-P", "-m", "kdump", "export", partition, "--to", target, "--codec", codec])
     return Turn(cost.wall, cost.cpu)
 
 
 def from_memory(source: str, target: str, codec: str, writer: str) -> Turn:
     """What writing takes that has the rows already."""
+    Path(target).unlink(missing_ok=True)
+    os.sync()
     command = [sys.executable, "-c", FROM_MEMORY, source, target, codec, writer]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     wall, cpu = told[-1].split()  # duckdb may draw its progress before
     return Turn(float(wall), float(cpu))
 
