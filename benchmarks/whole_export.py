@@ -3,7 +3,7 @@
 The export reads the log, checks CRCs, decodes, writes and syncs; pyarrow, polars, arro3 and duckdb have the rows in
 memory as Arrow, write one file and sync it. Seconds and CPU seconds of the export are those of its process, start
 included; of the others, those of writing alone. No value is there twice: what repeats would be a dictionary in Parquet,
-and almost no work. All take turns in one run; what a turn wrote is on the disk, and removed, before the next one begins.
+and almost no work. All take turns in one run; what a turn wrote is removed before the next one.
 Needs all four. The log has its indexes, as a broker's has: without them the places where it is cut are found by walking
 it.
 """
