@@ -44,6 +44,7 @@ class ProtobufSchema:
         self._added: set[str] = set()
         self._sources = {**KNOWN_PROTOS, **(files or {}), **dict(imports)}
         self._classes: dict[tuple[int, ...], Any] = {}
+        self._with_maps: dict[str, bool] = {}
         self.file = file_descriptor(text, ROOT)
         self._add(self.file, ())
         if _ANY in self._added:
@@ -81,12 +82,18 @@ class ProtobufSchema:
             raise SchemaError(f"its schema has no message {full_name}") from None
 
     def shown(self, message: Message) -> Any:
-        """Return a message as proto3 JSON, with the names of the .proto file and without defaults.
+        """Return a message as proto3 JSON, with the names of the .proto file and without defaults, maps in order.
         Raises SchemaError.
         """
+        from kdump.schemas.protobuf_maps import has_maps, in_order
         from kdump.schemas.protobuf_parts import shown_by_parts
 
-        return shown_by_parts(message, self._whole)
+        shown, descriptor = shown_by_parts(message, self._whole), message.DESCRIPTOR
+        if self._with_maps.get(descriptor.full_name) is None:
+            self._with_maps[descriptor.full_name] = has_maps(descriptor)
+        if not self._with_maps[descriptor.full_name]:
+            return shown
+        return in_order(shown, descriptor, self._pool.FindMessageTypeByName)
 
     def _whole(self, message: Message) -> Any:
         return _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)

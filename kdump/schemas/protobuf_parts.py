@@ -21,9 +21,17 @@ Show = Callable[[Any], Any]
 MAX_DEPTH = 200
 """Messages within each other: more than the library reads."""
 
-_MESSAGES, _ENUM, _BYTES, _FLOATS = (10, 11), 14, 12, (1, 2)
+MESSAGES = (10, 11)
+"""The types of fields that are messages: groups too."""
+
+_ENUM, _BYTES, _FLOATS = 14, 12, (1, 2)
 _LONGS = (3, 4, 6, 16, 18)
 """The types of numbers of 64 bits, which are text in JSON."""
+
+
+def is_map(field: Any) -> bool:
+    """Return whether a field of a descriptor is a map."""
+    return field.type in MESSAGES and bool(field.message_type.GetOptions().map_entry)
 
 
 def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
@@ -43,7 +51,7 @@ def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
 
 
 def _field(field: Any, value: Any, show: Show, depth: int) -> Any:
-    if field.type in _MESSAGES and field.message_type.GetOptions().map_entry:
+    if is_map(field):
         kind = field.message_type.fields_by_name["value"]
         return {_key(key): _single(kind, value[key], show, depth) for key in value}
     if hasattr(value, "extend"):
@@ -53,7 +61,7 @@ def _field(field: Any, value: Any, show: Show, depth: int) -> Any:
 
 def _single(field: Any, value: Any, show: Show, depth: int) -> Any:
     kind = field.type
-    if kind in _MESSAGES:
+    if kind in MESSAGES:
         return shown_by_parts(value, show, depth)
     if kind == _ENUM:
         known = field.enum_type.values_by_number.get(value)
