@@ -22,8 +22,10 @@ from kdump.spark.session import SparkError, spark_session
 from tests.columns.reading import FIXTURES
 from tests.commands.logs import batch, write_segment
 from tests.commands.running import Run
+from tests.schemas.registries import ORDER, avro, framed, partition, schema_record
 from tests.spark.session import environment
 from tests.storage.building import flipped
+from tests.topics.building import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +103,22 @@ def test_export_as_text(format_: str, run: Run, damaged: Path, tmp_path: Path) -
     assert [path.name for path in found[0]] == [path.name for path in found[1]]
     assert [path.read_bytes() for path in found[0]] == [path.read_bytes() for path in found[1]]
     assert found[0]
+
+
+@pytest.mark.parametrize("decode", [("--decode", "columns"), ("--decode", "json"), ("--format", "jsonl")])
+def test_export_of_decoded_values(decode: tuple[str, str], run: Run, tmp_path: Path) -> None:
+    """Schemas and what does not decode too: the executors get the registry that the command has read."""
+    data = tmp_path / "data"
+    partition(data, schema_record("x-value", 1, 1, ORDER))
+    good = framed(1, avro(ORDER, {"id": 7, "note": None}))
+    Log(data / "x-0").add((b"k", good), (b"k", framed(1, b"")), (b"k", b"plain"), (None, None)).write()
+    arguments = ("export", data / "x-0", *decode, "--schemas", data / "_schemas-0")
+    assert run(*arguments, "--to", tmp_path / "local") == 0
+    assert run(*arguments, "--to", tmp_path / "spark", *SPARK) == 0
+    found = [sorted((tmp_path / name).rglob("part-*")) for name in ("local", "spark")]
+    assert [path.read_bytes() for path in found[0]] == [path.read_bytes() for path in found[1]]
+    text = b"".join(path.read_bytes() for path in found[0])
+    assert (b"valueError" if "jsonl" in decode else b"value_error") in text
 
 
 def test_one_engine_goes_on_with_what_the_other_began(run: Run, tmp_path: Path) -> None:
