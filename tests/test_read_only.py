@@ -87,7 +87,8 @@ def read_in_all_ways(folder: Path) -> None:
             assert called(kdump, "kdump", "dump", str(partition), "--offsets", "100:200") in (0, 1)
     whole = ("--include", "all", "--format", "jsonl")
     assert called(kdump, "kdump", "dump", str(folder), *whole) in (0, 1, 3)
-    for command in ("groups", "txns", "metadata", "schemas"):
+    looks = ("groups", "txns", "metadata", "schemas", "stats", "verify", "doctor", "replicas", "quorum")
+    for command in (*looks, "retain", "compact", "repair", "rebuild-index", "trim", "undo"):
         assert called(kdump, "kdump", command, str(folder)) in (0, 1, 3)
 
 

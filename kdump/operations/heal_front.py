@@ -53,8 +53,8 @@ def earlier_notes(log: PartitionLog, healing: Healing, settings: TopicSettings) 
         return
     kept = ", though by its topic's settings retention deletes nothing" if _keeps_all(settings) else ""
     yield (
-        f"this copy begins at offset {healing.start}, the other one has offsets from {healing.before} on: by its files"
-        f" retention or DeleteRecords has deleted them here{kept}. If they were lost, this takes them too:"
+        f"this copy begins at offset {healing.start}, the other one has offsets from {healing.before} on. The files"
+        f" show no loss, so retention or DeleteRecords deleted them here{kept}. If they were lost, this takes them too:"
         f" --log-start-offset {healing.before}"
     )
 

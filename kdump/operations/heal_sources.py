@@ -92,7 +92,7 @@ def check_sources(paths: Sequence[str]) -> Sources:
 def peer_of(log: PartitionLog, other: PartitionLog) -> Peer:
     """Return a copy that may be taken from, as far as it may. Raises RefusedError, OSError."""
     if os.path.realpath(other.path) == os.path.realpath(log.path):
-        raise RefusedError(f"{other.path} is the copy that is to be healed.")
+        raise RefusedError(f"{other.path} is the copy to repair.")
     if other.name is not None and other.name.state:
         raise RefusedError(f"{other.path} is not a copy that a broker serves (-{other.name.state}).")
     mine, theirs = _meta_of(log), _meta_of(other)

@@ -287,8 +287,8 @@ class _Merge:
                 return chosen if term == mine.epoch else peer
         if mine.epoch == other.epoch:
             raise RefusedError(
-                f"{peer.path} and {chosen.path} have other valid records from offset {other.base} on: nothing says"
-                f" which are right (leader epochs {other.epoch} and {mine.epoch}).{_shown(peer, chosen)}"
+                f"{peer.path} and {chosen.path} have different valid records from offset {other.base} on: kdump cannot"
+                f" know which are right (leader epochs {other.epoch} and {mine.epoch}).{_shown(peer, chosen)}"
             )
         is_older = _is_older(peer, chosen)
         if chosen is not self._own:
@@ -311,7 +311,7 @@ class _Merge:
         if 0 <= batch.epoch < self._newest_taken:
             raise RefusedError(
                 f"{self._own.path} has records of leader epoch {batch.epoch} from offset {batch.base} on, and the other"
-                f" copy has leader epoch {self._newest_taken} before that: they parted where this copy is damaged."
+                f" copy has leader epoch {self._newest_taken} before that: the copies diverge inside the damaged range."
             )
 
     def _check_not_older(self, batch: FoundBatch, peer: _Cursor) -> None:
