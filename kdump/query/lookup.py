@@ -153,6 +153,8 @@ class LogLookup:
         if found is None:
             self._trace(f"no batch of the segment reaches offset {offset}")
             return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+        if self._is_beyond_end(offset):
+            return OffsetPosition(segment.base_offset, entry.offset, entry.position)
         position, batch = found
         self._trace(
             f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
@@ -217,10 +219,21 @@ class LogLookup:
         if timestamp == LATEST_TIERED:
             return TimestampOffset(-1, -1, -1)
         found = self._find_largest() if timestamp == MAX_TIMESTAMP else self._find_time(timestamp)
+        if found is not None and self._is_beyond_end(found.offset):
+            return None
         if found is not None and self._last_stable_offset is not None and found.offset >= self._last_stable_offset:
             self._trace(f"offset {found.offset} is not below the last stable offset {self._last_stable_offset}")
             return None
         return found
+
+    def _is_beyond_end(self, offset: int) -> bool:
+        """Return whether an offset that a batch of the last segment has is not in the log, which a wrong index ends
+        before that batch: clients get nothing from the log end offset on.
+        """
+        if offset < self._segments[-1].base_offset or offset < self.log_end_offset():
+            return False
+        self._trace(f"offset {offset} is not below the log end offset {self.log_end_offset()}")
+        return True
 
     def _find_time(self, timestamp: int) -> TimestampOffset | None:
         for segment in self._segments:

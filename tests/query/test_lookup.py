@@ -178,6 +178,25 @@ def test_batches_out_of_order_are_found_as_the_release_finds_them(tmp_path: Path
     assert found(KafkaRelease.V4_1) == [(0, 5), (4, 6), (2, 10), (2, 10), (2, 10), (-1, -1)]
 
 
+def test_nothing_is_found_from_the_log_end_offset_on(tmp_path: Path) -> None:
+    """The index leads to a batch after damage at which the log ends; clients get nothing from there."""
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    before = batch(0, 3, 1000) + batch(3, 3, 2000) + bytes(range(1, 200))
+    (partition / "00000000000000000000.log").write_bytes(before + batch(6, 3, 3000))
+    entries = [OffsetIndexEntry(6, len(before)), OffsetIndexEntry(100, 1 << 20)]
+    (partition / "00000000000000000000.index").write_bytes(encode_offset_entries(entries, 0))
+    times = [TimeIndexEntry(2002, 5), TimeIndexEntry(3002, 6)]
+    (partition / "00000000000000000000.timeindex").write_bytes(encode_time_entries(times, 0))
+    steps: list[str] = []
+    with LogLookup(kdump.open_log(str(partition)), clean=True, trace=steps.append) as lookup:
+        assert lookup.log_end_offset() == 6
+        assert [lookup.find_offset(offset).found for offset in (4, 5, 6, 7)] == [True, True, False, False]
+        assert lookup.find_timestamp(2001) == TimestampOffset(4, 2001, 0)
+        assert lookup.find_timestamp(3002) is lookup.find_timestamp(MAX_TIMESTAMP) is None
+    assert "offset 7 is not below the log end offset 6" in steps
+
+
 def test_the_release_is_not_asked_for_where_batches_are_in_order(log_dir: Path) -> None:
     with LogLookup(kdump.open_log(str(log_dir)), clean=False, release=lambda: pytest.fail("asked")) as lookup:
         for offset in range(25):
