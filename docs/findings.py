@@ -15,7 +15,7 @@ from pathlib import Path
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.kafka_messages import said_of
-from kdump.findings.kind import FindingKind, Severity
+from kdump.findings.kind import FindingKind
 
 HERE = Path(__file__).parent
 PAGE = HERE / "verify.md"
@@ -24,17 +24,12 @@ BEGIN = "<!-- The table is generated: python docs/findings.py -->\n"
 END = "<!-- End of the table. -->\n"
 
 
-def severity(kind: FindingKind) -> str:
-    """Return the severity as people say it."""
-    return "note" if kind.severity == Severity.INFO else kind.severity.value
-
-
 def table() -> str:
     """Return a Markdown table with a line for each code."""
     lines = ["| code | severity | what it means | what the broker does |", "|---|---|---|---|"]
     for kind in CATALOGUE.values():
         link = f"[`{kind.code}`](findings/{kind.code}.md)"
-        cells = link, severity(kind), kind.meaning, EXPLANATIONS[kind.code].broker
+        cells = link, kind.severity, kind.meaning, EXPLANATIONS[kind.code].broker
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -52,7 +47,7 @@ def page_of(kind: FindingKind) -> str:
 
 def _lines(kind: FindingKind) -> Iterator[str]:
     known = EXPLANATIONS[kind.code]
-    yield f"# {kind.code} ({severity(kind)}): {known.title}"
+    yield f"# {kind.code} ({kind.severity}): {known.title}"
     yield ""
     yield "<!-- Generated: python docs/findings.py -->"
     yield ""

@@ -25,7 +25,7 @@ from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_option, json_line, output_for
 from .server_log import ServerLog
-from .text import explained, listed, recognized, severity_word, summarized
+from .text import explained, listed, recognized, summarized
 
 _MAX_LINES = 50_000_000
 _FOLD = re.compile(r"\s*\\?\n\s*")
@@ -104,7 +104,7 @@ def _fields(kind: FindingKind) -> dict[str, object]:
     known = EXPLANATIONS[kind.code]
     return {
         "code": kind.code,
-        "severity": severity_word(kind.severity),
+        "severity": kind.severity,
         "title": known.title,
         "meaning": kind.meaning,
         "broker": known.broker,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.kafka_messages import KafkaMessage, said_of
-from kdump.findings.kind import FindingKind, Severity
+from kdump.findings.kind import FindingKind
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe
 from kdump.formats.words import either, number_words
@@ -23,15 +23,10 @@ _MAX_NAMES = 2
 _BATCH_CODES = ("KD-LOG-", "KD-BATCH-")
 
 
-def severity_word(severity: Severity) -> str:
-    """Return the severity as people say it: nothing is wrong with a note."""
-    return "note" if severity == Severity.INFO else severity.value
-
-
 def explained(kind: FindingKind, width: int | None, *, color: bool = False) -> Iterator[str]:
     """Yield the lines about a finding's code."""
     known = EXPLANATIONS[kind.code]
-    yield Style(color, bold=True)(f"{kind.code} ({severity_word(kind.severity)}): {known.title}")
+    yield Style(color, bold=True)(f"{kind.code} ({kind.severity}): {known.title}")
     yield ""
     fields = {"Meaning": kind.meaning, "Broker": known.broker, "Consumers": known.consumers, "Causes": known.causes}
     for label, text in fields.items():
@@ -57,7 +52,7 @@ def listed(kinds: Sequence[FindingKind]) -> Iterator[str]:
     """Yield one line for each of several codes."""
     longest = max(len(kind.code) for kind in kinds)
     for kind in kinds:
-        yield f"{kind.code:<{longest}}  {severity_word(kind.severity):<7}  {EXPLANATIONS[kind.code].title}"
+        yield f"{kind.code:<{longest}}  {kind.severity:<7}  {EXPLANATIONS[kind.code].title}"
 
 
 def recognized(

@@ -50,13 +50,12 @@ SHOW_READING = frozenset({"dump", "groups", "txns", "metadata", "schemas", "repl
 WITH_SEVERITIES = frozenset({"doctor", "verify"})
 
 SEVERITIES = ("error", "warning", "note")
-"""From the weightiest on; a note is called `info` in JSON."""
+"""From the weightiest on."""
 
 
 def severities_from(least: str) -> frozenset[str]:
-    """Return the severities from `least` on, by the names that findings have."""
-    found = SEVERITIES[: SEVERITIES.index("note" if least == "info" else least) + 1]
-    return frozenset((*found, "info") if "note" in found else found)
+    """Return the severities from `least` on."""
+    return frozenset(SEVERITIES[: SEVERITIES.index(least) + 1])
 
 
 def _sets(name: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[..., Any]:
@@ -136,7 +135,7 @@ fail_on_option: Option = click.option(
     help="From which severity on to exit with 1. [default: any finding]",
 )  # fmt: skip
 min_severity_option: Option = click.option(
-    "--min-severity", type=click.Choice((*SEVERITIES, "info")), callback=_sets("min_severity"), expose_value=False,
+    "--min-severity", type=click.Choice(SEVERITIES), callback=_sets("min_severity"), expose_value=False,
     help="Show findings from this severity on. [default: warning]",
 )  # fmt: skip
 

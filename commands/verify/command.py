@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import click
 
 from kdump.disk.pace import lower_priority
-from kdump.findings.kind import INFO, SEVERITIES
+from kdump.findings.kind import SEVERITIES
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.operations.verify import VerifyRequest
 from kdump.storage.live import broker_on, is_live
@@ -27,7 +27,6 @@ from .run import VerifyArgs, run
 def severity_of(text: str) -> tuple[str, str]:
     """Return a `CODE=level` as (code pattern, severity). Raises click.BadParameter."""
     pattern, equals, severity = text.partition("=")
-    severity = INFO if severity == "note" else severity
     if not equals or severity not in SEVERITIES:
         raise click.BadParameter(f"expected CODE=level, level one of error, warning, note; found {text!r}")
     return pattern, severity

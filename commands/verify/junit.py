@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from kdump.findings.finding import Finding
-from kdump.findings.kind import ERROR, INFO, WARNING
+from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.verify import Totals
 
@@ -31,9 +31,9 @@ class JUnitReport:
         self._begin(path)
 
     def finding(self, finding: Finding) -> None:
-        """Write a test case; of severity info only what it says."""
+        """Write a test case; nothing of a note."""
         self._begin(finding.group)
-        if finding.severity == INFO:
+        if finding.severity == NOTE:
             return
         place = "" if finding.position is None else f" byte {finding.position}"
         name = quoteattr(f"{finding.code} {safe_path(finding.path)}{place}")

@@ -11,17 +11,12 @@ from kdump import __version__
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
-from kdump.findings.kind import INFO, FindingKind
+from kdump.findings.kind import FindingKind
 from kdump.operations.verify import Totals
 
 from .text import Sink, summary_row
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-
-
-def level(severity: str) -> str:
-    """Return SARIF's word for a severity."""
-    return "note" if severity == INFO else severity
 
 
 def rule(kind: FindingKind) -> dict[str, Any]:
@@ -30,7 +25,7 @@ def rule(kind: FindingKind) -> dict[str, Any]:
         "id": kind.code,
         "shortDescription": {"text": kind.meaning},
         "help": {"text": f"{EXPLANATIONS[kind.code].broker} Repair: {kind.repair}."},
-        "defaultConfiguration": {"level": level(kind.severity)},
+        "defaultConfiguration": {"level": kind.severity},
     }
 
 
@@ -43,7 +38,7 @@ def result(finding: Finding) -> dict[str, Any]:
             place["region"]["byteLength"] = finding.length
     found: dict[str, Any] = {
         "ruleId": finding.code,
-        "level": level(finding.severity),
+        "level": finding.severity,
         "message": {"text": finding.message},
         "locations": [{"physicalLocation": place}],
         "properties": {"broker": finding.broker, "repair": finding.repair},

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from kdump.findings.finding import Finding
-from kdump.findings.kind import ERROR, INFO, WARNING, BrokerEffect
+from kdump.findings.kind import ERROR, NOTE, WARNING, BrokerEffect
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, duration, number_words, size_text
 from kdump.operations.verify import Totals
@@ -49,7 +49,7 @@ def summary_row(totals: Totals) -> dict[str, Any]:
         "isComplete": totals.is_complete,
         "errors": totals.counts[ERROR],
         "warnings": totals.counts[WARNING],
-        "notes": totals.counts[INFO],
+        "notes": totals.counts[NOTE],
         "unread": totals.unread,
         "partitions": totals.partitions,
         "segments": totals.segments,
@@ -173,7 +173,7 @@ class TextReport:
         self._styles: dict[str, Style] = {
             ERROR: Style(color, "red", bold=True),
             WARNING: Style(color, "yellow"),
-            INFO: Style(color, "cyan"),
+            NOTE: Style(color, "cyan"),
         }
 
     def start(self) -> None:
@@ -189,8 +189,8 @@ class TextReport:
         """
         if finding.severity not in self._shown:
             return
-        Screen.current.has_findings |= finding.severity != INFO
-        if finding.severity != INFO:
+        Screen.current.has_findings |= finding.severity != NOTE
+        if finding.severity != NOTE:
             self._groups.add(finding.group)
         is_new = finding.code not in self._codes
         has_room = self._budget.takes(1 if self._is_line_each else self._lines(finding))
@@ -206,7 +206,7 @@ class TextReport:
     def _line(self, finding: Finding) -> None:
         """Print a finding with its partition in one line."""
         place = _place(finding)
-        severity = self._styles[finding.severity](_severity_word(finding))
+        severity = self._styles[finding.severity](finding.severity)
         head = f"{safe_path(finding.group)}  {severity}  {finding.code}"
         self._out.write(f"{head}{f'  {place}' if place else ''}: {_message(finding)}\n")
         self._group = finding.group
@@ -214,15 +214,15 @@ class TextReport:
     def _block(self, finding: Finding) -> None:
         """Print a finding under its partition."""
         group = finding.group
-        is_explained = finding.severity == INFO or (group == self._group and finding.code in self._explained)
+        is_explained = finding.severity == NOTE or (group == self._group and finding.code in self._explained)
         *effects, do = ("",) if is_explained else consequences(finding, group)
-        if group != self._group or finding.severity == INFO or (do and do != self._do):
+        if group != self._group or finding.severity == NOTE or (do and do != self._do):
             self._say_what_to_do()
         if group != self._group:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
             self._explained.clear()
-        head = f"  {self._styles[finding.severity](f'{_severity_word(finding):7}')}  {finding.code}"
+        head = f"  {self._styles[finding.severity](f'{finding.severity:7}')}  {finding.code}"
         self._out.write(f"{head}  {_place(finding)}".rstrip() + "\n")
         self._indented(_message(finding))
         self._explained.add(finding.code)
@@ -239,7 +239,7 @@ class TextReport:
     def _lines(self, finding: Finding) -> int:
         """Return how many lines a finding takes, with the heading of its partition."""
         is_heading = finding.group != self._group
-        is_explained = finding.severity == INFO or (not is_heading and finding.code in self._explained)
+        is_explained = finding.severity == NOTE or (not is_heading and finding.code in self._explained)
         texts = (_message(finding), *(() if is_explained else consequences(finding, finding.group)))
         return (3 if is_heading else 1) + sum(len(folded(text, self._width, first=_INDENT)) for text in texts)
 
@@ -292,10 +292,6 @@ class TextReport:
 
 
 _INDENT = " " * 11
-
-
-def _severity_word(finding: Finding) -> str:
-    return "note" if finding.severity == INFO else finding.severity
 
 
 def _message(finding: Finding) -> str:

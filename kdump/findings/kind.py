@@ -9,11 +9,11 @@ from kdump.named_tuples import NamedTuple
 
 
 class Severity(StrEnum):
-    """How bad it is. An INFO is a note: nothing is wrong, and it never sets the exit code."""
+    """How bad it is. Nothing is wrong with a note, and it never sets the exit code."""
 
     ERROR = "error"
     WARNING = "warning"
-    INFO = "info"
+    NOTE = "note"
 
 
 class BrokerEffect(StrEnum):
@@ -33,7 +33,7 @@ class BrokerEffect(StrEnum):
     CUTS_TO_LEADER = "cuts what the leader has not when it follows"
 
 
-ERROR, WARNING, INFO = Severity
+ERROR, WARNING, NOTE = Severity
 SEVERITIES = tuple(Severity)
 
 (

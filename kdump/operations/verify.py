@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kdump.disk.pace import Pace
 from kdump.findings.finding import Finding
-from kdump.findings.kind import ERROR, INFO, WARNING
+from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
 from kdump.verify.options import Options
 from kdump.verify.resume import (
@@ -64,7 +64,7 @@ class Totals:
     did. `is_part`: a pass may take several runs.
     """
 
-    counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0, INFO: 0})
+    counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0, NOTE: 0})
     unread: int = 0
     partitions: int = 0
     segments: int = 0
@@ -82,7 +82,7 @@ class Totals:
     def whole(self) -> PassTotals:
         """What the pass has come to so far."""
         counts = self.counts
-        found = counts[ERROR], counts[WARNING], counts[INFO], self.unread
+        found = counts[ERROR], counts[WARNING], counts[NOTE], self.unread
         now = PassTotals(1, *found, self.partitions, self.segments, self.skipped, self.bytes, round(self.seconds, 3))
         return self.before.plus(now)
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kdump.change.plan import KINDS, Plan
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import LoadOutcome
@@ -97,7 +97,7 @@ def _cut_by_recovery(found: Survey) -> dict[str, str]:
     """Return the .log files, by name, that recovery would cut, with their first damage."""
     damaged: dict[str, str] = {}
     for each in found.damage:
-        if each.code in _ENDS_RECOVERY and each.severity != INFO:
+        if each.code in _ENDS_RECOVERY and each.severity != NOTE:
             name = os.path.basename(each.path)
             damaged.setdefault(name, f"{name}: byte {each.position}: {each.message}")
     return damaged

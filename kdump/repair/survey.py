@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from errno import EIO
 
 from kdump.findings.finding import Finding
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
@@ -159,7 +159,7 @@ def survey(
         elif finding.code in _LEFTOVERS:
             leftovers.add(name)
         elif parse_file_name(name).kind in _BESIDE:
-            (noted if finding.severity == INFO else unsound).add(name)
+            (noted if finding.severity == NOTE else unsound).add(name)
     unsound |= {*beside(unsound, noted), *_unproved(log, unsound)}
     return Survey(tuple(damage), frozenset(unsound), frozenset(leftovers), frozenset(noted))
 

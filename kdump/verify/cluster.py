@@ -77,4 +77,4 @@ def _of_snapshot(finding: Finding) -> Finding:
     effect, ways = damage_effect(finding.path)
     if effect is REFUSES:
         return finding._replace(ways=ways)
-    return finding._replace(severity=Severity.INFO, effect=IGNORES, ways=())
+    return finding._replace(severity=Severity.NOTE, effect=IGNORES, ways=())

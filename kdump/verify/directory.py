@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import RUNTIME, CheckpointError, NameFormatError
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import IGNORES, INFO, REFUSES, BrokerEffect
+from kdump.findings.kind import IGNORES, NOTE, REFUSES, BrokerEffect
 from kdump.findings.remedies import OTHER_CLUSTER
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
@@ -212,7 +212,7 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
         elif parsed.state:
             code, text = _FILE_STATES[parsed.state]
             is_expected = not was_closed and parsed.state in (names.CLEANED, names.SWAP)
-            yield found(code, path, text, offset=parsed.offset, severity=INFO if is_expected else "")
+            yield found(code, path, text, offset=parsed.offset, severity=NOTE if is_expected else "")
         elif parsed.kind == names.QUORUM_STATE:
             yield from _quorum_state(path)
     for name in log.orphans():

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from kdump.findings.finding import Finding
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.partition import PartitionLog
@@ -58,17 +58,17 @@ def judged(findings: Iterable[Finding], log: PartitionLog | None = None) -> Iter
         if is_growing and finding.code in _OF_GROWING_LOGS:
             continue
         if is_growing and finding.code.startswith(_OF_GROWING_INDEXES):
-            finding = finding._replace(severity=INFO)
+            finding = finding._replace(severity=NOTE)
         if finding.code == "KD-SNAP-CORRUPT" and os.path.basename(finding.path) == newest:
             continue
         if finding.code.startswith(_STATES):
-            finding = finding._replace(severity=INFO)
+            finding = finding._replace(severity=NOTE)
         yield finding
 
 
 def is_doubtful(finding: Finding) -> bool:
     """Return whether a finding has to come twice."""
-    return finding.severity != INFO
+    return finding.severity != NOTE
 
 
 def confirmed(
@@ -86,7 +86,7 @@ def confirmed(
         again = set(map(key_of, look_again(doubtful)))
     for finding in found:
         if key_of(finding) in again or (not is_doubtful(finding) and os.path.lexists(finding.path)):
-            yield finding._replace(severity=INFO) if finding.code in _IN_TRANSIT else finding
+            yield finding._replace(severity=NOTE) if finding.code in _IN_TRANSIT else finding
 
 
 def need_metadata(doubtful: Iterable[Finding]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.segment import Segment
@@ -69,7 +69,7 @@ class Notes:
         """Yield the findings of the partition, as they come."""
         for finding in findings:
             parsed = parse_file_name(os.path.basename(finding.path))
-            if finding.severity != INFO and parsed.kind in names.SEGMENT_KINDS:
+            if finding.severity != NOTE and parsed.kind in names.SEGMENT_KINDS:
                 self._is_wrong = True
             elif finding.code == "KD-TXN-OPEN" and parsed.offset is not None:
                 self._open_from = parsed.offset if self._open_from is None else min(self._open_from, parsed.offset)

@@ -15,7 +15,7 @@ from operator import sub
 
 from kdump import kernels
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
@@ -112,7 +112,7 @@ class OffsetIndexCheck:
         """
         is_due = not self._is_last or used_entries(self._segment, names.TIME_INDEX) > 1
         text = "the segment has no .index" if is_due else "the active segment has no .index yet"
-        severity = "" if is_due else INFO
+        severity = "" if is_due else NOTE
         return found("KD-IDX-MISSING", self.path, text, offset=self._segment.base_offset, severity=severity)
 
     def close(self) -> None:

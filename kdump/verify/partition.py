@@ -14,7 +14,7 @@ from kdump.findings.finding import Finding, found
 from kdump.findings.kind import (
     BLOCKS_COMPACTION,
     ERROR,
-    INFO,
+    NOTE,
     REFUSES,
     SERVES_WRONG_DATA,
     TRUNCATES,
@@ -179,7 +179,7 @@ class PartitionCheck:
             return
         if not (data or self._snapshots or self._was_closed):
             text = "it is empty: a broker that is killed while it makes its newest snapshot leaves it so"
-            yield found("KD-SNAP-CORRUPT", path, text, severity=INFO)
+            yield found("KD-SNAP-CORRUPT", path, text, severity=NOTE)
             return
         known = self._producers if compares and not self._has_lost else None
         yield from check_snapshot(path, data, known)

@@ -14,7 +14,7 @@ from operator import add
 
 from kdump import kernels
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.formats.iso_times import shown
@@ -96,7 +96,7 @@ class TimeIndexCheck:
         """
         is_due = not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
         text = "the segment has no .timeindex" if is_due else "the active segment has no .timeindex yet"
-        severity = "" if is_due else INFO
+        severity = "" if is_due else NOTE
         return found("KD-TIDX-MISSING", self.path, text, offset=self._segment.base_offset, severity=severity)
 
     def close(self) -> None:

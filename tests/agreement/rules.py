@@ -483,7 +483,7 @@ def a_sound_partition_needs_no_repair(answers: Answers) -> Iterator[str]:
     if not answers.directory.was_closed:
         return
     for path in answers.served:
-        if any(row["severity"] != "info" or row["actions"] for row in answers.findings_of(path)):
+        if any(row["severity"] != "note" or row["actions"] for row in answers.findings_of(path)):
             continue
         for repair in (SAFE, SALVAGE, "trim", "rebuild-index"):
             work = operations(answers.plan(repair), path)

@@ -286,7 +286,7 @@ def findings_in(text: str) -> set[tuple[str, str, int | None, int | None]]:
     return {
         (row["code"], row["path"], row["position"], row["offset"])
         for row in rows
-        if row["type"] == "finding" and row["severity"] != "info"
+        if row["type"] == "finding" and row["severity"] != "note"
     }
 
 
@@ -348,7 +348,7 @@ class Soak:
         is_right = done.returncode == (1 if self.planted else 0)
         if found != self.planted or not is_right:
             more, less = sorted(map(str, found - self.planted)), sorted(map(str, self.planted - found))
-            messages = [line for line in done.stdout.splitlines() if '"info"' not in line][:20]
+            messages = [line for line in done.stdout.splitlines() if '"note"' not in line][:20]
             self.false_words.append(
                 f"verify ({done.returncode}): more {more}\n less {less}\n {messages}\n{done.stderr}"
             )

@@ -276,7 +276,7 @@ def test_what_could_not_be_read_is_said_whatever_is_selected(run: VerifyRun, sou
 def test_severities_can_be_changed(run: VerifyRun, damaged: Log) -> None:
     assert run("--severity", "KD-LOG-CRC=warning", damaged.directory) == 0
     assert "  warning  KD-LOG-CRC" in run.out
-    assert run("--severity", "KD-TIME-*=error", "--severity", "KD-TIME-HELD=info", "--ignore", "KD-LOG-*",
+    assert run("--severity", "KD-TIME-*=error", "--severity", "KD-TIME-HELD=note", "--ignore", "KD-LOG-*",
                damaged.directory) == 0
     (held, _, summary) = run.objects("--severity", "KD-*=warning", "--ignore", "KD-LOG-*", damaged.directory)
     assert (held["severity"], summary["warnings"]) == ("warning", 2)

@@ -45,7 +45,7 @@ def main(master: str, logs: str, target: str, archive: str | None = None) -> Non
         read.write.format("kafka-log").option("codec", "zstd").mode("append").save(target)
         again = spark.read.format("kafka-log").options(minPartitions="6").load(target)
         findings = spark.read.format("kafka-log").options(kind="findings", deep="true", minPartitions="2").load(target)
-        bad = findings.where("severity <> 'info'").selectExpr("code")
+        bad = findings.where("severity <> 'note'").selectExpr("code")
         found = {
             "tasks": read.rdd.getNumPartitions(),
             "records": read.count(),

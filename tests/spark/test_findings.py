@@ -80,7 +80,7 @@ def test_options_of_a_verification() -> None:
     root = str(FIXTURES / "corpus" / "i-crc-payload-active")
     everything = findings(root)
     assert findings(root, select="KD-LOG-*") == [each for each in everything if each.code.startswith("KD-LOG-")]
-    assert {each.severity for each in findings(root, select="KD-LOG-CRC", severities="KD-LOG-CRC=info")} == {"info"}
+    assert {each.severity for each in findings(root, select="KD-LOG-CRC", severities="KD-LOG-CRC=note")} == {"note"}
     with pytest.raises(OptionError, match="no code matches"):
         findings(root, select="KD-LOG-CRX")
 

@@ -126,7 +126,7 @@ def outcomes(sample: Sample, step: int = 1, *, deep: bool = True) -> Iterator[Ou
 
 
 def _said(log: Log, *, deep: bool) -> set[tuple[str, str]]:
-    return {(finding.code, finding.path) for finding in log.findings(deep=deep) if finding.severity != "info"}
+    return {(finding.code, finding.path) for finding in log.findings(deep=deep) if finding.severity != "note"}
 
 
 def reader_view(log: Log) -> dict[str, object]:

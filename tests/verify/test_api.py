@@ -99,7 +99,7 @@ def test_options(log: Log) -> None:
         findings = kdump.verify(log.directory, **{"now": NOW, **options})  # type: ignore[arg-type]
         return [(finding.code, finding.severity) for finding in findings]
 
-    crc, beyond, held = ("KD-LOG-CRC", "error"), ("KD-LOG-BEYOND", "warning"), ("KD-TIME-HELD", "info")
+    crc, beyond, held = ("KD-LOG-CRC", "error"), ("KD-LOG-BEYOND", "warning"), ("KD-TIME-HELD", "note")
     assert codes() == codes(deep=True) == codes(jobs=2) == codes(drops_pages=True) == [crc, beyond, held, held]
     assert codes(select=["KD-LOG-*"], ignore=["KD-LOG-BEYOND"]) == [crc]
     assert codes(select=["KD-TIME-HELD"], severities={"KD-TIME-*": "error"}) == [("KD-TIME-HELD", "error")] * 2

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.findings.kind import INFO, WARNING
+from kdump.findings.kind import NOTE, WARNING
 from kdump.verify.directory import partition_files
 
 
-@pytest.mark.parametrize(("was_closed", "severity"), [(True, WARNING), (False, INFO)])
+@pytest.mark.parametrize(("was_closed", "severity"), [(True, WARNING), (False, NOTE)])
 @pytest.mark.parametrize("state", ["cleaned", "swap"])
 def test_leftovers_of_the_cleaner(tmp_path: Path, state: str, was_closed: bool, severity: str) -> None:
     partition = tmp_path / "orders-0"

@@ -22,7 +22,7 @@ def said(folder: Path, kind: str, *batches: bytes, **building: Any) -> list[tupl
     return [
         (finding.code, finding.position, finding.message)
         for finding in log.findings()
-        if finding.code.startswith(f"KD-{kind}") and finding.severity != "info"
+        if finding.code.startswith(f"KD-{kind}") and finding.severity != "note"
     ]
 
 

@@ -35,7 +35,7 @@ def same(log: Log) -> list[str]:
         alone = found(log.directory, deep=deep, jobs=1)
         for jobs in (2, 3, 8):
             assert found(log.directory, deep=deep, jobs=jobs) == alone
-    return [each.code for each in alone if each.severity != "info"]
+    return [each.code for each in alone if each.severity != "note"]
 
 
 def test_a_sound_log_is_walked_in_pieces(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
