@@ -340,10 +340,10 @@ def run_limited(log_dir: Path, limit: int) -> bool:
 
 
 def test_how_often_repairs_were_killed() -> None:
-    # docs/repair.md states the sum; it runs last, and says nothing when only some of the tests above were asked for
+    # docs/testing.md states the sum; it runs last, and says nothing when only some of the tests above were asked for
     if len(POINTS) == len(RECOVERED) + len(SALVAGED) + len(WITHOUT_BACKUP):
-        told = (Path(__file__).parents[2] / "docs" / "repair.md").read_text()
-        points, directories = re.search(r"more than ([\d,]+) kill points of (\d+) damaged directories", told).groups()
+        told = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+        points, directories = re.search(r"more than ([\d,]+) points in (\d+) damaged directories", told).groups()
         assert sum(POINTS.values()) > int(points.replace(",", ""))
         assert len({damage for damage, _ in (*RECOVERED, *SALVAGED)}) == int(directories) >= 30
 
