@@ -171,18 +171,17 @@ def dump_log_page() -> Page:
 
 
 DUMP_LOG = """\
-Takes the options of the kafka-dump-log.sh of Apache Kafka 4.0 and prints the same bytes, without a Java virtual
-machine. The name of a file says what it holds: .log, .index, .timeindex, .txnindex, .snapshot or .checkpoint. The .log
-of an index is looked for beside it. No file is created or changed: where Kafka's tool would make a missing index file,
-this one does not.
+Takes the options of kafka-dump-log.sh of Apache Kafka 4.0 and prints the same bytes, without a Java virtual machine.
+It knows a file by the end of its name: .log, .index, .timeindex, .txnindex, .snapshot or .checkpoint. It reads the .log
+of an index from the same directory. It creates and changes no file. If an index file is missing, Kafka's tool creates
+one, and this one does not.
 
 Option names cannot be abbreviated. Words that belong to no option are ignored.
 
 Exit codes:
 
-0 when the files were dumped, even where entries that disagree, or batches that are not valid, were reported. 1 where
-Kafka's tool would die of an exception, whose first line is then on standard error; also after --help. 130 after an
-interrupt.
+0 when the files were dumped, also if entries disagree or batches are not valid. 1 when Kafka's tool would end with an
+exception; its first line is then on standard error. 1 also after --help. 130 after an interrupt.
 
 Example:
 

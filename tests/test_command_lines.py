@@ -167,6 +167,8 @@ STAND_INS = {
     "dump": {"killed/clicks-0": "changed/orders-3"},
     "txns": {"killed": "damaged"},
     "--at": {"839": "801", "1234567": "6"},
+    "--create": {"new/test-0": "data/made-0"},
+    "--log": {"specs/server.log": "server.log"},
     "--config": {"specs/bad.properties": "bad.properties", "specs/server.properties": "server.properties"},
     "--group": {"billing-*": "group-*"},
     "--id": {"15": "2"},

@@ -16,7 +16,7 @@ from .run import Options, compact
 
 @click.command("compact")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--apply", "applies", is_flag=True, help="Clean the partitions where they are.")
+@click.option("--apply", "applies", is_flag=True, help="Clean the partitions in place.")
 @click.option(
     "--output",
     type=click.Path(file_okay=False),
@@ -37,7 +37,7 @@ from .run import Options, compact
     "--min-cleanable-ratio",
     type=click.FloatRange(0, 1),
     metavar="R",
-    help="Clean where the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.",
+    help="Clean if the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.",
 )
 @click.option(
     "--old-formats",

@@ -93,7 +93,7 @@ def _lies_in(path: str, folder: str) -> bool:
 )
 @click.option("--cluster-id", callback=read_by(_cluster_id), metavar="ID", help="The cluster id. By default a new one.")
 @kafka_option
-@click.option("--new-empty", is_flag=True, help="Let partitions start empty of which there is no copy.")
+@click.option("--new-empty", is_flag=True, help="Let partitions without a copy start empty.")
 @click.option(
     "--unknown-topics",
     type=click.Choice([each.value for each in UnknownTopics]),
@@ -132,7 +132,7 @@ def command(
     PATHs are log directories (entries of log.dirs), those of dead controllers too. kdump reads every batch of every
     partition and checks its CRC. It joins the newest copy of the cluster's metadata with the partitions: topics keep
     their ids, records their offsets, groups their offsets, transactions their state; settings, ACLs, SCRAM users and
-    quotas are those of the metadata. The copy of a partition that is valid farthest leads; the others follow it.
+    quotas are those of the metadata. The newest valid copy of a partition leads; the others follow it.
     Without metadata topics come from the directories alone.
 
     The new cluster has one controller, and a new cluster id: old clients and brokers do not mix it up with the old one.

@@ -37,7 +37,7 @@ _GIVEN: Mapping[str, Setting[Any]] = {
     "--log-start-offset",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Let the log start here, as kafka-delete-records.sh does. By default where the checkpoint says.",
+    help="Let the log start here, as kafka-delete-records.sh does. By default that of the checkpoint.",
 )
 @click.option(
     "--high-watermark",

@@ -43,7 +43,7 @@ def command(
     verbose: bool = False,
     format_: str = "text",
 ) -> int:
-    """List the changes that kdump made and keeps the originals of; with --change, undo one.
+    """List the changes whose originals kdump keeps; with --change, undo one.
 
     Every repair, rebuild-index, trim, compact, retain and undo with --apply is a change. Its originals are files
     .kdump-* in the log directory. They stay there when the topic is deleted or the replica is moved.

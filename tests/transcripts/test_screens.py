@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 HAND_MADE = {
     "at-3-am.md": "commands alone",
-    "explain.md": "commands alone",
     "quorum.md": "the disks of three controllers; tests/cluster makes them",
     "serve.md": "serves until it is stopped",
 }
