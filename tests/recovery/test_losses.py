@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kdump.formats.batch import HEADER_SIZE
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper, frame_batch
 from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import Loss
 from kdump.storage.log_reader import LogFile
@@ -93,3 +94,11 @@ def test_formats_side_by_side(tmp_path: Path) -> None:
         batch(107, 3),
     ]
     assert lost(tmp_path, b"".join(data)) == (Loss(sum(map(len, data)), 0, 4, 10, 103, 109), None)
+
+
+def test_a_batch_that_says_it_has_fewer_records_than_none_has_none(tmp_path: Path) -> None:
+    header = NewBatch(0, -1, -1, -1, 0, 100, 102, 1000, 1000)
+    negative = bytes(frame_batch(bytearray(HEADER_SIZE), header, -1))
+    empty = encode_batch([], NewBatch(base_offset=103, last_offset=103, base_timestamp=-1, max_timestamp=-1))
+    data = negative + empty + batch(104, 3)
+    assert lost(tmp_path, data)[0] == Loss(len(data), 0, 3, 3, 102, 106)
