@@ -248,7 +248,14 @@ def test_the_largest_timestamp_may_stand_in_an_earlier_block_than_its_entry() ->
     indexes.add(rows([(10, 0, 5)]), 1)
     assert entries(indexes) == []
     indexes.add(rows([(10, 1, 3), (10, 2, 4)], 10), 2)
+    indexes.add(rows([(10, 3, 1), (10, 4, 5)], 30), 2)
     assert entries(indexes) == [(5, 0)]
+
+
+def test_of_equal_timestamps_the_first_batch_is_kept_in_mind() -> None:
+    indexes = rebuild(interval=0)
+    indexes.add(rows([(10, 0, 1), (10, 1, 9), (10, 2, 3), (10, 3, 9)]), 4)
+    assert (entries(indexes), indexes.max_timestamp, indexes.offset_of_max) == ([(9, 1)], 9, 1)
 
 
 @pytest.mark.parametrize("row_by_row", [False, True])

@@ -138,14 +138,17 @@ def test_offsets_that_go_back_empty_the_segment_where_an_entry_is_due(tmp_path: 
 
 
 def test_a_log_that_ends_before_it_starts_begins_anew(tmp_path: Path) -> None:
-    log = make_log(tmp_path, LOGS | INDEXES | {file(8, "snapshot"): SNAPSHOT, EPOCHS: b"0\n1\n0 0\n"})
+    before = {file(8, "snapshot"): SNAPSHOT, file(6, "snapshot"): SNAPSHOT, EPOCHS: b"0\n1\n0 0\n"}
+    log = make_log(tmp_path, LOGS | INDEXES | before)
     for clean in (False, True):
         outcome = load(log, log_start_offset=20, clean=clean)
         assert (outcome.log_start_offset, outcome.log_end_offset) == (20, 20)
         assert len(steps(outcome, DROP)) == 3
         assert outcome.loss.records == 12
-        why = {step.file: step.why for step in steps(outcome, DELETE)}[file(8, "snapshot")]
-        assert not clean or why == f"the segment {file(8, 'log')} is removed"
+        why = {step.file: step.why for step in steps(outcome, DELETE)}
+        assert not clean or why[file(8, "snapshot")] == f"the segment {file(8, 'log')} is removed"
+        again = "all segments are removed and the log starts again at offset 20"
+        assert not clean or why[file(6, "snapshot")] == again
         files = loaded(log, log_start_offset=20, clean=clean)
         assert [name for name in files if name.endswith("log")] == [file(20, "log")]
         assert [name for name in files if name.endswith("snapshot")] == [file(20, "snapshot")] * clean
@@ -162,7 +165,7 @@ def test_the_log_start_offset_may_lie_in_a_segment_or_before_the_first(tmp_path:
 def test_an_empty_directory_gets_an_empty_segment(tmp_path: Path) -> None:
     outcome = load(make_log(tmp_path, {}), log_start_offset=7)
     assert (outcome.log_start_offset, outcome.log_end_offset) == (7, 7)
-    assert [step.file for step in steps(outcome, CREATE)] == [file(7, "log")]
+    assert [(step.file, step.size) for step in steps(outcome, CREATE)] == [(file(7, "log"), 0)]
     assert set(loaded(make_log(tmp_path, {}), log_start_offset=7)) == {
         *(file(7, kind) for kind in ("log", "index", "timeindex")), EPOCHS
     }  # fmt: skip
@@ -282,8 +285,9 @@ def test_kraft_snapshots(tmp_path: Path) -> None:
     assert {name for name in loaded(log, log_start_offset=4) if ".checkpoint" in name} == {snapshot(4), snapshot(9)}
     for name in every:
         Path(log.path, name).unlink()
-    outcome = load(type(log)(log.path), log_start_offset=4)
-    assert exception(outcome) == "IllegalStateException"
+    for start in (1, 4):
+        outcome = load(type(log)(log.path), log_start_offset=start)
+        assert exception(outcome) == "IllegalStateException"
 
 
 def test_a_kraft_snapshot_beyond_the_log_is_told_of(tmp_path: Path) -> None:
@@ -348,6 +352,13 @@ def test_a_last_segment_of_one_record_may_be_hidden(tmp_path: Path) -> None:
     log = make_log(tmp_path, LOGS | INDEXES | {file(8, "log"): batch(8), file(8, "index"): index})
     outcome = load(log, clean=True)
     assert (outcome.log_end_offset, outcome.hides, outcome.loss.records) == (8, True, 1)
+
+
+def test_what_stands_behind_an_incomplete_batch_is_not_hidden_by_an_index(tmp_path: Path) -> None:
+    torn = batch(9)[:8] + (9999).to_bytes(4, "big") + batch(9)[12:]
+    log = make_log(tmp_path, LOGS | INDEXES | {file(8, "log"): batch(8) + torn + batch(10)})
+    outcome = load(log, clean=True)
+    assert (outcome.log_end_offset, outcome.hides) == (9, False)
 
 
 def test_every_segment_that_is_checked_leaves_a_snapshot(tmp_path: Path) -> None:

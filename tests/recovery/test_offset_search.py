@@ -123,6 +123,8 @@ def test_a_wrapper_that_cannot_be_read(way: OffsetSearch, offset: int, fails: bo
 def test_a_wrapper_alone(tmp_path: Path) -> None:
     data = wrapper(0)
     assert [search(tmp_path / str(offset), data, offset, FIRST) for offset in range(3)] == [0, 0, None]
+    with pytest.raises(LoadError, match="Not in GZIP format"):
+        search(tmp_path / "broken", wrapper(0, sound=False), 1, FIRST)
 
 
 def test_a_batch_that_begins_at_the_offset_is_found_before_one_that_goes_back(tmp_path: Path) -> None:

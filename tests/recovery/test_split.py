@@ -198,7 +198,7 @@ SIZE = len(batch(0))
     st.sampled_from([SIZE - 1, SIZE, SIZE + 1, 2 * SIZE, 2 * SIZE + 40, 4 * SIZE]),
     st.sampled_from([0, SIZE - 1, SIZE, 2 * SIZE, 3 * SIZE, 3 * SIZE + 40]),
     st.booleans(),
-    st.sampled_from([0, 7]),
+    st.sampled_from([0, FAR]),
 )
 def test_the_indexes_of_parts_follow_the_rule(
     tmp_path_factory: pytest.TempPathFactory,
@@ -208,18 +208,19 @@ def test_the_indexes_of_parts_follow_the_rule(
     per_batch: bool,
     base: int,
 ) -> None:
-    """The part of a segment that was split, and a second one behind it."""
+    """Of the only part of a segment, or (`base`) of the last one."""
     data = [batch(base + n, size=size, timestamp=time) for n, (size, time) in enumerate(given_batches)]
+    before = batch(0) if base else b""
     batches = [(size, n, time) for n, (size, time) in enumerate(given_batches)]
-    directory = PlannedPartition(make_log(tmp_path_factory.mktemp("log"), {file(base, "log"): b"".join(data)}))
+    directory = PlannedPartition(make_log(tmp_path_factory.mktemp("log"), {file(0, "log"): before + b"".join(data)}))
     config = LoadingSettings(index_interval_bytes=interval, index_per_batch=per_batch)
-    with pytest.MonkeyPatch.context() as patch, LoadedSegment(directory, base, 10485760).open_log() as log:
+    with pytest.MonkeyPatch.context() as patch, LoadedSegment(directory, 0, 10485760).open_log() as log:
         patch.setattr(split, "CHUNK_BYTES", most)
-        (part,) = split._parts(log, LoadedSegment(directory, base, 10485760), config)
+        part = split._parts(log, LoadedSegment(directory, 0, 10485760), config)[-1]
     offsets, times = entries_of(chunks_of(batches, most, per_batch=per_batch), interval)
     assert part.offset_entries == encode_offset_entries((OffsetIndexEntry(*each) for each in offsets), 0)
     assert part.time_entries == encode_time_entries((TimeIndexEntry(*each) for each in times), 0)
-    assert (part.base_offset, part.start, part.size) == (base, 0, sum(map(len, data)))
+    assert (part.base_offset, part.start, part.size) == (base, len(before), sum(map(len, data)))
 
 
 class TestSplitting:
@@ -251,6 +252,14 @@ class TestSplitting:
         assert (found, segments.bases()) == (gone, [first, FAR])
         assert [int(name[:20]) for name in directory.names() if name.endswith("log")] == logs
 
+    def test_the_last_time_entry_has_a_slot_of_its_own(self, tmp_path: Path) -> None:
+        data = batch(0, timestamp=1) + batch(1, timestamp=2)
+        segment = LoadedSegment(PlannedPartition(make_log(tmp_path, {file(0, "log"): data})), 0, 24)
+        config = LoadingSettings(index_interval_bytes=0, segment_index_bytes=24, index_per_batch=True)
+        with segment.open_log() as log:
+            (part,) = split._parts(log, segment, config)
+        assert part.time_entries == encode_time_entries([TimeIndexEntry(2, 1)], 0)
+
     def test_what_fits_is_not_split(self, tmp_path: Path) -> None:
         with pytest.raises(LoadError, match="only permitted for segments with overflow"):
             self.split(tmp_path / "fits", batch(0) + batch(LIMIT))
@@ -268,6 +277,13 @@ class TestSplitting:
         index = encode_offset_entries([OffsetIndexEntry(1, SIZE)], 0)
         files = {file(0, "log"): batch(0) + batch(FAR) + bytes(30), file(0, "index"): index}
         directory = PlannedPartition(make_log(tmp_path, files))
+        self.fails(directory, "Found record size 0 smaller than")
+
+    def test_what_is_no_batch_cannot_be_split(self, tmp_path: Path) -> None:
+        directory = PlannedPartition(make_log(tmp_path, {file(0, "log"): b"x"}))
+        self.fails(directory, "no whole batch at position 0 of")
+
+    def fails(self, directory: PlannedPartition, text: str) -> None:
         segment = LoadedSegment(directory, 0, 10485760)
-        with segment.open_log() as log, pytest.raises(LoadError, match="Found record size 0 smaller than"):
+        with segment.open_log() as log, pytest.raises(LoadError, match=text):
             split._parts(log, segment, LoadingSettings())
