@@ -49,9 +49,11 @@ def best_choice(
     followed.
     """
 
+    assigned = state.replicas if state else ()
+
     def cost(choice: Choice) -> tuple[int, ...]:
         broker = choice.leader.broker
-        order = state.replicas.index(broker) if state and broker in state.replicas else len(choices)
+        order = assigned.index(broker) if broker in assigned else len(assigned)
         figures = _without_alone(choice, alone).figures
         return (
             figures.committed + figures.possible,

@@ -75,6 +75,7 @@ def best(*choices: Choice, state: PartitionState | None = STATE, alone: Sequence
         # by assignment
         (choice(3), choice(1)),
         (choice(1), choice(9)),
+        (choice(3), choice(9)),
     ],
 )
 def test_the_better_choice(better: Choice, worse: Choice) -> None:
@@ -85,6 +86,12 @@ def test_an_epoch_at_the_end_of_the_log_is_no_history() -> None:
     """In it nothing was written."""
     assert best(choice(3, epochs=[(0, 0)]), choice(1, epochs=[(0, 0), (9, END)])) == 3
     assert best(choice(3, epochs=[(0, 0)]), choice(1, epochs=[(0, 0), (9, END - 1)])) == 1
+
+
+def test_a_broker_that_is_no_replica_comes_after_all_that_are() -> None:
+    """However many of the replicas are there."""
+    state = STATE._replace(replicas=(4, 5, 6, 1), leader=4)
+    assert best(choice(9), choice(1), state=state) == 1
 
 
 def test_a_broker_without_a_copy_is_no_choice() -> None:
