@@ -48,7 +48,6 @@ def best_choice(
     leader, and the first by assignment. The longest log is not the best one: it may be the tail of a leader that nobody
     followed.
     """
-
     assigned = state.replicas if state else ()
 
     def cost(choice: Choice) -> tuple[int, ...]:

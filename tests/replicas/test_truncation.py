@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kdump.formats.checkpoints import EpochEntry
 from kdump.replicas.truncation import LoadedLog, Truncation, follow
@@ -48,3 +50,62 @@ def test_what_is_cut(leader: LoadedLog, follower: LoadedLog, cut: int | None, re
 def test_what_a_leader_notes_when_its_term_begins_hides_no_tail() -> None:
     """Without the new epoch the leader's latest one would be the follower's, and its end the leader's."""
     assert follow(log(80, (0, 0), (1, 50)), log(100, (0, 0), (1, 50))).offset == 80
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> LoadedLog:
+    """A log of up to 12 offsets; an epoch may begin at its end, or before its log start."""
+    base, start, end = sorted(draw(st.tuples(*[st.integers(0, 12)] * 3)))
+    numbers = sorted(draw(st.sets(st.integers(0, 6), max_size=4)))
+    starts = sorted(draw(st.sets(st.integers(0, end), max_size=len(numbers))))
+    epochs = tuple(EpochEntry(*each) for each in zip(numbers, starts, strict=False))
+    return LoadedLog(start, end, base, epochs, draw(st.none() | st.integers(0, 14)))
+
+
+def by_rules(leader: LoadedLog, follower: LoadedLog) -> Truncation:
+    """Fetch after fetch, with the epochs as plain dictionaries."""
+    leaders = {entry.epoch: entry.start_offset for entry in leader.epochs if entry.start_offset < leader.log_end}
+    leaders[99] = leader.log_end
+    own = {entry.epoch: entry.start_offset for entry in follower.epochs}
+    end, base = follower.log_end, follower.first_base
+    cut = restarts_at = None
+    to = None if own else min(end, max(follower.log_start, follower.high_watermark or 0))
+    while True:
+        if to is not None:
+            before = end, dict(own)
+            if to < end:
+                cut, end = to, to
+                if to < base:
+                    restarts_at, base, own = to, to, {}
+            own = {epoch: start for epoch, start in own.items() if start < end}
+            if before == (end, own) and own:
+                break
+        last = max(own, default=None)
+        if end < leader.log_start:
+            restarts_at, base, end, own, to = leader.log_start, leader.log_start, leader.log_start, {}, None
+        elif last is None:
+            if end <= leader.log_end:
+                break
+            to = leader.log_end
+        else:
+            theirs = max((epoch for epoch in leaders if epoch <= last), default=last)
+            their_end = min(start for epoch, start in leaders.items() if epoch > last)
+            if theirs == last and their_end >= end:
+                break
+            mine = max((epoch for epoch in own if epoch <= theirs), default=theirs)
+            my_end = min((start for epoch, start in own.items() if epoch > theirs), default=end)
+            to = min(my_end, end, their_end if mine == theirs else end)
+    return Truncation(cut, restarts_at)
+
+
+@given(logs(), logs())
+@example(log(5, (0, 0), (2, 5)), log(5, (0, 0), (1, 5)))
+@example(log(5, (2, 3)), log(5, (1, 2)))
+@example(log(5, (0, 0), start=5), log(5, (0, 0)))
+@example(log(5, (0, 0)), log(9, (0, 0), start=5))
+@example(log(5, (0, 0)), LoadedLog(6, 9, 5, (EpochEntry(0, 0),)))
+@example(log(8, start=8), log(3))
+@example(log(5, (1, 3)), log(5, (0, 0), (1, 5)))
+@example(log(5, (0, 0), (2, 5)), log(6, (0, 0), (2, 4)))
+def test_any_two_logs(leader: LoadedLog, follower: LoadedLog) -> None:
+    assert follow(leader, follower) == by_rules(leader, follower)
