@@ -15,6 +15,7 @@ from tests.recovery.building import batch, broken, with_last_delta, with_offset
 
 Found = tuple[int, int, bool]
 LIMIT = (1 << 31) - 1
+LAST = (1 << 63) - 1
 
 
 def five(base: int) -> bytes:
@@ -26,11 +27,11 @@ def at(base: int, wrong: int) -> bytes:
     return with_offset(five(base), wrong)
 
 
-def log_of(folder: Path, *segments: tuple[int, bytes], indexes: bool = False) -> PartitionLog:
+def log_of(folder: Path, *segments: tuple[int, bytes]) -> PartitionLog:
     path = folder / "t-0"
     path.mkdir(parents=True)
     for base, data in segments:
-        write_segment(path, base, [data], indexes=indexes)
+        write_segment(path, base, [data], indexes=False)
     return PartitionLog(str(path))
 
 
@@ -94,6 +95,14 @@ def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
          [(0, 4, True), (5, 5, False), (12, 16, True)]),
         ([(0, [five(0), broken(at(5, 99))])], [(0, 4, True), (99, 103, False)]),
         ([(0, [five(0), broken(at(5, -9))])], [(0, 4, True), (5, 5, False)]),
+        ([(0, [broken(at(0, 99))]), (5, [five(5)])], [(0, 4, False), (5, 9, True)]),
+        ([(0, [five(0), broken(five(5)), broken(batch(8, 4)), five(15)])],
+         [(0, 4, True), (5, 9, False), (15, 19, True)]),
+        ([(0, [five(0), five(5), five(12), five(7)])],
+         [(0, 4, True), (5, 9, True), (12, 16, True), (17, 21, False)]),
+        ([(0, [five(0), five(5), five(10), five(12), five(15)])],
+         [(0, 4, True), (5, 9, True), (10, 14, True), (15, 19, True)]),
+        ([(0, [batch(0), batch(1), five(2)])], [(0, 0, True), (1, 1, True), (2, 6, True)]),
         # what the segments before have is not there a second time
         ([(0, [batch(0, 10)]), (5, [five(5)])], [(0, 9, True), (10, 14, False)]),
         ([(0, [batch(0, 10)]), (6, [five(6)])], [(0, 9, True), (10, 14, False)]),
@@ -102,6 +111,10 @@ def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
         ([(3, [batch(3), batch(LIMIT + 4)])], [(3, 3, True), (4, 4, False)]),
         # bytes that are no batch
         ([(0, [five(0), bytes(80), five(10)])], [(0, 4, True), (10, 14, True)]),
+        ([(0, [five(0), bytes(80), five(10), broken(five(15)), five(20), broken(five(25)), five(30)])],
+         [(0, 4, True), (10, 14, True), (20, 24, True), (30, 34, True)]),
+        ([(LAST - 9, [five(LAST - 9), five(LAST - 4)])], [(LAST - 9, LAST - 5, True), (LAST - 4, LAST - 1, False)]),
+        ([(LAST - 9, [batch(LAST - 9, 9)])], [(LAST - 9, LAST - 1, True)]),
         ([(0, [b"\1" * 30, five(10)])], [(10, 14, True)]),
         ([(0, [five(0), five(5)[:-1]])], [(0, 4, True)]),
         ([(0, [five(0), bytes(40)]), (9, [five(9)])], [(0, 4, True), (9, 13, True)]),
@@ -158,12 +171,12 @@ def test_what_is_dropped_leaves_the_columns_of_the_others(tmp_path: Path) -> Non
 
 
 def test_from_an_offset_on(tmp_path: Path) -> None:
-    first = b"".join(batch(2 * number, 2, size=3000) for number in range(5))
-    log = log_of(tmp_path, (0, first), (10, five(10) + five(15)), (20, five(20)))
-    starts = {0: 0, 9: 0, 10: 10, 14: 10, 15: 10, 20: 20, 24: 20, 90: 20}
-    for start, segment in starts.items():
-        assert walked(log, start)[0][0] <= start
-        assert walked(log, start)[0][0] >= segment
+    """By the index: from the last entry on that does not lead behind the offset."""
+    log = log_of(tmp_path, (10, five(10) + five(15)), (20, five(20)))
+    write_segment(tmp_path / "t-0", 0, [batch(2 * number, 2, size=3000) for number in range(5)])
+    log = PartitionLog(log.path)
+    for start, first in {0: 0, 3: 0, 5: 4, 7: 4, 9: 8, 10: 10, 14: 10, 20: 20, 24: 20}.items():
+        assert walked(log, start)[0][0] == first, start
         assert walked(log, start)[-1] == (20, 24, True)
     found = {offset: first_batch_from(log, offset) for offset in (0, 1, 2, 9, 10, 14, 15, 24, 25)}
     assert {offset: each and each.base_offset for offset, each in found.items()} == {
