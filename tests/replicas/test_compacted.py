@@ -62,6 +62,7 @@ def lacks(follower: CopyKeys, leader: CopyKeys, history: int = END, *, is_cleane
         # above the common offset
         (copy_of(above=at(150)), copy_of(), 100, True),
         (copy_of(above=at(100)), copy_of(), 100, True),
+        (copy_of(above=at(100), end=120), copy_of(cleaned=150), 200, True),
         (copy_of(above=at(150, None)), copy_of(), 100, False),
         (copy_of(above=at(150, None)), copy_of(below=at(50)), 100, True),
         (copy_of(above=at(150)), copy_of(below=at(50)), 100, True),
@@ -225,7 +226,8 @@ def test_records_are_read_once_on_each_side_of_the_common_offset(
     monkeypatch.setattr(compacted, "latest_records", read)
     log = no_log()
     for start, end, common, below, above in (
-        (3, 20, 10, [(3, 10)], [(10, 20)]), (3, 8, 10, [(3, 8)], []), (12, 20, 10, [], [(12, 20)]), (10, 10, 10, [], []),
+        (3, 20, 10, [(3, 10)], [(10, 20)]), (3, 8, 10, [(3, 8)], []), (12, 20, 10, [], [(12, 20)]),
+        (10, 10, 10, [], []),
     ):  # fmt: skip
         asked.clear()
         copy = CopyKeys(log, start, end, common)
