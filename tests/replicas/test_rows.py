@@ -38,7 +38,7 @@ def log_of(folder: Path, *segments: tuple[int, bytes]) -> PartitionLog:
 def walked(log: PartitionLog, start: int = 0) -> list[Found]:
     return [
         (rows.base_offset[row], rows.last_offset[row], bool(rows.valid[row]))
-        for rows in walk(log, start)
+        for rows in (walk(log, start) if start else walk(log))
         for row in range(rows.length)
     ]
 
