@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from operator import le, lt
+from collections.abc import Iterator
 
+from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.faults import END
 from kdump.named_tuples import NamedTuple
@@ -125,10 +125,12 @@ def _is_plausible(rows: BatchRows, lowest: int, highest: int) -> bool:
     lasts = rows.last_offset
     if 0 in rows.valid or lasts[-1] > highest:
         return False
-    firsts: Sequence[int] = rows.base_offset
+    firsts = rows.base_offset
     if min(firsts) < 0:
-        firsts = [_first(rows, row) for row in range(rows.length)]
-    return lowest <= firsts[0] and all(map(le, firsts, lasts)) and all(map(lt, lasts, firsts[1:]))
+        firsts = array("q", [_first(rows, row) for row in range(rows.length)])
+    if firsts[0] < lowest or kernels.differences(firsts, lasts)[0] < 0:
+        return False
+    return rows.length == 1 or kernels.differences(lasts[:-1], firsts[1:])[0] > 0
 
 
 def _settle(rows: BatchRows, expected: int, highest: int, room: int) -> None:

@@ -1,10 +1,8 @@
-"""The latest record of each key: which ones a leader lacks, by every rule at its edges, and how they are read."""
+"""Copies of a compacted topic by their keys: which record is a key's latest, and whether another copy lacks it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,357 +10,332 @@ from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.replicas import compacted
-from kdump.replicas.compacted import CopyKeys, KeyComparison, KeyRecord, compare_keys, latest_records, lost_keys
+from kdump.replicas.compacted import (
+    CopyKeys,
+    KeyComparison,
+    KeyRecord,
+    Latest,
+    compare_keys,
+    latest_records,
+    lost_keys,
+)
 from kdump.replicas.compare import Compared, Comparison, Contents, Relation
 from kdump.replicas.front import LostFront
-from kdump.replicas.lost_keys import PartitionKeys, key_comparisons, partition_keys
+from kdump.replicas.lost_keys import NO_KEYS, PartitionKeys, key_comparisons, partition_keys
 from kdump.replicas.truncation import LoadedLog
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
-from tests.replicas.building import NOW
 
-COMMON = 10
-KEY = b"k"
-
-
-def put(offset: int, epoch: int = 0, value: bytes | None = b"v") -> KeyRecord:
-    return KeyRecord(offset, epoch, value)
+COMMON, END = 100, 200
+KEY = b"key"
 
 
-Keys = Mapping[bytes, KeyRecord]
+def no_log() -> PartitionLog:
+    """A log that nobody reads: what there is of it is known."""
+    return object.__new__(PartitionLog)
 
 
-class Copies:
-    """Makes copies whose keys are known; None: too many of them."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.log = PartitionLog(str(folder))
-
-    def of(self, below: Keys | None = None, above: Keys | None = None, **fields: Any) -> CopyKeys:
-        given = {"log": self.log, "log_start": 0, "log_end": 20, "common": COMMON} | fields
-        return CopyKeys(**given, _below=[below], _above=[above])  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def copies(tmp_path: Path) -> Copies:
-    return Copies(tmp_path / "t-0")
+def copy_of(
+    below: Latest | None = None, above: Latest | None = None, *, cleaned: int = 0, start: int = 0, end: int = END,
+    unknown: str = "", has_log: bool = True,
+) -> CopyKeys:  # fmt: skip
+    """A copy with these latest records below and above the common offset; `unknown`: there are too many of them."""
+    parts = {"below": below or {}, "above": above or {}}
+    held = [[None if unknown == name else records] for name, records in parts.items()]
+    log = no_log() if has_log else None
+    return CopyKeys(log, start, end, COMMON, cleaned, *held)  # type: ignore[arg-type]
 
 
-DEAD = None
-"""The value of a tombstone."""
+def at(offset: int, value: bytes | None = b"v", epoch: int = 0) -> Latest:
+    return {KEY: KeyRecord(offset, epoch, value)}
+
+
+def lacks(follower: CopyKeys, leader: CopyKeys, history: int = END, *, is_cleaned: bool = True) -> list[KeyRecord]:
+    found = lost_keys(follower, leader, history, is_cleaned=is_cleaned)
+    assert found is not None
+    return [record for _, record in found]
 
 
 @pytest.mark.parametrize(
-    ("record", "own", "fields", "is_lost"),
+    ("follower", "leader", "history", "is_lost"),
     [
-        # the leader has nothing of the key: it has lost what is live, not a tombstone
-        (put(5), None, {}, True),
-        (put(5, value=DEAD), None, {}, False),
-        (put(15), None, {}, True),
-        (put(15, value=DEAD), None, {}, False),
-        # what is below its log start was deleted by right
-        (put(5), None, {"log_start": 5}, True),
-        (put(5), None, {"log_start": 6}, False),
-        # below `history` a tombstone may have been there that its cleaner, which was farther, has removed
-        (put(5), None, {"cleaned": 21, "history": 6}, False),
-        (put(5), None, {"cleaned": 20, "history": 6}, True),
-        (put(5), None, {"cleaned": 21, "history": 5}, True),
-        # from the common offset on nothing is looked for below it
-        (put(10), None, {"cleaned": 21, "history": 11}, True),
-        (put(9), None, {"cleaned": 21, "history": 11}, False),
-        # the same record, or the same but for its offset
-        (put(5), put(5), {"history": 6}, False),
-        (put(5), put(4), {"history": 6}, True),
-        (put(5), put(6), {"history": 6}, False),
-        (put(5, value=b"w"), put(5), {"history": 6}, True),
-        (put(5, value=DEAD), put(4, value=DEAD), {"history": 6}, False),
-        (put(5, value=DEAD), put(4), {"history": 6}, True),
-        (put(5), put(4, value=DEAD), {"history": 6}, True),
-        # of one history the offset counts, of two the epoch comes first
-        (put(5, 1), put(6, 0), {"history": 6}, False),
-        (put(5, 1), put(6, 0), {"history": 5}, True),
-        (put(5, 1), put(4, 2), {"history": 5}, False),
-        (put(5, 1), put(4, 2), {"history": 6}, True),
-        (put(5, 1, b"w"), put(5, 1), {"history": 5}, True),
-        (put(5, 1), put(6, 1), {"history": 5}, False),
-        # what the leader has from the common offset on is later than what it has below
-        (put(5), put(12), {"history": 6}, False),
-        (put(12), put(15), {"history": 20}, False),
-        (put(15), put(12), {"history": 20}, True),
-        (put(15, value=DEAD), put(5), {"history": 20}, True),
+        # above the common offset
+        (copy_of(above=at(150)), copy_of(), 100, True),
+        (copy_of(above=at(100)), copy_of(), 100, True),
+        (copy_of(above=at(100), end=120), copy_of(cleaned=150), 200, True),
+        (copy_of(above=at(150, None)), copy_of(), 100, False),
+        (copy_of(above=at(150, None)), copy_of(below=at(50)), 100, True),
+        (copy_of(above=at(150)), copy_of(below=at(50)), 100, True),
+        (copy_of(above=at(150)), copy_of(above=at(150)), 200, False),
+        (copy_of(above=at(150)), copy_of(above=at(150, b"w")), 200, True),
+        (copy_of(above=at(150)), copy_of(above=at(150, None)), 200, True),
+        (copy_of(above=at(150)), copy_of(above=at(160)), 200, False),
+        (copy_of(above=at(150)), copy_of(above=at(140)), 200, True),
+        # two histories: the later leader's is the newer one, then the later offset
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(140, epoch=2)), 100, False),
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(160, epoch=0)), 100, True),
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(160, epoch=1)), 100, False),
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(150, b"w", epoch=1)), 100, True),
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(150, b"v", epoch=0)), 100, False),
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(149, b"v", epoch=1)), 100, True),
+        # in one history only the offset counts
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(160, epoch=0)), 151, False),
+        (copy_of(above=at(150, epoch=1)), copy_of(above=at(160, epoch=0)), 150, True),
+        # tombstones that say the same
+        (copy_of(above=at(150, None)), copy_of(above=at(140, None)), 200, False),
+        (copy_of(above=at(150, None)), copy_of(above=at(140, None)), 100, False),
+        # deleted by right: below the leader's log start
+        (copy_of(below=at(30)), copy_of(start=31), 200, False),
+        (copy_of(below=at(30)), copy_of(start=30), 200, True),
+        # below the common offset
+        (copy_of(below=at(30)), copy_of(), 200, True),
+        (copy_of(below=at(30, None)), copy_of(), 200, False),
+        (copy_of(below=at(30)), copy_of(below=at(30)), 200, False),
+        (copy_of(below=at(30)), copy_of(below=at(40)), 200, False),
+        (copy_of(below=at(30)), copy_of(below=at(20)), 200, True),
+        (copy_of(below=at(30)), copy_of(above=at(120)), 200, False),
+        # the leader's cleaner may have removed a tombstone that a copy which is behind never had
+        (copy_of(below=at(30), end=120), copy_of(cleaned=121), 200, False),
+        (copy_of(below=at(30), end=120), copy_of(cleaned=120), 200, True),
+        (copy_of(below=at(30), end=120), copy_of(cleaned=121), 30, True),
+        (copy_of(below=at(30, None), end=120), copy_of(cleaned=90), 200, False),
+        # a later record of the copy's own counts instead
+        (copy_of(below=at(30), above=at(150)), copy_of(above=at(150)), 200, False),
     ],
 )
-def test_what_a_leader_lacks(
-    record: KeyRecord, own: KeyRecord | None, fields: dict[str, int], is_lost: bool, copies: Copies
-) -> None:
-    def held(one: KeyRecord | None, **others: Any) -> CopyKeys:
-        parts: list[Keys] = [{}, {}]
-        if one is not None:
-            parts[one.offset >= COMMON] = {KEY: one}
-        return copies.of(*parts, **others)
-
-    others = {name: value for name, value in fields.items() if name != "history"}
-    found = lost_keys(held(record), held(own, **others), fields.get("history", 0), is_cleaned=True)
-    assert found is not None
-    assert list(found) == ([(KEY, record)] if is_lost else [])
+def test_what_a_leader_lacks(follower: CopyKeys, leader: CopyKeys, history: int, is_lost: bool) -> None:
+    record = {**(follower.below() or {}), **(follower.above() or {})}[KEY]
+    assert lacks(follower, leader, history) == [record] * is_lost
 
 
-def test_each_key_is_lost_once_by_its_latest_record(copies: Copies) -> None:
-    follower = copies.of({b"a": put(1), b"b": put(2), b"c": put(3)}, {b"b": put(12), b"d": put(13)})
-    leader = copies.of({b"a": put(1)}, {})
-    found = lost_keys(follower, leader, 10, is_cleaned=True)
-    assert found is not None
-    assert list(found) == [(b"c", put(3)), (b"b", put(12)), (b"d", put(13))]
-    # what all have is the same where no cleaner has been, and counts where the leader has no log at all
-    found = lost_keys(follower, leader, 10, is_cleaned=False)
-    assert found is not None
-    assert list(found) == [(b"b", put(12)), (b"d", put(13))]
-    found = lost_keys(follower, copies.of({}, {}, log=None), 10, is_cleaned=False)
-    assert found is not None
-    assert len(list(found)) == 4
+def test_below_the_common_offset_copies_are_the_same_where_no_cleaner_has_been() -> None:
+    follower = copy_of(below=at(30), above={b"other": KeyRecord(150, 0, b"v")})
+    assert [each.offset for each in lacks(follower, copy_of(), is_cleaned=True)] == [30, 150]
+    assert [each.offset for each in lacks(follower, copy_of(), is_cleaned=False)] == [150]
+    nothing = copy_of(has_log=False)
+    assert [each.offset for each in lacks(follower, nothing, is_cleaned=False)] == [30, 150]
 
 
-@pytest.mark.parametrize("part", ["below", "above"])
-@pytest.mark.parametrize("whose", [0, 1])
-def test_too_many_keys(part: str, whose: int, copies: Copies) -> None:
-    both = [copies.of({}, {}), copies.of({}, {})]
-    both[whose] = copies.of(**{"below": {}, "above": {}, part: None})
-    assert lost_keys(*both, 10, is_cleaned=True) is None
-    is_asked = part == "above"
-    assert (lost_keys(*both, 10, is_cleaned=False) is None) is is_asked
-    assert compare_keys(*both, 10) == KeyComparison(COMMON, None)
-    assert compare_keys(*both, 10).is_equivalent is None
+@pytest.mark.parametrize(
+    ("follower", "leader", "is_cleaned", "is_known"),
+    [
+        ("above", "", False, False),
+        ("", "above", False, False),
+        ("below", "", True, False),
+        ("", "below", True, False),
+        ("below", "", False, True),
+        ("", "below", False, True),
+        ("", "", True, True),
+    ],
+)
+def test_too_many_keys(follower: str, leader: str, is_cleaned: bool, is_known: bool) -> None:
+    found = lost_keys(copy_of(unknown=follower), copy_of(unknown=leader), 200, is_cleaned=is_cleaned)
+    assert (found is not None) == is_known
 
 
-def test_with_too_many_keys_below_a_tombstone_above_is_lost(copies: Copies) -> None:
-    """Nothing tells whether it deletes something of the leader's."""
-    follower, leader = copies.of({}, {KEY: put(12, value=DEAD)}), copies.of(None, {})
-    found = lost_keys(follower, leader, 10, is_cleaned=False)
-    assert found is not None
-    assert list(found) == [(KEY, put(12, value=DEAD))]
+def test_a_tombstone_counts_where_nobody_knows_what_it_deletes() -> None:
+    assert lacks(copy_of(above=at(150, None)), copy_of(unknown="below"), is_cleaned=False) == [KeyRecord(150, 0, None)]
 
 
-def test_copies_by_keys(copies: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys that have later records do not count; of a key that differs the later record's offset is told."""
-    first = copies.of(
-        {b"a": put(1), b"b": put(4), b"c": put(3), b"d": put(7), b"e": put(9, value=DEAD)}, {b"f": put(12)}
-    )
-    second = copies.of(
-        {b"a": put(1), b"b": put(2), b"c": put(3, value=b"w"), b"f": put(5), b"g": put(0)}, {b"d": put(11)}
-    )
-    expected = KeyComparison(COMMON, 7, 3, (0, 3, 4))
-    assert compare_keys(first, second, 10) == expected
-    assert compare_keys(second, first, 10) == expected
-    assert not expected.is_equivalent
+def test_two_copies_by_their_keys() -> None:
+    first = copy_of({b"a": KeyRecord(10, 0, b"v"), b"b": KeyRecord(20, 0, b"v"), b"c": KeyRecord(30, 0, b"v")})
+    second = copy_of({b"a": KeyRecord(10, 0, b"v"), b"b": KeyRecord(20, 0, b"w"), b"d": KeyRecord(5, 0, b"v")})
+    for one, other in ((first, second), (second, first)):
+        found = compare_keys(one, other, 200)
+        assert (found, found.is_equivalent) == (KeyComparison(COMMON, 4, 3, (5, 20, 30)), False)
+    same = compare_keys(first, first, 200)
+    assert (same, same.is_equivalent) == (KeyComparison(COMMON, 3), True)
+    later = copy_of({**(first.below() or {})}, {b"a": KeyRecord(120, 0, b"w")})
+    assert compare_keys(first, later, 200) == KeyComparison(COMMON, 3)
+    # the latest of both counts
+    assert compare_keys(copy_of(at(10)), copy_of(at(20, b"w")), 200) == KeyComparison(COMMON, 1, 1, (20,))
+    assert compare_keys(copy_of(at(20, b"w")), copy_of(at(10)), 200) == KeyComparison(COMMON, 1, 1, (20,))
+    for name in ("below", "above"):
+        for pair in ((copy_of(unknown=name), first), (first, copy_of(unknown=name))):
+            unknown = compare_keys(*pair, 200)
+            assert (unknown, unknown.is_equivalent) == (KeyComparison(COMMON, None), None)
+
+
+def test_only_so_many_offsets_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacted, "MAX_OFFSETS", 2)
-    assert compare_keys(first, second, 10) == KeyComparison(COMMON, 7, 3, (0, 3))
-    assert compare_keys(first, first, 10) == KeyComparison(COMMON, 5)
-    assert compare_keys(first, first, 10).is_equivalent is True
-    # both have a record of it that the other has not, of two histories: the later offset counts
-    one, other = copies.of({KEY: put(4, 1, b"w")}, {}), copies.of({KEY: put(4, 1)}, {})
-    assert compare_keys(one, other, 0) == KeyComparison(COMMON, 1, 1, (4,))
+    first = copy_of({b"%d" % number: KeyRecord(number, 0, b"v") for number in range(5)})
+    assert compare_keys(first, copy_of(), 200) == KeyComparison(COMMON, 5, 5, (0, 1))
 
 
-def test_keys_are_read_once_and_between_the_offsets_of_the_log(copies: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
+def key(text: bytes) -> bytes:
+    return compacted._digest(text)
+
+
+def record(offset: int, name: bytes | None, value: bytes | None) -> NewRecord:
+    return NewRecord(offset, 1000, name, value, ())
+
+
+def keyed_log(folder: Path) -> PartitionLog:
+    path = folder / "t-0"
+    txn = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    write_segment(
+        path,
+        0,
+        [
+            encode_message(record(0, b"old", b"1"), 1, CONTROL),
+            encode_batch([record(1, b"a", b"2"), record(2, b"", b""), record(3, None, b"x")], NewBatch(leader_epoch=1)),
+            encode_batch([record(4, b"gone", b"y")], NewBatch(TRANSACTIONAL, leader_epoch=1, **txn)),
+            encode_batch([record(5, b"\0\0\0\0", b"\0\0\0\0\0\0")], NewBatch(CONTROL | TRANSACTIONAL, 7, 0)),
+            encode_batch([record(6, b"a", None), record(7, b"b", b"3")], NewBatch(leader_epoch=2)),
+            encode_batch([record(8, b"kept", b"4")], NewBatch(TRANSACTIONAL, leader_epoch=2, **txn)),
+            encode_batch([record(9, b"\0\0\0\1", b"\0\0\0\0\0\0")], NewBatch(CONTROL | TRANSACTIONAL, 7, 0)),
+        ],
+    )
+    write_segment(path, 10, [encode_batch([record(10, b"b", b"5")], NewBatch(leader_epoch=3))])
+    return PartitionLog(str(path))
+
+
+def test_the_latest_record_of_each_key(tmp_path: Path) -> None:
+    """Without records that the cleaner drops: markers, what was aborted, and records without a key."""
+    log = keyed_log(tmp_path)
+    expected = {
+        key(b"old"): KeyRecord(0, -1, key(b"1")),
+        key(b"a"): KeyRecord(6, 2, None),
+        key(b""): KeyRecord(2, 1, key(b"")),
+        key(b"b"): KeyRecord(10, 3, key(b"5")),
+        key(b"kept"): KeyRecord(8, 2, key(b"4")),
+    }
+    assert latest_records(log, 0, 11) == expected
+    assert latest_records(log, 0, 10) == {**expected, key(b"b"): KeyRecord(7, 2, key(b"3"))}
+    assert latest_records(log, 2, 6) == {key(b""): expected[key(b"")]}
+    assert latest_records(log, 8, 11) == {name: expected[name] for name in (key(b"kept"), key(b"b"))}
+
+
+def test_so_many_keys_are_compared_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = keyed_log(tmp_path)
+    monkeypatch.setattr(compacted, "MAX_KEYS", 5)
+    assert latest_records(log, 0, 11) is not None
+    monkeypatch.setattr(compacted, "MAX_KEYS", 4)
+    assert latest_records(log, 0, 11) is None
+
+
+def test_records_are_read_once_on_each_side_of_the_common_offset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[int, int]] = []
 
-    def latest(log: PartitionLog, start: int, stop: int) -> Keys:
+    def read(log: PartitionLog, start: int, stop: int) -> Latest:
         asked.append((start, stop))
-        return {}
+        return at(start)
 
-    monkeypatch.setattr(compacted, "latest_records", latest)
-    for start, end, common, expected in (
-        (2, 20, 10, [(2, 10), (10, 20)]),
-        (12, 20, 10, [(12, 20)]),
-        (2, 8, 10, [(2, 8)]),
-        (10, 20, 10, [(10, 20)]),
-        (2, 10, 10, [(2, 10)]),
-        (9, 11, 10, [(9, 10), (10, 11)]),
-    ):
-        copy = CopyKeys(copies.log, start, end, common)
-        assert [copy.below(), copy.above(), copy.below(), copy.above()] == [{}] * 4
-        assert asked == expected
+    monkeypatch.setattr(compacted, "latest_records", read)
+    log = no_log()
+    for start, end, common, below, above in (
+        (3, 20, 10, [(3, 10)], [(10, 20)]), (3, 8, 10, [(3, 8)], []), (12, 20, 10, [], [(12, 20)]),
+        (10, 10, 10, [], []),
+    ):  # fmt: skip
         asked.clear()
-    assert CopyKeys(None, 0, 20, 10).below() == CopyKeys(None, 0, 20, 10).above() == {}
-    assert asked == []
+        copy = CopyKeys(log, start, end, common)
+        found = [(copy.below(), copy.above()) for _ in range(2)]
+        assert asked == below + above
+        assert found == [tuple(at(side[0][0]) if side else {} for side in (below, above))] * 2
+    asked.clear()
+    nothing = CopyKeys(None, 0, 20, 10)
+    assert (nothing.below(), nothing.above(), asked) == ({}, {}, [])
 
 
-def sent(offset: int, key: bytes | None, value: bytes | None = b"v", **batch: Any) -> bytes:
-    return encode_batch([NewRecord(offset, NOW, key, value, ())], NewBatch(**batch))
+def kept(offset: int, epoch: int = 0) -> KeyRecord:
+    return KeyRecord(offset, epoch, b"v")
 
 
-def marker(offset: int, producer: int, kind: int) -> bytes:
-    record = NewRecord(offset, NOW, bytes([0, 0, 0, kind]), bytes(6), ())
-    return encode_batch([record], NewBatch(TRANSACTIONAL | CONTROL, producer, 0, leader_epoch=1))
-
-
-def keys_of(found: Keys | None) -> list[tuple[int, int, bool]]:
-    assert found is not None
-    return sorted((each.offset, each.epoch, each.value is not None) for each in found.values())
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> PartitionLog:
-    """Keys a to d; producer 5 commits, 6 aborts, 7 does neither."""
-    open_txn = {"attributes": TRANSACTIONAL, "producer_epoch": 0, "base_sequence": 0, "leader_epoch": 1}
-    parts = [
-        encode_message(NewRecord(0, -1, b"a", b"v"), 0),
-        encode_message(NewRecord(1, NOW, b"", None), 1),
-        sent(2, None, leader_epoch=0),
-        sent(3, b"a", None, leader_epoch=0),
-        sent(4, b"b", b"", producer_id=5, **open_txn),
-        sent(5, b"c", producer_id=6, **open_txn),
-        sent(6, b"b", producer_id=7, **open_txn),
-        marker(7, 5, 1),
-        marker(8, 6, 0),
-        encode_batch([NewRecord(at, NOW, b"d", b"%d" % at, ()) for at in (9, 10, 11)], NewBatch(leader_epoch=2)),
+def test_of_a_record_that_several_copies_have_the_first_one_has_it() -> None:
+    copies = [
+        copy_of(),
+        copy_of(above={b"a": kept(160), b"b": kept(110), b"c": kept(120, 1), b"d": kept(130)}),
+        copy_of(above={b"a": kept(160), b"b": kept(111), b"c": kept(190), b"e": kept(105)}),
     ]
-    write_segment(tmp_path / "t-0", 0, parts[:5])
-    write_segment(tmp_path / "t-0", 5, parts[5:])
-    return PartitionLog(str(tmp_path / "t-0"))
+    keys = PartitionKeys(copies, {(0, 1): 100, (0, 2): 100, (1, 2): 100}, is_cleaned=True)
+    assert keys.lost(0, [1, 2]) == {1: [kept(120, 1), kept(130), kept(160)], 2: [kept(105), kept(111)]}
+    assert keys.lost(0, [2, 1]) == {2: [kept(105), kept(111), kept(160)], 1: [kept(120, 1), kept(130)]}
+    assert keys.lost(None, [1]) == {1: [kept(110), kept(120, 1), kept(130), kept(160)]}
+    assert keys.lost(2, [0]) == {0: []}
+    assert keys.history(2, 1) == keys.history(1, 2) == 100
+    many = PartitionKeys([copy_of(unknown="above"), copies[1]], {(0, 1): 100}, is_cleaned=True)
+    assert many.lost(1, [0]) is None
+    assert many.lost(0, [1]) is None
 
 
-def test_the_latest_records_of_a_log(log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of an aborted transaction, no marker, no record without a key; an empty key is one."""
-    every = [(1, -1, False), (3, 0, False), (6, 1, True), (11, 2, True)]
-    assert keys_of(latest_records(log, 0, 12)) == every
-    assert keys_of(latest_records(log, 0, 11)) == [*every[:3], (10, 2, True)]
-    assert keys_of(latest_records(log, 0, 6)) == [*every[:2], (4, 1, True)]
-    assert keys_of(latest_records(log, 1, 3)) == every[:1]
-    assert keys_of(latest_records(log, 10, 11)) == [(10, 2, True)]
-    assert keys_of(latest_records(log, 12, 20)) == []
-    for most, is_known in ((4, True), (3, False)):
-        monkeypatch.setattr(compacted, "MAX_KEYS", most)
-        assert (latest_records(log, 0, 12) is not None) is is_known
+def test_a_broker_without_a_log_shares_no_history() -> None:
+    """A record at offset 0 is none of its history either."""
+    copies = [copy_of(below={b"a": KeyRecord(0, 0, b"v")}, end=50)]
+    assert PartitionKeys(copies, {}, is_cleaned=False).lost(None, [0]) == {0: [KeyRecord(0, 0, b"v")]}
+    assert (NO_KEYS.log, NO_KEYS.log_start, NO_KEYS.log_end, NO_KEYS.common, NO_KEYS.cleaned) == (None, 0, 0, 0, 0)
 
 
-def test_values_are_told_apart(log: PartitionLog) -> None:
-    found = [latest_records(log, at, at + 1) for at in (0, 4, 9, 10)]
-    values = [record.value for keys in found if keys for record in keys.values()]
-    assert len(set(values)) == 4
-    assert None not in values
-    names = [key for keys in found if keys for key in keys]
-    assert len(set(names)) == 3
-
-
-# --- the keys of a partition -----------------------------------------------------------------------------------------
-
-
-def loaded(start: int, end: int, *epochs: tuple[int, int]) -> LoadedLog:
-    return LoadedLog(start, end, start, tuple(EpochEntry(*each) for each in epochs))
-
-
-def pair(first: int, second: int, relation: Relation, same_up_to: int) -> Comparison:
+def comparison(first: int, second: int, relation: Relation = Relation.IDENTICAL, same_up_to: int = 100) -> Comparison:
     return Comparison(first, second, relation, same_up_to, 0)
 
 
-IDENTICAL = [pair(0, 1, Relation.IDENTICAL, 20)]
+def loaded(end: int, *epochs: tuple[int, int], start: int = 0) -> LoadedLog:
+    return LoadedLog(start, end, 0, tuple(EpochEntry(*each) for each in epochs or ((0, 0),)))
 
 
-def keys_for(
-    logs: list[LoadedLog | None],
-    pairs: list[Comparison],
-    cleaned: list[int] | None = None,
-    fronts: list[LostFront | None] | None = None,
-    end: int = 20,
-) -> PartitionKeys:
-    contents = tuple(Contents(0, end + number, 1, ()) for number in range(len(logs)))
-    nothing = [0] * len(logs)
-    found = partition_keys(
-        [None] * len(logs),  # type: ignore[list-item]
-        logs,
-        Compared(contents, tuple(pairs)),
-        cleaned or nothing,
-        fronts or [None] * len(logs),
+def test_what_copies_come_to_once_they_are_loaded() -> None:
+    logs = [no_log() for _ in range(3)]
+    contents = tuple(Contents(0, end, 1, ()) for end in (100, 90, 80))
+    pairs = (
+        comparison(0, 1, Relation.AHEAD, 90),
+        comparison(0, 2, Relation.BYTES, 60),
+        comparison(1, 2, same_up_to=80),
     )
-    assert [each.cleaned for each in found.copies] == (cleaned or nothing)
-    return found
-
-
-WHOLE = loaded(0, 30, (0, 0))
+    found = partition_keys(
+        logs,
+        [loaded(95, start=5), loaded(90), None],
+        Compared(contents, pairs),
+        [0, 40, 0],
+        [None, LostFront(7, "so"), None],
+    )
+    assert found.histories == {(0, 1): 90, (0, 2): 80, (1, 2): 80}
+    assert found.is_cleaned
+    assert list(found.copies) == [
+        CopyKeys(logs[0], 5, 95, 80, 0), CopyKeys(logs[1], 7, 90, 80, 40), CopyKeys(logs[2], 0, 80, 80, 0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("logs", "pairs", "others", "starts", "ends", "common", "history", "is_cleaned"),
+    ("relation", "cleaned", "front", "is_cleaned"),
     [
-        # what is compared ends where the shorter of the two does; without a cleaner where they stop being the same
-        ([WHOLE, WHOLE], IDENTICAL, {}, [0, 0], [20, 21], 20, 20, False),
-        ([WHOLE, WHOLE], [pair(0, 1, Relation.AHEAD, 7)], {}, [0, 0], [20, 21], 7, 20, False),
-        ([WHOLE, WHOLE], [pair(0, 1, Relation.AHEAD, 7)], {"cleaned": [0, 5]}, [0, 0], [20, 21], 20, 20, True),
-        ([WHOLE, WHOLE], [pair(0, 1, Relation.BYTES, 7)], {}, [0, 0], [20, 21], 20, 20, True),
-        ([WHOLE, WHOLE], [pair(0, 1, Relation.EPOCH, 7)], {}, [0, 0], [20, 21], 7, 7, False),
-        ([WHOLE, WHOLE], [pair(0, 1, Relation.EPOCH, 7)], {"cleaned": [1, 0]}, [0, 0], [20, 21], 7, 7, True),
-        # a broker loads less than is there, or nothing
-        ([loaded(3, 9, (0, 0)), WHOLE], IDENTICAL, {}, [3, 0], [9, 21], 9, 9, False),
-        ([None, loaded(2, 15, (0, 0))], IDENTICAL, {}, [0, 2], [20, 15], 15, 15, False),
-        ([loaded(2, 15, (0, 0)), None], IDENTICAL, {}, [2, 0], [15, 21], 15, 15, False),
-        # a front that was lost begins where it was
-        ([loaded(6, 30, (0, 0)), WHOLE], IDENTICAL, {"fronts": [LostFront(2, ""), None]}, [2, 0], [20, 21], 20, 20,
-         True),
-        # by their leader epochs two part at 5, either way
-        ([WHOLE, loaded(0, 30, (0, 0), (1, 5))], IDENTICAL, {}, [0, 0], [20, 21], 5, 5, False),
-        ([loaded(0, 30, (0, 0), (1, 5)), WHOLE], IDENTICAL, {}, [0, 0], [20, 21], 5, 5, False),
-        ([loaded(0, 30, (0, 0), (1, 5)), loaded(0, 30, (0, 0), (2, 8))], IDENTICAL, {}, [0, 0], [20, 21], 5, 5, False),
+        (Relation.AHEAD, 0, None, False),
+        (Relation.EPOCH, 0, None, False),
+        (Relation.BYTES, 0, None, True),
+        (Relation.AHEAD, 1, None, True),
+        (Relation.AHEAD, 0, LostFront(5, "so"), True),
     ],
-)  # fmt: skip
-def test_what_two_copies_share(
-    logs: list[LoadedLog | None],
-    pairs: list[Comparison],
-    others: dict[str, Any],
-    starts: list[int],
-    ends: list[int],
-    common: int,
-    history: int,
-    is_cleaned: bool,
+)
+def test_where_no_cleaner_has_been_batches_count(
+    relation: Relation, cleaned: int, front: LostFront | None, is_cleaned: bool
 ) -> None:
-    keys = keys_for(logs, pairs, **others)
-    assert [each.log_start for each in keys.copies] == starts
-    assert [each.log_end for each in keys.copies] == ends
-    assert {each.common for each in keys.copies} == {common}
-    assert keys.history(0, 1) == keys.history(1, 0) == history
-    assert keys.is_cleaned is is_cleaned
+    logs = [no_log() for _ in range(2)]
+    compared = Compared((Contents(0, 100, 1, ()), Contents(0, 90, 1, ())), (comparison(0, 1, relation, same_up_to=70),))
+    found = partition_keys(logs, [loaded(100), loaded(90)], compared, [0, cleaned], [None, front])
+    assert found.is_cleaned == is_cleaned
+    history = 70 if relation is Relation.EPOCH else 90
+    assert found.histories == {(0, 1): history}
+    assert [each.common for each in found.copies] == [history if is_cleaned else 70] * 2
 
 
-def test_one_copy_has_all_in_common() -> None:
-    (one,) = keys_for([WHOLE], []).copies
-    assert (one.log_end, one.common) == (20, 20)
-    assert keys_for([], []) == PartitionKeys([], {}, is_cleaned=False)
+def test_histories_part_where_a_follower_would_cut() -> None:
+    logs = [no_log() for _ in range(2)]
+    compared = Compared((Contents(0, 100, 1, ()), Contents(0, 90, 1, ())), (comparison(0, 1, Relation.AHEAD, 90),))
+    for one, other, history in (
+        (loaded(100, (0, 0), (1, 60)), loaded(90, (0, 0)), 60),
+        (loaded(100, (0, 0)), loaded(90, (0, 0), (1, 50)), 50),
+        (None, loaded(90, (0, 0), (1, 50)), 90),
+        (loaded(100, (0, 0), (1, 60)), None, 90),
+        (loaded(85), loaded(90), 85),
+    ):
+        found = partition_keys(logs, [one, other], compared, [0, 0], [None, None])
+        assert found.histories == {(0, 1): history}
 
 
-def test_a_record_that_several_copies_have_counts_for_the_first(copies: Copies) -> None:
-    both = {b"x": put(12), b"y": put(11)}
-    keys = PartitionKeys(
-        [
-            copies.of({}, {}),
-            copies.of({}, {b"x": put(12), b"y": put(13), b"z": put(15, 1)}),
-            copies.of({}, {**both, b"z": put(14, 2), b"w": put(19)}),
-        ],
-        {(0, 1): 10, (0, 2): 10, (1, 2): 10},
-        is_cleaned=False,
-    )
-    assert keys.lost(0, [1, 2]) == {1: [put(12), put(13)], 2: [put(14, 2), put(19)]}
-    assert keys.lost(0, [2, 1]) == {1: [put(13)], 2: [put(12), put(14, 2), put(19)]}
-    assert keys.lost(0, []) == {}
-    assert keys.lost(2, [1]) == {1: [put(13)]}
-    nobody = keys.lost(None, [1, 2])
-    assert nobody == {1: [put(12), put(13)], 2: [put(14, 2), put(19)]}
-
-
-def test_with_too_many_keys_in_one_copy_nothing_is_said(copies: Copies) -> None:
-    keys = PartitionKeys(
-        [copies.of({}, {}), copies.of({}, {}), copies.of({}, None)], {(0, 1): 0, (0, 2): 0, (1, 2): 0}, is_cleaned=False
-    )
-    assert keys.lost(0, [1, 2]) is None
-    assert keys.lost(0, [1]) == {1: []}
-    assert keys.lost(None, [2]) is None
-
-
-def test_the_history_of_two_copies_decides_what_one_lacks(copies: Copies) -> None:
-    """Of one history the offset counts, of two the leader epoch."""
-    older, newer = copies.of({}, {KEY: put(12, 1)}), copies.of({}, {KEY: put(11, 2)})
-    for history, lost in ((13, [put(12, 1)]), (12, [])):
-        keys = PartitionKeys([newer, older], {(0, 1): history}, is_cleaned=False)
-        assert keys.lost(0, [1]) == {1: lost}
-        compared = Compared((), (pair(0, 1, Relation.EPOCH, 10),))
-        assert key_comparisons(keys, compared) == {(0, 1): KeyComparison(COMMON, 0)}
+def test_every_two_copies_are_compared() -> None:
+    copies = [copy_of(below=at(10)), copy_of(below=at(10)), copy_of()]
+    histories = {(0, 1): 200, (0, 2): 200, (1, 2): 200}
+    compared = Compared((), tuple(comparison(*each) for each in histories))
+    found = key_comparisons(PartitionKeys(copies, histories, is_cleaned=True), compared)
+    assert {pair: each.differing for pair, each in found.items()} == {(0, 1): 0, (0, 2): 1, (1, 2): 1}

@@ -15,7 +15,7 @@ from kdump.formats.encode import NewRecord, encode_wrapper
 from kdump.replicas.heal import Divergence, Healing, Peer, fitting_epochs, heal
 from kdump.replicas.healed_segments import FoundBatch, NewSegment, Taken, segment_base
 from kdump.storage.partition import PartitionLog
-from kdump.storage.recipe import NewContent, parts_of
+from kdump.storage.recipe import NewContent, SourceBytes, parts_of
 from tests.recovery.building import broken
 from tests.replicas.building import Sent, chain
 
@@ -293,9 +293,9 @@ def test_the_epoch_file_says_whose_leader_epoch_is_right(
     tmp_path: Path, terms: list[tuple[int, int]], kept: int
 ) -> None:
     """No CRC covers it: one of two copies has a flipped bit there."""
-    flipped = [*ALL[:3], ALL[3].__class__(15, 5, 7, ALL[3].mark), *ALL[4:]]
-    right = ALL if kept == 0 else flipped
-    for number, (mine, other) in enumerate(((ALL, flipped), (flipped, ALL))):
+    tail = chain(20, (kept, 4))
+    right, wrong = ([*ALL[:3], Sent(15, 5, epoch, "0"), *tail] for epoch in (kept, 7 - kept))
+    for number, (mine, other) in enumerate(((right, wrong), (wrong, right))):
         own = log(tmp_path, f"a{number}", {0: mine})
         found, segments = merged(own, log(tmp_path, f"b{number}", {0: other}), terms=terms)
         assert segments.get(0, content(mine)) == content(right)
@@ -334,7 +334,7 @@ def test_an_older_leader_s_tail_is_not_put_behind_a_newer_one_s(tmp_path: Path) 
 def test_batches_that_overlap_are_refused(tmp_path: Path) -> None:
     own = log(tmp_path, "a", {0: [ALL[0], broken(ALL[1].data), *ALL[2:]]})
     peer = log(tmp_path, "b", {0: [ALL[0], Sent(5, 7, 0)]})
-    with pytest.raises(RefusedError, match=r"a/t-0: its batch 10–14 overlaps the batch before it in another copy"):
+    with pytest.raises(RefusedError, match=r"a/t-0: its batch 10.14 overlaps the batch before it in another copy"):
         merged(own, peer)
 
 
@@ -420,3 +420,69 @@ def test_which_epochs_fit(
 ) -> None:
     lists = [[EpochEntry(*each) for each in entries] for entries in (own, *others)]
     assert fitting_epochs(lists[0], lists[1:], SHOWN) == [EpochEntry(*each) for each in expected]
+
+
+ONES = chain(0, (0, 12), size=1)
+
+
+def test_batches_of_one_record(tmp_path: Path) -> None:
+    own = log(tmp_path, "a", {0: [*ONES[:3], *ONES[5:7]]})
+    peer = log(tmp_path, "b", {0: ONES})
+    found, segments = merged(own, peer)
+    assert found == replace(WHOLE, end=12, taken=(taken(peer, *ONES[3:5]), taken(peer, *ONES[7:])))
+    assert segments == {0: content(ONES)}
+    found, _ = merged(own, Peer(peer, 9, 4))
+    assert found.taken == (taken(peer, ONES[4]), taken(peer, *ONES[7:9]))
+
+
+def test_a_batch_across_the_start_is_not_taken(tmp_path: Path) -> None:
+    """Of the first batch of all a cleaner may have left a part too."""
+    own, peer = log(tmp_path, "a", {0: ALL[1:]}), log(tmp_path, "b", {0: ALL})
+    for start in (1, 4):
+        found, _ = merged(own, Peer(peer, None, start))
+        assert (found.taken, found.lacking) == ((), ((0, 4),))
+    assert merged(own, peer)[0].taken == (taken(peer, ALL[0]),)
+
+
+def test_a_batch_across_the_first_segment_s_base_offset_is_none_of_its_front(tmp_path: Path) -> None:
+    own = log(tmp_path, "a", {20: ALL[4:]})
+    peer = log(tmp_path, "b", {16: [Sent(16, 6, 0), *ALL[5:]]})
+    assert merged(own, log(tmp_path, "c", {0: ALL}), start=20)[0].start == 20
+    with pytest.raises(RefusedError, match="overlaps"):
+        merged(own, peer, start=20)
+
+
+def test_offsets_may_be_empty_by_right_only_where_that_is_said(tmp_path: Path) -> None:
+    own, peer = log(tmp_path, "a", {0: [*ALL[:2], *ALL[3:]]}), log(tmp_path, "b", {0: ALL[:2]})
+    assert heal(own, [Peer(peer)]).lacking == ((10, 14),)
+
+
+def test_a_copy_of_another_history_gives_nothing_from_there_on(tmp_path: Path) -> None:
+    own = log(tmp_path, "a", {0: [*ALL[:5], broken(ALL[5].data), *ALL[6:]]})
+    found, _ = merged(own, log(tmp_path, "b", {0: NEWER}))
+    assert (found.taken, found.lacking, found.diverged) == ((), ((25, 29),), Divergence(20, 0, 2))
+
+
+def test_without_any_leader_epoch_known_the_batch_that_has_none_is_right(tmp_path: Path) -> None:
+    none, some = ([*ALL[:3], Sent(15, 5, epoch, "0")] for epoch in (-1, 7))
+    for number, (mine, other) in enumerate(((none, some), (some, none))):
+        found, segments = merged(log(tmp_path, f"a{number}", {0: mine}), log(tmp_path, f"b{number}", {0: other}))
+        assert segments.get(0, content(mine)) == content(none)
+        assert found.diverged is None
+
+
+def test_a_segment_that_begins_at_the_last_offset_of_a_batch_goes(tmp_path: Path) -> None:
+    own = log(tmp_path, "a", {0: ALL[:2], 10: [broken(ALL[2].data)], 14: [broken(Sent(14, 1, 0).data)], 15: ALL[3:]})
+    found, _ = merged(own, log(tmp_path, "b", {0: ALL}))
+    assert found.gone == (14,)
+
+
+def test_what_follows_directly_in_a_file_is_one_piece(tmp_path: Path) -> None:
+    own, peer = log(tmp_path, "a", {0: [*ALL[:2], *ALL[5:]]}), log(tmp_path, "b", {0: ALL})
+    (segment,) = heal(own, [Peer(peer)]).segments
+    name = f"{0:020d}.log"
+    assert parts_of(segment.recipe) == (
+        SourceBytes(name, 0, size(*ALL[:2])),
+        SourceBytes(str(Path(peer.path) / name), size(*ALL[:2]), size(*ALL[2:5])),
+        SourceBytes(name, size(*ALL[:2]), size(*ALL[5:])),
+    )

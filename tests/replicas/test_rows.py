@@ -38,7 +38,7 @@ def log_of(folder: Path, *segments: tuple[int, bytes]) -> PartitionLog:
 def walked(log: PartitionLog, start: int = 0) -> list[Found]:
     return [
         (rows.base_offset[row], rows.last_offset[row], bool(rows.valid[row]))
-        for rows in walk(log, start)
+        for rows in (walk(log, start) if start else walk(log))
         for row in range(rows.length)
     ]
 
@@ -56,6 +56,7 @@ def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     [
         ([(0, [five(0), five(5), five(10)])], [(0, 4, True), (5, 9, True), (10, 14, True)]),
         ([(7, [five(7)]), (12, []), (15, [five(15)])], [(7, 11, True), (15, 19, True)]),
+        ([(0, [batch(0)]), (1, [five(1)])], [(0, 0, True), (1, 5, True)]),
         # a damaged batch has the offsets that its header says, where they are left for it
         ([(0, [five(0), broken(five(5)), five(10)])], [(0, 4, True), (5, 9, False), (10, 14, True)]),
         ([(0, [broken(five(0)), broken(five(5)), five(10)])], [(0, 4, False), (5, 9, False), (10, 14, True)]),
