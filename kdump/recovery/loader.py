@@ -309,7 +309,6 @@ class _Loader:
     def _close(self) -> None:
         for segment in self.segments.all():
             segment.close()
-        self.states.take_snapshot()
         if self.epochs and self.epochs.is_written:
             self.directory.write(names.LEADER_EPOCH_CHECKPOINT, self.epochs.content())
 

@@ -100,7 +100,6 @@ class SegmentRecovery:
 
     def _walk(self, log: LogView) -> None:
         batches = RecoveredBatches(self.states, log, self.partition, self._abort)
-        self.indexes.begin()
         for block in log.blocks(gathers=True):
             stop = _first_invalid(block)
             self._take(log, block, stop, batches)

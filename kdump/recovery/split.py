@@ -157,8 +157,6 @@ def _parts(log: LogView, old: LoadedSegment, config: LoadingSettings) -> list[Pa
 
 def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
     """Return the base offset of a batch; that of a v0/v1 wrapper is its first message's."""
-    if block.magic[row] >= 2 or block.count[row] >= 0:
-        return block.base_offset[row]
     try:
         return first_offset(*log.held(block, row))
     except KdumpError as error:

@@ -88,8 +88,9 @@ def _choice(
     for replica in others:
         followed, truncation = _follows(leader, replica)
         followers.append(followed)
-        if replica.log is None or replica.directory is None or replica.number is None:
-            continue
+        assert replica.log is not None
+        assert replica.directory is not None
+        assert replica.number is not None
         cut = _lost_from(leader, replica, truncation, compared)
         gaps = () if keys else _gaps(leader, replica, cut, compared)
         tail = () if cut is None else (Span(cut, replica.log.log_end),)
@@ -121,8 +122,10 @@ def _kept_keys(
 ) -> LostRange | None:
     """Return the latest records that a follower keeps below its cut, and the leader has nothing as late of the keys."""
     kept = [each for each in records or () if not _is_cut(each, cut)]
-    if not kept or replica.directory is None or replica.number is None:
+    if not kept:
         return None
+    assert replica.directory is not None
+    assert replica.number is not None
     spans = (Span(kept[0].offset, kept[-1].offset + 1),)
     keys = LostKeys.of(kept, bounds)
     return lost_range(replica.directory, replica.number, spans, bounds, is_cut=False, keys=keys)
@@ -181,8 +184,9 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
 
 
 def _longest_first(replica: Replica) -> tuple[int, int, int]:
-    start, end = (replica.log.log_start, replica.log.log_end) if replica.log else (0, 0)
-    return -end, start, replica.number or 0
+    assert replica.log is not None
+    assert replica.number is not None
+    return -replica.log.log_end, replica.log.log_start, replica.number
 
 
 def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:
@@ -202,10 +206,12 @@ def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, s
 
 def _shared(replica: Replica, other: Replica, compared: Compared) -> int:
     """Return up to which offset another replica has the same records."""
-    if replica is other:
-        return replica.log.log_end if replica.log else 0
-    if other.log is None or other.number is None or replica.number is None:
+    if other.log is None:
         return 0
+    if replica is other:
+        return other.log.log_end
+    assert other.number is not None
+    assert replica.number is not None
     return min(compared.pair(replica.number, other.number).same_up_to, other.log.log_end)
 
 

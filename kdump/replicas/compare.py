@@ -293,7 +293,8 @@ class _Pair:
                 continue
             chunk = _FIRST_CHUNK
             first, second = rows_a.batch(i), rows_b.batch(j)
-            is_relabelled = rows_a.crc[i] == rows_b.crc[j] and first == second._replace(leader_epoch=first.leader_epoch)
+            has_same_crc = first.is_valid and rows_a.crc[i] == rows_b.crc[j]
+            is_relabelled = has_same_crc and first == second._replace(leader_epoch=first.leader_epoch)
             self._note(first, second)
             if first.last_offset <= second.last_offset:
                 self._only[0].add(first, is_relabelled=is_relabelled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
+from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.faults import END
 from kdump.named_tuples import NamedTuple
@@ -90,8 +91,9 @@ def walk(log: PartitionLog, start_offset: int = 0) -> Iterator[BatchRows]:
             start = segment.position_of(file, start_offset) if segment.base_offset < start_offset else 0
             for rows in _rows_of(segment, file, start):
                 highest = min(segment.base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
-                if not _is_plausible(rows, expected, highest):
-                    _settle(rows, expected, segment.base_offset, highest, min(highest, stop - 1))
+                lowest = max(expected, segment.base_offset)
+                if not _is_plausible(rows, lowest, highest):
+                    _settle(rows, lowest, highest, min(highest, stop - 1))
                 if rows.length:
                     expected = rows.last_offset[rows.length - 1] + 1
                     yield rows
@@ -118,21 +120,27 @@ def _rows_of(segment: Segment, file: LogFile, start: int) -> Iterator[BatchRows]
             yield BatchRows(segment.log_path, part.block, part.first, part.stop)
 
 
-def _is_plausible(rows: BatchRows, expected: int, highest: int) -> bool:
-    """Return whether all CRCs match and the offsets, which no CRC covers, rise from `expected` on."""
-    if 0 in rows.valid or rows.last_offset[0] < expected or rows.last_offset[rows.length - 1] > highest:
+def _is_plausible(rows: BatchRows, lowest: int, highest: int) -> bool:
+    """Return whether all CRCs match and the offsets, which no CRC covers, rise from `lowest` to `highest`."""
+    lasts = rows.last_offset
+    if 0 in rows.valid or lasts[-1] > highest:
         return False
-    offsets = rows.last_offset.tolist()
-    return offsets == sorted(offsets)
+    firsts = rows.base_offset
+    if min(firsts) < 0:
+        firsts = array("q", [_first(rows, row) for row in range(rows.length)])
+    if firsts[0] < lowest or kernels.differences(firsts, lasts)[0] < 0:
+        return False
+    return rows.length == 1 or kernels.differences(lasts[:-1], firsts[1:])[0] > 0
 
 
-def _settle(rows: BatchRows, expected: int, segment_base: int, highest: int, room: int) -> None:
-    """Count batches as damaged whose offsets cannot be right, and give damaged ones the offsets that are left for them.
+def _settle(rows: BatchRows, expected: int, highest: int, room: int) -> None:
+    """Count batches as damaged whose offsets cannot be right, and give damaged ones the offsets that are left for them,
+    from `expected` on.
 
     Those end at `room`, below the next segment: what a damaged header says must not hide valid batches there. What a
     damaged size field makes of the bytes after it goes.
     """
-    trusted = _trusted(rows, expected, segment_base, highest)
+    trusted = _trusted(rows, expected, highest)
     kept: list[int] = []
     at = 0
     low = expected
@@ -151,7 +159,7 @@ def _settle(rows: BatchRows, expected: int, segment_base: int, highest: int, roo
         rows.keep(kept)
 
 
-def _trusted(rows: BatchRows, expected: int, segment_base: int, highest: int) -> list[int]:
+def _trusted(rows: BatchRows, expected: int, highest: int) -> list[int]:
     """Return the rows of valid batches whose offsets rise; of two that contradict each other the one that follows
     directly.
     """
@@ -162,7 +170,7 @@ def _trusted(rows: BatchRows, expected: int, segment_base: int, highest: int) ->
 
     for row in range(rows.length):
         first, last = _first(rows, row), rows.last_offset[row]
-        if not rows.valid[row] or not segment_base <= first <= last <= highest:
+        if not rows.valid[row] or not expected <= first <= last <= highest:
             continue
         if first >= end(-1):
             trusted.append(row)

@@ -48,10 +48,11 @@ def best_choice(
     leader, and the first by assignment. The longest log is not the best one: it may be the tail of a leader that nobody
     followed.
     """
+    assigned = state.replicas if state else ()
 
     def cost(choice: Choice) -> tuple[int, ...]:
         broker = choice.leader.broker
-        order = state.replicas.index(broker) if state and broker in state.replicas else len(choices)
+        order = assigned.index(broker) if broker in assigned else len(assigned)
         figures = _without_alone(choice, alone).figures
         return (
             figures.committed + figures.possible,

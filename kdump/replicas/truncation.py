@@ -12,9 +12,6 @@ from kdump.formats.checkpoints import EpochEntry
 from kdump.named_tuples import NamedTuple
 from kdump.storage.leader_epochs import EpochCache
 
-MAX_ROUNDS = 1000
-"""Fetches after which a follower counts as one that never gets on; each cuts at least one epoch."""
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
@@ -49,15 +46,13 @@ class _End(NamedTuple):
 
 def follow(leader: LoadedLog, follower: LoadedLog) -> Truncation:
     """Return what a follower cuts when this leader's term begins, by the fetches that lead to its first append."""
-    terms = _Terms.of_leader(leader, follower)
+    terms = _Terms.of_leader(leader)
     own = _Terms(EpochCache(follower.epochs), follower.log_end)
     log = _Follower(follower, own)
     if not own.cache.entries:
-        mark = max(follower.log_start, follower.high_watermark or 0)
-        log.truncate(min(mark, own.end))
-    for _ in range(MAX_ROUNDS):
-        if not _fetch(leader, terms, log):
-            break
+        log.truncate(max(follower.log_start, follower.high_watermark or 0))
+    while _fetch(leader, terms, log):
+        pass
     return Truncation(log.cut, log.restarts_at)
 
 
@@ -69,24 +64,18 @@ class _Terms:
         self.end = end
 
     @classmethod
-    def of_leader(cls, leader: LoadedLog, follower: LoadedLog) -> _Terms:
-        """Return it with the entry that the new leader writes before it answers: its epoch, which is new, from its log
-        end on.
-        """
+    def of_leader(cls, leader: LoadedLog) -> _Terms:
+        """Return it as the new leader answers: the epoch that it notes at its log end puts out what begins there."""
         cache = EpochCache(leader.epochs)
-        newest = max((entry.epoch for entry in (*leader.epochs, *follower.epochs)), default=-1)
-        cache.assign(newest + 1, leader.log_end, "")
+        cache.truncate_from_end(leader.log_end)
         return cls(cache, leader.log_end)
 
-    def end_of(self, epoch: int) -> _End | None:
-        """Return where the largest epoch up to `epoch` ends; None where that is not known."""
+    def end_of(self, epoch: int) -> _End:
+        """Return where the largest epoch up to `epoch` ends, which is not above all that the log has."""
         entries = self.cache.entries
-        if self.cache.latest_epoch == epoch:
-            return _End(epoch, self.end)
         at = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
-        if at == len(entries):
-            return None
-        return _End(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
+        end = entries[at].start_offset if at < len(entries) else self.end
+        return _End(entries[at - 1].epoch if at else epoch, end)
 
 
 class _Follower:
@@ -102,15 +91,11 @@ class _Follower:
         Where that is nothing, an epoch that begins at the log's end goes all the same: a leader may have noted it and
         appended nothing.
         """
-        if offset >= self.terms.end:
-            self.terms.cache.truncate_from_end(self.terms.end)
-            return
-        self.cut = offset
-        if self._first_base > offset:
-            self.start_over(offset)
-            return
-        self.terms.end = offset
-        self.terms.cache.truncate_from_end(offset)
+        if offset < self.terms.end:
+            self.cut = self.terms.end = offset
+            if offset < self._first_base:
+                self.start_over(offset)
+        self.terms.cache.truncate_from_end(self.terms.end)
 
     def start_over(self, offset: int) -> None:
         """Delete everything and begin at `offset`."""
@@ -119,40 +104,26 @@ class _Follower:
 
 
 def _fetch(leader: LoadedLog, terms: _Terms, follower: _Follower) -> bool:
-    """Return one fetch and what the follower makes of the answer; whether it has to ask again."""
+    """Let a follower fetch and do what the answer asks for; return whether that changes anything, so that it asks
+    again.
+    """
     own = follower.terms
     last_epoch = own.cache.latest_epoch
-    if last_epoch >= 0:
+    before = own.end, last_epoch
+    if own.end < leader.log_start:  # OFFSET_OUT_OF_RANGE, as fetchOffsetAndTruncate deals with it
+        follower.start_over(leader.log_start)
+    elif last_epoch < 0:
+        follower.truncate(leader.log_end)
+    else:
         end = terms.end_of(last_epoch)
-        if end is None or own.end < leader.log_start:
-            return _out_of_range(leader, follower)
         if end.epoch < last_epoch or end.offset < own.end:
-            before = own.end, last_epoch
             follower.truncate(_diverging(own, end))
-            return (own.end, own.cache.latest_epoch) != before
-        return False
-    if not leader.log_start <= own.end <= leader.log_end:
-        return _out_of_range(leader, follower)
-    return False
+    return (own.end, own.cache.latest_epoch) != before
 
 
 def _diverging(own: _Terms, end: _End) -> int:
     """Return the offset to cut at, by the epoch and the end that the leader names: getOffsetTruncationState."""
     mine = own.end_of(end.epoch)
-    if mine is None:
-        return min(end.offset, own.end)
     if mine.epoch != end.epoch:
         return min(mine.offset, own.end)
     return min(mine.offset, end.offset, own.end)
-
-
-def _out_of_range(leader: LoadedLog, follower: _Follower) -> bool:
-    """Deal with OFFSET_OUT_OF_RANGE as fetchOffsetAndTruncate does; return whether to ask again."""
-    end = follower.terms.end
-    if leader.log_end < end:
-        follower.truncate(leader.log_end)
-        return True
-    if leader.log_start > end:
-        follower.start_over(leader.log_start)
-        return True
-    return False

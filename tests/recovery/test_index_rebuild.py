@@ -230,3 +230,47 @@ def test_any_log_gets_the_entries_of_the_rule(
     offsets, times = expected(batches, interval)
     assert list(zip(indexes.offsets.offsets, indexes.offsets.positions, strict=True)) == offsets
     assert list(zip(indexes.times.timestamps, indexes.times.offsets, strict=True)) == times
+
+
+def entries(indexes: IndexRebuild) -> list[tuple[int, int]]:
+    return list(zip(indexes.times.timestamps, indexes.times.offsets, strict=True))
+
+
+def test_a_timestamp_as_large_as_one_before_is_that_of_the_first_batch() -> None:
+    indexes = rebuild(interval=0)
+    indexes.add(rows([(10, 0, 5)]), 1)
+    indexes.add(rows([(10, 1, 5), (10, 2, 9)], 10), 2)
+    assert entries(indexes) == [(5, 0), (9, 2)]
+
+
+def test_the_largest_timestamp_may_stand_in_an_earlier_block_than_its_entry() -> None:
+    indexes = rebuild(interval=0)
+    indexes.add(rows([(10, 0, 5)]), 1)
+    assert entries(indexes) == []
+    indexes.add(rows([(10, 1, 3), (10, 2, 4)], 10), 2)
+    indexes.add(rows([(10, 3, 1), (10, 4, 5)], 30), 2)
+    assert entries(indexes) == [(5, 0)]
+
+
+def test_of_equal_timestamps_the_first_batch_is_kept_in_mind() -> None:
+    indexes = rebuild(interval=0)
+    indexes.add(rows([(10, 0, 1), (10, 1, 9), (10, 2, 3), (10, 3, 9)]), 4)
+    assert (entries(indexes), indexes.max_timestamp, indexes.offset_of_max) == ([(9, 1)], 9, 1)
+
+
+@pytest.mark.parametrize("row_by_row", [False, True])
+def test_an_entry_in_the_first_row_of_a_block_hides_no_later_one(row_by_row: bool) -> None:
+    indexes = rebuild(interval=15)
+    indexes.add(rows([(20, 0, 5)]), 1)
+    if row_by_row:
+        indexes._increases = lambda block, stop: False  # type: ignore[method-assign]
+    indexes.add(rows([(10, 1, 7), (10, 2, 9), (10, 3, 3), (10, 4, 4)], 20), 4)
+    assert list(indexes.offsets.positions) == [20, 40]
+    assert entries(indexes) == [(7, 1), (9, 2)]
+    assert (indexes.max_timestamp, indexes.offset_of_max) == (9, 2)
+    later = rebuild(interval=15)
+    later.add(rows([(20, 0, 5)]), 1)
+    if row_by_row:
+        later._increases = lambda block, stop: False  # type: ignore[method-assign]
+    later.add(rows([(10, 1, 7), (10, 2, 9)], 20), 2)
+    assert (later.max_timestamp, later.offset_of_max) == (9, 2)

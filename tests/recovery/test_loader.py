@@ -7,10 +7,26 @@ from pathlib import Path
 import pytest
 
 from kdump.formats import names
+from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, HIDE, RECOVER, TRIM, TRUNCATE, WARN, WRITE, LoadOutcome
+from kdump.recovery.startup import Startup
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.partition import PartitionLog
-from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, produced, steps, with_offset
+from kdump.storage.planned import PlannedPartition, content_of
+from tests.recovery.building import (
+    METADATA,
+    NOW,
+    batch,
+    broken,
+    exception,
+    file,
+    load,
+    loaded,
+    make_log,
+    produced,
+    steps,
+    with_offset,
+)
 
 BASES = (0, 4, 8)
 BATCHES = {base: [batch(base, 2), batch(base + 2, 2)] for base in BASES}
@@ -122,12 +138,17 @@ def test_offsets_that_go_back_empty_the_segment_where_an_entry_is_due(tmp_path: 
 
 
 def test_a_log_that_ends_before_it_starts_begins_anew(tmp_path: Path) -> None:
-    log = make_log(tmp_path, LOGS | INDEXES | {file(8, "snapshot"): SNAPSHOT, EPOCHS: b"0\n1\n0 0\n"})
+    before = {file(8, "snapshot"): SNAPSHOT, file(6, "snapshot"): SNAPSHOT, EPOCHS: b"0\n1\n0 0\n"}
+    log = make_log(tmp_path, LOGS | INDEXES | before)
     for clean in (False, True):
         outcome = load(log, log_start_offset=20, clean=clean)
         assert (outcome.log_start_offset, outcome.log_end_offset) == (20, 20)
         assert len(steps(outcome, DROP)) == 3
         assert outcome.loss.records == 12
+        why = {step.file: step.why for step in steps(outcome, DELETE)}
+        assert not clean or why[file(8, "snapshot")] == f"the segment {file(8, 'log')} is removed"
+        again = "all segments are removed and the log starts again at offset 20"
+        assert not clean or why[file(6, "snapshot")] == again
         files = loaded(log, log_start_offset=20, clean=clean)
         assert [name for name in files if name.endswith("log")] == [file(20, "log")]
         assert [name for name in files if name.endswith("snapshot")] == [file(20, "snapshot")] * clean
@@ -144,7 +165,7 @@ def test_the_log_start_offset_may_lie_in_a_segment_or_before_the_first(tmp_path:
 def test_an_empty_directory_gets_an_empty_segment(tmp_path: Path) -> None:
     outcome = load(make_log(tmp_path, {}), log_start_offset=7)
     assert (outcome.log_start_offset, outcome.log_end_offset) == (7, 7)
-    assert [step.file for step in steps(outcome, CREATE)] == [file(7, "log")]
+    assert [(step.file, step.size) for step in steps(outcome, CREATE)] == [(file(7, "log"), 0)]
     assert set(loaded(make_log(tmp_path, {}), log_start_offset=7)) == {
         *(file(7, kind) for kind in ("log", "index", "timeindex")), EPOCHS
     }  # fmt: skip
@@ -155,7 +176,7 @@ def test_what_waits_for_deletion_is_loaded_without_recovery(tmp_path: Path) -> N
     log = make_log(tmp_path, LOGS | INDEXES | {file(4, "log"): broken(BATCHES[4][0])}, name)
     outcome = load(log)
     assert recovered(outcome) == []
-    assert outcome.loss.bytes == 0
+    assert (outcome.loss.bytes, outcome.log_end_offset, outcome.recovery_point) == (0, 0, 0)
     empty = load(make_log(tmp_path / "empty", {}, name))
     assert [step.file for step in steps(empty, CREATE)] == [file(0, "log")]
 
@@ -261,10 +282,12 @@ def test_kraft_snapshots(tmp_path: Path) -> None:
     assert gone[snapshot(12, ".part")] == "it is not complete"
     assert snapshot(4) not in gone
     assert snapshot(9) not in gone
+    assert {name for name in loaded(log, log_start_offset=4) if ".checkpoint" in name} == {snapshot(4), snapshot(9)}
     for name in every:
         Path(log.path, name).unlink()
-    outcome = load(type(log)(log.path), log_start_offset=4)
-    assert exception(outcome) == "IllegalStateException"
+    for start in (1, 4):
+        outcome = load(type(log)(log.path), log_start_offset=start)
+        assert exception(outcome) == "IllegalStateException"
 
 
 def test_a_kraft_snapshot_beyond_the_log_is_told_of(tmp_path: Path) -> None:
@@ -303,3 +326,65 @@ def test_directories_in_the_place_of_files(tmp_path: Path) -> None:
         assert exception(outcome) == "FileNotFoundException"
         assert outcome.failure is not None
         assert outcome.failure.offline
+
+
+def test_files_that_a_plan_has_changed_are_read_as_they_will_be(tmp_path: Path) -> None:
+    log = make_log(tmp_path, LOGS | INDEXES | {EPOCHS: b"0\n1\n0 0\n"})
+    directory = PlannedPartition(log)
+    directory.write(EPOCHS, b"0\n1\n7 0\n")
+    outcome = load_log(log, Startup(NOW, clean=True), directory.copy())
+    assert outcome.files is not None
+    assert b"".join(content_of(log.path, outcome.files[EPOCHS])) == b"0\n1\n7 0\n"
+    directory.write(names.PARTITION_METADATA, b"version: 0\n")
+    assert exception(load_log(log, Startup(NOW, clean=True), directory)) == "NullPointerException"
+    Path(log.path, EPOCHS).write_bytes(b"nonsense")
+    Path(log.path, names.PARTITION_METADATA).write_bytes(b"nonsense")
+    log = PartitionLog(log.path)
+    assert exception(load(log)) == "KafkaStorageException"
+    directory = PlannedPartition(log)
+    directory.write(EPOCHS, b"0\n0\n")
+    directory.write(names.PARTITION_METADATA, METADATA)
+    assert load_log(log, Startup(NOW, clean=True), directory).ok
+
+
+def test_a_last_segment_of_one_record_may_be_hidden(tmp_path: Path) -> None:
+    index = (99).to_bytes(4, "big") + bytes(4)
+    log = make_log(tmp_path, LOGS | INDEXES | {file(8, "log"): batch(8), file(8, "index"): index})
+    outcome = load(log, clean=True)
+    assert (outcome.log_end_offset, outcome.hides, outcome.loss.records) == (8, True, 1)
+
+
+def test_what_stands_behind_an_incomplete_batch_is_not_hidden_by_an_index(tmp_path: Path) -> None:
+    torn = batch(9)[:8] + (9999).to_bytes(4, "big") + batch(9)[12:]
+    log = make_log(tmp_path, LOGS | INDEXES | {file(8, "log"): batch(8) + torn + batch(10)})
+    outcome = load(log, clean=True)
+    assert (outcome.log_end_offset, outcome.hides) == (9, False)
+
+
+def test_every_segment_that_is_checked_leaves_a_snapshot(tmp_path: Path) -> None:
+    bases = range(0, 20, 4)
+    files = {file(base, "log"): produced(base, base + 1, count=2) for base in bases}
+    files |= {file(base, kind): b"" for base in bases for kind in ("index", "timeindex")}
+    found = loaded(make_log(tmp_path, files))
+    assert [int(name[:20]) for name in sorted(found) if name.endswith("snapshot")] == [4, 8, 12, 16, 18]
+
+
+@pytest.mark.parametrize(("name", "partition"), [("orders-3", "orders-3"), ("nothing", "unknown")])
+def test_texts_name_the_partition(tmp_path: Path, name: str, partition: str) -> None:
+    data = produced(0, 7, transactional=True) + produced(1, 7)
+    outcome = load(make_log(tmp_path, {file(0, "log"): data}, name))
+    assert outcome.failure is not None
+    assert outcome.failure.text.endswith(f"in partition {partition}")
+
+
+def test_what_is_done_again_after_a_split_is_told_once(tmp_path: Path) -> None:
+    far = 4 + (1 << 32)
+    files = {file(0, "log"): batch(0), file(4, "log"): batch(4) + batch(far)}
+    files |= {file(base, kind): b"" for base in (0, 4) for kind in ("index", "timeindex")}
+    found = recovered(load(make_log(tmp_path / "far", files)))
+    assert (found.count(file(0, "log")), found[-1]) == (1, file(far, "log"))
+    moved = {file(3, "log"): batch(5) + batch(far), file(3, "index"): b"", file(3, "snapshot"): SNAPSHOT}
+    outcome = load(make_log(tmp_path / "moved", moved))
+    assert [(step.file, step.why) for step in steps(outcome, DELETE) if step.file.endswith("snapshot")] == [
+        (file(3, "snapshot"), "the segment that begins there is split")
+    ]

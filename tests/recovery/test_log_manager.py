@@ -8,7 +8,20 @@ import pytest
 
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
-from kdump.recovery.broker_start import DirectoryState, directory_state, duplicate_failures, pending_state
+from kdump.recovery.broker_start import (
+    DirectoryState,
+    already_offline,
+    directory_state,
+    duplicate_failures,
+    metadata_directory_failed,
+    not_formatted_directory,
+    not_together,
+    pending_state,
+    small_segments,
+    unknown_metadata_version,
+)
+from kdump.recovery.outcome import Failure
+from kdump.releases import KafkaRelease, metadata_version_level, newest_metadata_version
 from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -84,10 +97,10 @@ def test_a_checkpoint_that_breaks_its_frame_takes_the_directory_offline(data: Pa
 
 
 def test_directories_that_are_no_partitions(data: Path) -> None:
-    for name in ("lost+found", "orders-x", f"orders-1.{UNIQUE}-gone", names.REMOTE_LOG_INDEX_CACHE_DIR):
+    for name in ("lost+found", "orders-x", f"orders-1.{UNIQUE}-gone", names.REMOTE_LOG_INDEX_CACHE_DIR, "zz"):
         (data / name).mkdir()
     failures = state_of(data).failures
-    assert [failure.file for failure in failures] == ["lost+found", f"orders-1.{UNIQUE}-gone", "orders-x"]
+    assert [failure.file for failure in failures] == ["lost+found", f"orders-1.{UNIQUE}-gone", "orders-x", "zz"]
     assert not any(failure.offline for failure in failures)
     assert "'lost+found' is not in the form of topic-partition" in failures[0].text
 
@@ -156,3 +169,68 @@ def test_no_duplicates(other: tuple[BrokerIdentity, str, PartitionDirName]) -> N
 def test_two_moves_of_one_partition_are_duplicates() -> None:
     places = [place(f"/{folder}/orders-0.{UNIQUE}-future") for folder in "ab"]
     assert len(duplicate_failures(places)) == 1
+
+
+def test_a_controller_leaves_everything_but_its_log_alone(data: Path) -> None:
+    make_log(data, {}, names.CLUSTER_METADATA_DIR)
+    (data / "lost+found").mkdir()
+    (data / names.RECOVERY_POINT_CHECKPOINT).write_text("x\n")
+
+    def warnings() -> tuple[str, ...]:
+        state = directory_state(LogDirectory(str(data)), is_controller=True)
+        assert (state.failures, state.problems, state.is_controller) == ((), (), True)
+        return state.warnings
+
+    assert [text.partition(".")[0] for text in warnings()] == [
+        "a controller loads __cluster_metadata-0 only: it leaves 1 other partition alone"
+    ]
+    make_log(data, {}, "orders-1")
+    assert "leaves 2 other partitions alone" in warnings()[0]
+    for name in ("orders-0", "orders-1"):
+        for file_ in (data / name).iterdir():
+            file_.unlink()
+        (data / name).rmdir()
+    assert warnings() == ()
+    assert len(state_of(data).failures) == 2
+
+
+@pytest.mark.parametrize(
+    ("topics", "text"), [(1, "t1 is"), (5, "t1, t2, t3, t4, t5 is"), (6, "t1, t2, t3, t4, t5 and 1 more is"),
+                         (8, "t1, t2, t3, t4, t5 and 3 more is")],
+)  # fmt: skip
+def test_topics_whose_segments_are_too_small(topics: int, text: str) -> None:
+    found = small_segments(KafkaRelease.V4_3, [f"t{number}" for number in range(1, topics + 1)])
+    assert found.text.startswith(f"segment.bytes of {text} below 1048576, the least that Kafka 4.3 takes")
+    assert not found.offline
+
+
+def test_the_metadata_versions_of_a_release() -> None:
+    oldest = metadata_version_level("3.3-IV3")
+    for release, first in ((KafkaRelease.V3_9, 1), (KafkaRelease.V4_1, oldest)):
+        newest = newest_metadata_version(release)
+        known = [level for level in range(newest + 5) if unknown_metadata_version(release, level) is None]
+        assert known == list(range(first, newest + 1))
+    failure = unknown_metadata_version(KafkaRelease.V4_1, 1)
+    assert failure is not None
+    newest = newest_metadata_version(KafkaRelease.V4_1)
+    assert failure.text.startswith(
+        f"metadata.version is 1 (3.0-IV1), and Kafka 4.1 runs with {oldest} to {newest}: its broker ends"
+    )
+    assert not failure.offline
+    later = unknown_metadata_version(KafkaRelease.V4_1, 999)
+    assert later is not None
+    assert later.text.startswith("metadata.version is 999 (newer than this kdump), and")
+
+
+def test_what_ends_the_process_is_no_fault_of_one_disk() -> None:
+    failure = Failure("java.io.IOException", "broken", "file", offline=True)
+    ended = metadata_directory_failed("/data", failure)
+    text = "Shutdown broker because the metadata log dir /data has failed: broken"
+    assert ended == Failure("java.io.IOException", text, "file", offline=False)
+    assert already_offline("/data", "orders-0") == Failure(
+        "org.apache.kafka.common.errors.KafkaStorageException",
+        "The log dir /data is already offline due to a previous IO exception.", "orders-0", offline=False,
+    )  # fmt: skip
+    missing = not_formatted_directory("/data")
+    assert (missing.file, missing.offline, bool(missing.remedies)) == ("/data", False, True)
+    assert not_together("why") == Failure("java.lang.RuntimeException", "why", names.META_PROPERTIES, offline=False)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.formats.batch import HEADER_SIZE
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper, frame_batch
 from kdump.recovery.losses import count_loss
-from kdump.recovery.outcome import Loss
+from kdump.recovery.outcome import DROP, RECOVER, SPLIT, LoadOutcome, Loss, Step, StepKind, total_loss
 from kdump.storage.log_reader import LogFile
 from tests.recovery.building import batch, broken
 
@@ -93,3 +94,28 @@ def test_formats_side_by_side(tmp_path: Path) -> None:
         batch(107, 3),
     ]
     assert lost(tmp_path, b"".join(data)) == (Loss(sum(map(len, data)), 0, 4, 10, 103, 109), None)
+
+
+def test_a_batch_that_says_it_has_fewer_records_than_none_has_none(tmp_path: Path) -> None:
+    header = NewBatch(0, -1, -1, -1, 0, 100, 102, 1000, 1000)
+    negative = bytes(frame_batch(bytearray(HEADER_SIZE), header, -1))
+    empty = encode_batch([], NewBatch(base_offset=103, last_offset=103, base_timestamp=-1, max_timestamp=-1))
+    data = negative + empty + batch(104, 3)
+    assert lost(tmp_path, data)[0] == Loss(len(data), 0, 3, 3, 102, 106)
+
+
+def test_losses_add_up() -> None:
+    losses = [Loss(10, 10), Loss(20, 0, 1, 2, 5, 6), Loss(3, 3), Loss(30, 0, 2, 7, 1, 9), Loss(1, 0, 1, 1, 7, 7)]
+    assert total_loss(losses) == Loss(64, 13, 4, 10, 1, 9)
+    assert total_loss(reversed(losses)) == total_loss(losses)
+    assert total_loss([]) == Loss()
+
+
+@pytest.mark.parametrize(
+    ("actions", "has_open_txn", "fails"),
+    [([], False, False), ([], True, True), ([RECOVER], False, False), ([RECOVER, DROP], False, True),
+     ([SPLIT], False, True), ([RECOVER], True, True)],
+)  # fmt: skip
+def test_what_a_directory_with_a_fault_lets_fail(actions: list[StepKind], has_open_txn: bool, fails: bool) -> None:
+    outcome = LoadOutcome(tuple(Step(each, "file", "why") for each in actions), has_open_txn=has_open_txn)
+    assert outcome.fails_offline == fails

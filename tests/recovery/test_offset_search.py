@@ -118,3 +118,30 @@ def test_a_wrapper_that_cannot_be_read(way: OffsetSearch, offset: int, fails: bo
     with pytest.raises(LoadError, match="Not in GZIP format") as caught:
         search(tmp_path, data, offset, way)
     assert caught.value.exception == "org.apache.kafka.common.KafkaException"
+
+
+def test_a_wrapper_alone(tmp_path: Path) -> None:
+    data = wrapper(0)
+    assert [search(tmp_path / str(offset), data, offset, FIRST) for offset in range(3)] == [0, 0, None]
+    with pytest.raises(LoadError, match="Not in GZIP format"):
+        search(tmp_path / "broken", wrapper(0, sound=False), 1, FIRST)
+
+
+def test_a_batch_that_begins_at_the_offset_is_found_before_one_that_goes_back(tmp_path: Path) -> None:
+    """The batches stand as 0-1, 4-5, 2-2."""
+    parts = [encode_batch(records(0, 2)), encode_batch(records(4, 2)), encode_batch(records(2, 1))]
+    data = b"".join(parts)
+    assert [search(tmp_path / str(offset), data, offset, FIRST) for offset in (3, 4, 5)] == [
+        len(parts[0]), len(parts[0]), None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", OffsetSearch)
+@pytest.mark.parametrize("offset", [1, 9])
+def test_what_is_no_batch_ends_a_search_that_comes_so_far(way: OffsetSearch, offset: int, tmp_path: Path) -> None:
+    data = encode_batch(records(0, 2)) + bytes(30)
+    if offset == 1 and way is not FIRST:
+        assert search(tmp_path, data, offset, way) == 0
+        return
+    with pytest.raises(LoadError, match="Found record size 0 smaller than"):
+        search(tmp_path, data, offset, way)

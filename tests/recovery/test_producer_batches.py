@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.errors import InvalidMarkerError, LoadError
-from kdump.formats.batch import CONTROL, TRANSACTIONAL
+from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
+from kdump.formats.codecs import GZIP
+from kdump.formats.encode import NewBatch, NewRecord, encode_record, frame_batch
+from kdump.recovery.markers import read_marker
 from kdump.recovery.producer_batches import LoadedBatches, RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.snapshots import SnapshotFiles
@@ -249,3 +252,32 @@ def test_stretches_taken_at_once_give_what_single_batches_give(
         key: fields(value) for key, value in model.producers.items()
     }
     assert states.open_txns == model.open
+
+
+def test_producer_0_is_a_producer(tmp_path: Path) -> None:
+    states, _ = recover(tmp_path / "data", produced(0, 0))
+    assert list(states.producers) == [0]
+    states, aborts = recover(tmp_path / "txn", produced(0, 0, transactional=True), marker(1, 0, commit=False))
+    assert (list(states.producers), states.open_txns) == ([0], {})
+    assert aborts == [(CompletedTxn(0, 0, 1, is_abort=True), 2)]
+    states, _ = recover(tmp_path / "both", batch(0), produced(1, 0), batch(2))
+    assert list(states.producers) == [0]
+
+
+def test_a_marker_that_is_too_short_is_an_invalid_record_unless_a_release_says_otherwise(tmp_path: Path) -> None:
+    short = marker(1, 7, value=b"\0\0\0\0\0")
+    with pytest.raises(InvalidMarkerError):
+        load(tmp_path, produced(0, 7, transactional=True), short)
+    directory = PlannedPartition(make_log(tmp_path, {file(0, "log"): short}))
+    with LogView(directory, file(0, "log")) as log:
+        for block in log.blocks():
+            with pytest.raises(InvalidMarkerError):
+                read_marker(log, block, 0)
+
+
+def test_a_compressed_marker_is_read_to_its_end(tmp_path: Path) -> None:
+    """Records behind the first one count as little as in Kafka, but they must be there."""
+    data = bytearray(HEADER_SIZE) + encode_record(NewRecord(1, 1000, b"\0\0\0\1", b"\0\0\0\0\0\3"), 1, 1000) + b"\x20\0"
+    fields_ = NewBatch(CONTROL | TRANSACTIONAL | GZIP, 7, 0, -1, 0, 1, 2, 1000, 1000)
+    with pytest.raises(InvalidMarkerError):
+        recover(tmp_path, produced(0, 7, transactional=True), bytes(frame_batch(data, fields_, 2)))

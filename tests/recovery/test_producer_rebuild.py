@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kdump.errors import LoadError
+from kdump.formats.index_entries import OffsetIndexEntry, encode_offset_entries
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.losses import count_loss
+from kdump.recovery.producer_rebuild import rebuild_producer_state
+from kdump.recovery.producer_state import ProducerStates
+from kdump.recovery.segments import LoadedSegment, Segments
+from kdump.recovery.snapshots import SnapshotFiles
+from kdump.recovery.startup import Startup
 from kdump.storage.log_reader import LogFile
+from kdump.storage.planned import PlannedPartition
+from kdump.transactions.producers import Producer
 from tests.recovery.building import NOW, batch, broken, file, load, loaded, make_log, marker, produced
 
 SEGMENTS = {
@@ -79,6 +89,96 @@ def test_a_batch_that_cannot_be_read_ends_the_loading(tmp_path: Path) -> None:
     cut = load(make_log(tmp_path / "cut", logs | snapshot(4)), clean=True)
     assert whole.failure is None
     assert cut.failure is not None or cut.log_end_offset < whole.log_end_offset
+
+
+class TestRebuilding:
+    """One rebuild, of segments that are open."""
+
+    BASES = (0, 2, 4, 6, 8)
+
+    def rebuild(
+        self,
+        folder: Path,
+        end: int,
+        files: dict[str, bytes] | None = None,
+        *,
+        states: Callable[[ProducerStates], None] = lambda states: None,
+        start: int = 0,
+        clean: bool = True,
+    ) -> tuple[ProducerStates, PlannedPartition]:
+        """Producer N + 1 has written the batch at offset N; each segment has two."""
+        logs = {file(base, "log"): produced(base, base + 1) + produced(base + 1, base + 2) for base in self.BASES}
+        logs |= {file(base, "index"): b"" for base in self.BASES}
+        directory = PlannedPartition(make_log(folder, logs | (files or {})))
+        segments = Segments()
+        for name in directory.names():
+            if name.endswith(".log"):
+                segments.add(LoadedSegment(directory, int(name[:20]), 10485760))
+        found = ProducerStates(SnapshotFiles(directory))
+        states(found)
+        rebuild_producer_state(found, segments, Startup(NOW), start, end, "t-0", clean=clean)
+        return found, directory
+
+    def written(self, directory: PlannedPartition) -> list[int]:
+        return [int(name[:20]) for name in directory.names() if name.endswith("snapshot")]
+
+    def test_the_last_two_segments_and_the_end_get_snapshots(self, tmp_path: Path) -> None:
+        found, directory = self.rebuild(tmp_path, 10, snapshot(2, 99))
+        assert self.written(directory) == [2, 6, 8, 10]
+        assert list(found.producers) == [99, *range(3, 11)]
+        assert (found.map_end_offset, found.snapshot_offset) == (10, 10)
+        contents = {name[:20]: data for name in directory.names() for data in [directory.read(name)]}
+        six = {each.producer_id for each in decode_producer_snapshot(contents[f"{6:020d}"])}
+        assert six == {99, 3, 4, 5, 6}
+
+    def test_the_end_may_lie_inside_a_segment(self, tmp_path: Path) -> None:
+        found, directory = self.rebuild(tmp_path, 5, empty(2))
+        assert list(found.producers) == [3, 4, 5]
+        assert self.written(directory) == [2, 5]
+
+    def test_nothing_is_read_where_a_snapshot_is_at_the_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(LoadedSegment, "open_log", None)
+        for held in (snapshot(10, 99), empty(10)):
+            found, _ = self.rebuild(tmp_path, 10, held)
+            assert found.map_end_offset == 10
+        empty_states, directory = self.rebuild(tmp_path, 10, {file(10, "snapshot"): b""}, clean=True, start=10)
+        assert (empty_states.producers, self.written(directory)) == ({}, [])
+
+    def test_producers_up_to_the_end_stay_as_they_are(self, tmp_path: Path) -> None:
+        def known(states: ProducerStates) -> None:
+            states.producers[99] = Producer(1)
+            states.map_end_offset = 10
+
+        found, directory = self.rebuild(tmp_path, 10, snapshot(4, 50), states=known)
+        assert list(found.producers) == [99]
+        assert self.written(directory) == [4, 10]
+
+    def test_without_any_before_and_after_nothing_is_read(self, tmp_path: Path) -> None:
+        """UnifiedLog.rebuildProducerState: there were none up to a later offset."""
+
+        def known(states: ProducerStates) -> None:
+            states.map_end_offset = 9
+
+        found, directory = self.rebuild(tmp_path, 8, snapshot(4), states=known)
+        assert (list(found.producers), found.map_end_offset) == ([], 8)
+        assert self.written(directory) == [4, 8]
+
+    def test_a_walk_over_what_is_no_batch_ends_loading(self, tmp_path: Path) -> None:
+        damaged = {file(4, "log"): produced(4, 5) + bytes(30)}
+        with pytest.raises(LoadError, match="record size 0 smaller than"):
+            self.rebuild(tmp_path, 10, damaged | empty(4))
+
+    def test_an_index_that_leads_back_ends_loading(self, tmp_path: Path) -> None:
+        """The end is found before the start."""
+        batches = [produced(8, 7), produced(9, 7), produced(10, 7, count=2), produced(12, 7)]
+        size = len(batches[2])
+        index = [OffsetIndexEntry(9, len(b"".join(batches[:3]))), OffsetIndexEntry(11, 0)]
+        files = {file(8, "log"): b"".join(batches), file(8, "index"): encode_offset_entries(index, 8)}
+        with pytest.raises(LoadError, match=f"Invalid size: -{size} in read from") as caught:
+            self.rebuild(tmp_path, 11, files | empty(10), start=9)
+        assert caught.value.file == file(8, "log")
 
 
 class TestLosses:

@@ -201,3 +201,12 @@ def test_what_is_collected_counts_by_the_epoch_that_it_ends_in() -> None:
     pending.enter_epoch(2)
     producer.take(pending)
     assert (producer.epoch, producer.last_offset, producer.last_sequence) == (2, -1, -1)
+
+
+def test_the_state_behind_the_first_record_is_worth_a_snapshot(tmp_path: Path) -> None:
+    found = states(tmp_path)
+    found.take_snapshot()
+    assert kept(found) == []
+    found.map_end_offset = 1
+    found.take_snapshot()
+    assert kept(found) == [1]

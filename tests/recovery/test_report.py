@@ -19,6 +19,7 @@ from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snaps
 from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
 from kdump.recovery.report import tell_changes
 from kdump.storage.planned import PlannedPartition
+from kdump.storage.recipe import SourceBytes
 from tests.recovery.building import batch, file, make_log
 
 EPOCHS = "leader-epoch-checkpoint"
@@ -139,3 +140,12 @@ def test_epochs_say_what_goes_and_what_comes(tmp_path: Path, before: bytes | Non
 
 def test_files_that_are_none_of_the_log_s_are_not_told(tmp_path: Path) -> None:
     assert told(tmp_path, {"notes.txt": b"a"}, {"notes.txt": b"b", "more.txt": b"c"}) == []
+
+
+def test_an_index_that_comes_from_another_file_is_not_cut(tmp_path: Path) -> None:
+    directory = PlannedPartition(make_log(tmp_path, {LOG: batch(0), f"{INDEX}.swap": entries(2)}))
+    directory.rename(f"{INDEX}.swap", INDEX)
+    directory.put(TIMES, SourceBytes("/elsewhere/file", 0, 0))
+    steps: list[Step] = []
+    tell_changes(directory, steps)
+    assert steps == []

@@ -184,3 +184,30 @@ def test_content_of_recipes(tmp_path: Path) -> None:
     directory.settle()
     assert not directory.is_changed("file")
     assert file_name(5, names.TIME_INDEX, ".swap") == "00000000000000000005.timeindex.swap"
+
+
+def test_every_entry_of_an_index_is_read_where_it_is(tmp_path: Path) -> None:
+    entries = [(number, 10 * number) for number in range(1, 12)]
+    for count in range(1, 12):
+        found = segment(tmp_path / str(count), b"", entries[:count])
+        assert found.last_indexed_offset() == count
+
+
+def test_an_index_may_be_full(tmp_path: Path) -> None:
+    found = segment(tmp_path, b"", [(1, 1), (2, 2)])
+    found.max_index_size = 23
+    found.resize_indexes()
+
+
+def test_the_largest_log(tmp_path: Path) -> None:
+    log = make_log(tmp_path, {file(0, "log"): b""})
+    with open(tmp_path / "topic-0" / file(0, "log"), "r+b") as sparse:
+        sparse.truncate((1 << 31) - 1)
+    assert LoadedSegment(PlannedPartition(log), 0, FULL).size == (1 << 31) - 1
+
+
+def test_segments_can_be_forgotten(tmp_path: Path) -> None:
+    segments = Segments()
+    segments.add(LoadedSegment(PlannedPartition(make_log(tmp_path, {})), 5, FULL))
+    segments.clear()
+    assert segments.all() == []

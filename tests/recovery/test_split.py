@@ -5,14 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kdump.errors import LoadError
 from kdump.formats.encode import NewRecord, encode_wrapper
+from kdump.formats.index_entries import (
+    OffsetIndexEntry,
+    TimeIndexEntry,
+    encode_offset_entries,
+    encode_time_entries,
+)
 from kdump.operations.startup import StartupOptions
 from kdump.recovery import split
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import SPLIT
+from kdump.recovery.segments import LoadedSegment, Segments
 from kdump.releases import KafkaRelease
 from kdump.settings.loading import LoadingSettings
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, steps, with_last_delta
 
@@ -134,3 +145,145 @@ def test_the_old_segment_stays_where_it_was_not_loaded_yet(tmp_path: Path) -> No
     log = make_log(tmp_path, {file(0, "log"): batch(5) + batch(5 + FAR)})
     files = loaded(log, clean=True)
     assert {name for name in files if name.endswith(".log")} == {file(0, "log"), file(5, "log"), file(5 + FAR, "log")}
+
+
+Batches = list[tuple[int, int, int]]
+
+
+def chunks_of(batches: Batches, most: int, *, per_batch: bool) -> list[Batches]:
+    """Batches (size, offset, timestamp) as they are appended together, as LogSegment.append and splitOverflowedSegment
+    have it: the buffer grows where a batch needs more.
+    """
+    found: list[Batches] = []
+    for each in batches:
+        held = sum(size for size, _, _ in found[-1]) if found else 0
+        if not held or per_batch or held + each[0] >= most:
+            most = max(most, held)
+            found.append([])
+        found[-1].append(each)
+    return found
+
+
+def entries_of(chunks: list[Batches], interval: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The index entries of chunks: offsets with positions, and timestamps with offsets."""
+    offsets: list[tuple[int, int]] = []
+    times: list[tuple[int, int]] = []
+    position = since = 0
+    largest = (-1, 0)
+
+    def note() -> None:
+        if largest[0] > (times[-1][0] if times else -1):
+            times.append(largest)
+
+    for chunk in chunks:
+        timestamp = max(timestamp for _, _, timestamp in chunk)
+        if timestamp > largest[0]:
+            largest = (timestamp, next(offset for _, offset, each in chunk if each == timestamp))
+        if since > interval:
+            offsets.append((chunk[-1][1], position))
+            note()
+            since = 0
+        size = sum(size for size, _, _ in chunk)
+        position += size
+        since += size
+    note()
+    return offsets, times
+
+
+SIZE = len(batch(0))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([SIZE, SIZE + 40, 3 * SIZE]), st.integers(-1, 5)), min_size=1, max_size=12),
+    st.sampled_from([SIZE - 1, SIZE, SIZE + 1, 2 * SIZE, 2 * SIZE + 40, 4 * SIZE]),
+    st.sampled_from([0, SIZE - 1, SIZE, 2 * SIZE, 3 * SIZE, 3 * SIZE + 40]),
+    st.booleans(),
+    st.sampled_from([0, FAR]),
+)
+def test_the_indexes_of_parts_follow_the_rule(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_batches: list[tuple[int, int]],
+    most: int,
+    interval: int,
+    per_batch: bool,
+    base: int,
+) -> None:
+    """Of the only part of a segment, or (`base`) of the last one."""
+    data = [batch(base + n, size=size, timestamp=time) for n, (size, time) in enumerate(given_batches)]
+    before = batch(0) if base else b""
+    batches = [(size, n, time) for n, (size, time) in enumerate(given_batches)]
+    directory = PlannedPartition(make_log(tmp_path_factory.mktemp("log"), {file(0, "log"): before + b"".join(data)}))
+    config = LoadingSettings(index_interval_bytes=interval, index_per_batch=per_batch)
+    with pytest.MonkeyPatch.context() as patch, LoadedSegment(directory, 0, 10485760).open_log() as log:
+        patch.setattr(split, "CHUNK_BYTES", most)
+        part = split._parts(log, LoadedSegment(directory, 0, 10485760), config)[-1]
+    offsets, times = entries_of(chunks_of(batches, most, per_batch=per_batch), interval)
+    assert part.offset_entries == encode_offset_entries((OffsetIndexEntry(*each) for each in offsets), 0)
+    assert part.time_entries == encode_time_entries((TimeIndexEntry(*each) for each in times), 0)
+    assert (part.base_offset, part.start, part.size) == (base, len(before), sum(map(len, data)))
+
+
+class TestSplitting:
+    """One split, of a segment that the broker has opened or not."""
+
+    def split(
+        self, folder: Path, data: bytes, base: int = 0, *, is_open: bool = True
+    ) -> tuple[list[int], Segments, PlannedPartition]:
+        directory = PlannedPartition(make_log(folder, {file(base, "log"): data, file(base, "index"): b""}))
+        segments, old = Segments(), LoadedSegment(directory, base, 10485760)
+        if is_open:
+            segments.add(old)
+        return split.split_segment(directory, segments, old, LoadingSettings(), []), segments, directory
+
+    @pytest.mark.parametrize(
+        ("first", "is_open", "gone", "logs"),
+        [
+            (0, True, [], [0, FAR]),
+            (0, False, [], [0, FAR]),
+            # no part begins at the old base offset
+            (5, True, [0], [5, FAR]),
+            (5, False, [], [0, 5, FAR]),
+        ],
+    )
+    def test_which_base_offset_goes(
+        self, tmp_path: Path, first: int, is_open: bool, gone: list[int], logs: list[int]
+    ) -> None:
+        found, segments, directory = self.split(tmp_path, batch(first) + batch(FAR), is_open=is_open)
+        assert (found, segments.bases()) == (gone, [first, FAR])
+        assert [int(name[:20]) for name in directory.names() if name.endswith("log")] == logs
+
+    def test_the_last_time_entry_has_a_slot_of_its_own(self, tmp_path: Path) -> None:
+        data = batch(0, timestamp=1) + batch(1, timestamp=2)
+        segment = LoadedSegment(PlannedPartition(make_log(tmp_path, {file(0, "log"): data})), 0, 24)
+        config = LoadingSettings(index_interval_bytes=0, segment_index_bytes=24, index_per_batch=True)
+        with segment.open_log() as log:
+            (part,) = split._parts(log, segment, config)
+        assert part.time_entries == encode_time_entries([TimeIndexEntry(2, 1)], 0)
+
+    def test_what_fits_is_not_split(self, tmp_path: Path) -> None:
+        with pytest.raises(LoadError, match="only permitted for segments with overflow"):
+            self.split(tmp_path / "fits", batch(0) + batch(LIMIT))
+        found, segments, _ = self.split(tmp_path / "far", batch(0) + batch(LIMIT + 1))
+        assert (found, segments.bases()) == ([], [0, LIMIT + 1])
+        with pytest.raises(LoadError, match="only permitted for segments with overflow"):
+            self.split(tmp_path / "empty", b"")
+
+    def test_a_part_at_the_old_base_offset_is_lost_where_another_begins_before_it(self, tmp_path: Path) -> None:
+        """Kafka loses sight of it: it takes the old segment out last."""
+        found, segments, _ = self.split(tmp_path, batch(10) + batch(FAR) + batch(5) + batch(2 * FAR), 10)
+        assert (found, segments.bases()) == ([], [5, FAR, 2 * FAR])
+
+    def test_zeros_behind_the_batches_cannot_be_split(self, tmp_path: Path) -> None:
+        index = encode_offset_entries([OffsetIndexEntry(1, SIZE)], 0)
+        files = {file(0, "log"): batch(0) + batch(FAR) + bytes(30), file(0, "index"): index}
+        directory = PlannedPartition(make_log(tmp_path, files))
+        self.fails(directory, "Found record size 0 smaller than")
+
+    def test_what_is_no_batch_cannot_be_split(self, tmp_path: Path) -> None:
+        directory = PlannedPartition(make_log(tmp_path, {file(0, "log"): b"x"}))
+        self.fails(directory, "no whole batch at position 0 of")
+
+    def fails(self, directory: PlannedPartition, text: str) -> None:
+        segment = LoadedSegment(directory, 0, 10485760)
+        with segment.open_log() as log, pytest.raises(LoadError, match=text):
+            split._parts(log, segment, LoadingSettings())

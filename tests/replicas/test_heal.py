@@ -47,6 +47,10 @@ def _flip_base_offset(folder: Path) -> None:
     flip(folder / f"{50:020d}.log", len(BATCHES[10].data) + 4)
 
 
+def _flip_base_offset_into_the_batch_before(folder: Path) -> None:
+    flip(folder / f"{50:020d}.log", len(BATCHES[10].data) + 7)
+
+
 def _flip_epoch(folder: Path) -> None:
     flip(folder / f"{50:020d}.log", 15)
 
@@ -98,7 +102,8 @@ def _wipe(folder: Path) -> None:
 
 
 DAMAGES = (
-    _flip, _flip_base_offset, _flip_epoch, _flip_size, _lose_log, _lose_segment, _zero, _cut, _no_epochs,
+    _flip, _flip_base_offset, _flip_base_offset_into_the_batch_before,
+    _flip_epoch, _flip_size, _lose_log, _lose_segment, _zero, _cut, _no_epochs,
     _wrong_epochs, _no_topic_id, _wipe,
 )  # fmt: skip
 

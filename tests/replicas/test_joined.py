@@ -114,3 +114,8 @@ def test_what_no_broker_serves_stands_aside() -> None:
 def test_broker_0_is_a_broker() -> None:
     (one,) = joined(found(NO_OWNER, FIRST), found(0, FIRST), found(None, FIRST))
     assert brokers(one)[0] == 0
+
+
+def test_brokers_0_and_1_stand_in_their_order() -> None:
+    (one,) = join([found(1, FIRST), found(0, FIRST)])
+    assert brokers(one) == [0, 1]

@@ -247,3 +247,15 @@ def test_a_loss_is_the_sum_of_its_ranges() -> None:
     assert too_many.keys is None
     assert too_many.figures == Figures(11, 2, 1)
     assert Loss(is_compacted=True).figures == Figures(0, 0, 0, are_keys=True)
+
+
+def test_only_so_many_producers_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.replicas.loss.MAX_PRODUCERS", 2)
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    write_segment(
+        folder, 0, [encode_batch([NewRecord(at, NOW, None, b"v")], NewBatch(producer_id=at)) for at in range(4)]
+    )
+    found = lost_range(PartitionLog(str(folder)), 7, [Span(0, 4)], NOTHING)
+    assert found is not None
+    assert (found.producers, found.batches) == (2, 4)
