@@ -16,6 +16,7 @@ import pyarrow as pa
 from kdump.columns.nested import Room, deepest
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.protobuf import ProtobufSchema
+from kdump.schemas.protobuf_maps import is_map
 
 Read = Callable[[Any], Any]
 """From a message, or a value of its field, to what Arrow takes."""
@@ -70,11 +71,11 @@ def _message(scope: _Scope, descriptor: Any) -> tuple[pa.DataType, Read]:
 
 def _field(scope: _Scope, field: Any) -> tuple[pa.DataType, Read]:
     name = field.name
-    if _is_map(field):
+    if is_map(field):
         key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
         kind, read = _single(scope, value)
         keys, _ = _single(scope, key)
-        return pa.map_(keys, kind), lambda message: [(k, read(v)) for k, v in getattr(message, name).items()]
+        return pa.map_(keys, kind), lambda message: [(k, read(v)) for k, v in sorted(getattr(message, name).items())]
     kind, read = _single(scope, field)
     if _is_repeated(field):
         return pa.list_(kind), lambda message: [read(value) for value in getattr(message, name)]
@@ -99,12 +100,6 @@ def _is_repeated(field: Any) -> bool:
     if found is None:
         return bool(field.label == field.LABEL_REPEATED)
     return bool(found() if callable(found) else found)
-
-
-def _is_map(field: Any) -> bool:
-    if field.type != _MESSAGE or not field.message_type.has_options:
-        return False
-    return bool(field.message_type.GetOptions().map_entry)
 
 
 def _json_text(schema: ProtobufSchema) -> Read:

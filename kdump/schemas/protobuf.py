@@ -12,6 +12,7 @@ from typing import Any
 from kdump.schemas.errors import ExtraMissingError, SchemaError
 from kdump.schemas.framing import message_indexes
 from kdump.schemas.known_protos import KNOWN_PROTOS
+from kdump.schemas.protobuf_maps import has_maps, in_order
 
 WELL_KNOWN = {
     f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2"
@@ -44,6 +45,7 @@ class ProtobufSchema:
         self._added: set[str] = set()
         self._sources = {**KNOWN_PROTOS, **(files or {}), **dict(imports)}
         self._classes: dict[tuple[int, ...], Any] = {}
+        self._have_maps: dict[str, bool] = {}
         self.file = file_descriptor(text, ROOT)
         self._add(self.file, ())
         if _ANY in self._added:
@@ -89,7 +91,12 @@ class ProtobufSchema:
         return shown_by_parts(message, self._whole)
 
     def _whole(self, message: Message) -> Any:
-        return _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
+        found = _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
+        descriptor = message.DESCRIPTOR
+        has = self._have_maps.get(descriptor.full_name)
+        if has is None:
+            has = self._have_maps[descriptor.full_name] = has_maps(descriptor)
+        return in_order(found, descriptor) if has else found
 
     def _class(self, path: tuple[int, ...]) -> Any:
         found = self._classes.get(path)

@@ -14,6 +14,7 @@ from struct import pack, unpack
 from typing import Any
 
 from kdump.schemas.errors import SchemaError
+from kdump.schemas.protobuf_maps import is_map
 
 Show = Callable[[Any], Any]
 """The JSON of a message by the library, which raises where there is none."""
@@ -43,9 +44,9 @@ def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
 
 
 def _field(field: Any, value: Any, show: Show, depth: int) -> Any:
-    if field.type in _MESSAGES and field.message_type.GetOptions().map_entry:
+    if is_map(field):
         kind = field.message_type.fields_by_name["value"]
-        return {_key(key): _single(kind, value[key], show, depth) for key in value}
+        return {_key(key): _single(kind, value[key], show, depth) for key in sorted(value)}
     if hasattr(value, "extend"):
         return [_single(field, each, show, depth) for each in value]
     return _single(field, value, show, depth)

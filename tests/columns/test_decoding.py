@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kdump.columns import RecordTables, read_records
@@ -118,6 +119,29 @@ def test_protobuf_messages_are_structs(tmp_path: Path) -> None:
         {"id": 5, "kinds": [], "inner": None, "note": "", "counts": [("a", 3)]},
         {"id": 0, "kinds": ["BIG", "7"], "inner": '{"id":"1"}', "note": None, "counts": []},
     ]
+
+
+def test_maps_of_protobuf_are_in_order_of_their_keys(tmp_path: Path) -> None:
+    names = "dbeacf"
+    entries = b"".join(b"\x1a\5\x0a\1%c\x10\3" % ord(name) for name in names)
+    records = [schema_record("t-value", 1, 1, PROTO, schemaType="PROTOBUF")]
+    found = read(tmp_path, records, (None, framed(1, b"\0" + entries)))
+    assert found["value"].to_pylist()[0]["counts"] == [(name, 3) for name in sorted(names)]
+
+
+def test_nanoseconds_stay_in_arrow_and_parquet(tmp_path: Path) -> None:
+    kinds = {"z": "timestamp-nanos", "l": "local-timestamp-nanos"}
+    schema = fields(*((name, {"type": "long", "logicalType": logical}) for name, logical in kinds.items()))
+    plain = fields(*((name, "long") for name in kinds))
+    times = [1_700_000_000_123_456_789, -1, (1 << 63) - 1]
+    values = [(None, framed(1, avro(plain, dict.fromkeys(kinds, time)))) for time in times]
+    found = read(tmp_path, [schema_record("t-value", 1, 1, schema)], *values)
+    pq.write_table(found, tmp_path / "nanos.parquet")
+    for table in (found, pq.read_table(tmp_path / "nanos.parquet")):
+        kind = table.schema.field("value").type
+        assert [kind.field(name).type for name in kinds] == [pa.timestamp("ns", "UTC"), pa.timestamp("ns")]
+        columns = table["value"].combine_chunks().flatten()
+        assert [column.cast(pa.int64()).to_pylist() for column in columns] == [times, times]
 
 
 @pytest.mark.parametrize(
