@@ -175,8 +175,6 @@ def command(
     cluster = cluster_of(**engine)
     decoding = None
     if decode is not None or schemas is not None or schema_id is not None:
-        if cluster is not None:
-            raise click.UsageError("--decode is for --engine local.")
         decoding = Decoding("json" if format_ != "parquet" else decode or "columns", schemas, schema_id)
     if is_object_store(folder):
         return run_upload(paths, folder, staging, topics, options, cluster, decoding)
