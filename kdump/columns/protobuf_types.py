@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow as pa
 from kdump.columns.nested import Room, deepest
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.protobuf import ProtobufSchema
-from kdump.schemas.protobuf_parts import is_map
+from kdump.schemas.protobuf_maps import is_map
 
 Read = Callable[[Any], Any]
 """From a message, or a value of its field, to what Arrow takes."""
@@ -73,12 +72,10 @@ def _message(scope: _Scope, descriptor: Any) -> tuple[pa.DataType, Read]:
 def _field(scope: _Scope, field: Any) -> tuple[pa.DataType, Read]:
     name = field.name
     if is_map(field):
-        inner = field.message_type.fields_by_name
-        kind, read = _single(scope, inner["value"])
-        keys, _ = _single(scope, inner["key"])
-        return pa.map_(keys, kind), lambda message: [
-            (key, read(value)) for key, value in sorted(getattr(message, name).items(), key=itemgetter(0))
-        ]
+        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+        kind, read = _single(scope, value)
+        keys, _ = _single(scope, key)
+        return pa.map_(keys, kind), lambda message: [(k, read(v)) for k, v in sorted(getattr(message, name).items())]
     kind, read = _single(scope, field)
     if _is_repeated(field):
         return pa.list_(kind), lambda message: [read(value) for value in getattr(message, name)]

@@ -12,6 +12,7 @@ from typing import Any
 from kdump.schemas.errors import ExtraMissingError, SchemaError
 from kdump.schemas.framing import message_indexes
 from kdump.schemas.known_protos import KNOWN_PROTOS
+from kdump.schemas.protobuf_maps import has_maps, in_order
 
 WELL_KNOWN = {
     f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2"
@@ -44,7 +45,7 @@ class ProtobufSchema:
         self._added: set[str] = set()
         self._sources = {**KNOWN_PROTOS, **(files or {}), **dict(imports)}
         self._classes: dict[tuple[int, ...], Any] = {}
-        self._with_maps: dict[str, bool] = {}
+        self._have_maps: dict[str, bool] = {}
         self.file = file_descriptor(text, ROOT)
         self._add(self.file, ())
         if _ANY in self._added:
@@ -82,21 +83,20 @@ class ProtobufSchema:
             raise SchemaError(f"its schema has no message {full_name}") from None
 
     def shown(self, message: Message) -> Any:
-        """Return a message as proto3 JSON, with the names of the .proto file and without defaults, maps in order.
+        """Return a message as proto3 JSON, with the names of the .proto file and without defaults.
         Raises SchemaError.
         """
-        from kdump.schemas.protobuf_maps import has_maps, in_order
         from kdump.schemas.protobuf_parts import shown_by_parts
 
-        shown, descriptor = shown_by_parts(message, self._whole), message.DESCRIPTOR
-        if self._with_maps.get(descriptor.full_name) is None:
-            self._with_maps[descriptor.full_name] = has_maps(descriptor)
-        if not self._with_maps[descriptor.full_name]:
-            return shown
-        return in_order(shown, descriptor, self._pool.FindMessageTypeByName)
+        return shown_by_parts(message, self._whole)
 
     def _whole(self, message: Message) -> Any:
-        return _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
+        found = _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
+        descriptor = message.DESCRIPTOR
+        has = self._have_maps.get(descriptor.full_name)
+        if has is None:
+            has = self._have_maps[descriptor.full_name] = has_maps(descriptor)
+        return in_order(found, descriptor) if has else found
 
     def _class(self, path: tuple[int, ...]) -> Any:
         found = self._classes.get(path)

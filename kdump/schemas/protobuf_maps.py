@@ -1,79 +1,61 @@
-"""The entries of Protobuf maps in the order of their keys: the library has them in another one in every process."""
+"""Maps of Protobuf messages in order of their keys: the library has them in another order in each process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.protobuf_parts import MAX_DEPTH, MESSAGES, is_map
-
-FindMessage = Callable[[str], Any]
-"""The descriptor of a message by its full name; raises KeyError where there is none."""
-
-_INTEGERS = frozenset((3, 4, 5, 6, 7, 13, 15, 16, 17, 18))
-"""The types of fields that are whole numbers, which are text as keys in JSON."""
+_MESSAGES, _TEXT, _BOOL = (10, 11), 9, 8
 _ANY = "google.protobuf.Any"
-_ANY_TYPE = "@type"
-_STRUCTS = frozenset(("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"))
-"""JSON in a message: an object there is a map of the library's, too."""
+_STRUCTS = ("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue")
 
 
-def has_maps(descriptor: Any, above: frozenset[str] = frozenset()) -> bool:
-    """Return whether messages of a type may contain a map, at any depth."""
+def is_map(field: Any) -> bool:
+    """Return whether a field of a message is a map."""
+    kind = field.message_type if field.type in _MESSAGES else None
+    return kind is not None and kind.has_options and bool(kind.GetOptions().map_entry)
+
+
+def has_maps(descriptor: Any) -> bool:
+    """Return whether a message of this type may hold maps, at any depth."""
+    seen = {descriptor.full_name}
+    left = [descriptor]
+    while left:
+        here = left.pop()
+        if here.full_name == _ANY or any(map(is_map, here.fields)):
+            return True
+        inner = {each.message_type.full_name: each.message_type for each in here.fields if each.type in _MESSAGES}
+        left += [kind for name, kind in inner.items() if name not in seen]
+        seen |= inner.keys()
+    return False
+
+
+def in_order(shown: Any, descriptor: Any) -> Any:
+    """Return the JSON of a message, its maps in order of their keys."""
     name = descriptor.full_name
-    if name in above:
-        return False
-    if name == _ANY or name in _STRUCTS:
-        return True
-    inner = [field for field in descriptor.fields if field.type in MESSAGES]
-    return any(is_map(field) or has_maps(field.message_type, above | {name}) for field in inner)
-
-
-def in_order(shown: Any, descriptor: Any, find: FindMessage, depth: int = 0) -> Any:
-    """Return a message's JSON with the entries of its maps in order. Raises SchemaError for one nested too deep."""
-    if depth > MAX_DEPTH:
-        raise SchemaError(f"its messages are nested more than {MAX_DEPTH} deep")
-    if descriptor.full_name in _STRUCTS:
-        return _sorted(shown, depth)
+    if name in _STRUCTS:
+        return _sorted(shown)
     if not isinstance(shown, dict):
-        return shown  # a time, a wrapped number and the like
-    if descriptor.full_name == _ANY:
-        return _any(shown, find, depth)
-    found = dict(shown)
-    for field in descriptor.fields:
-        if field.name in found and field.type in MESSAGES:
-            found[field.name] = _field(found[field.name], field, find, depth + 1)
-    return found
-
-
-def _field(value: Any, field: Any, find: FindMessage, depth: int) -> Any:
-    kind = field.message_type
-    if is_map(field) and isinstance(value, dict):
-        keys, values = kind.fields_by_name["key"], kind.fields_by_name["value"]
-        names = sorted(value, key=int if keys.type in _INTEGERS else str)
-        if values.type not in MESSAGES:
-            return {name: value[name] for name in names}
-        return {name: in_order(value[name], values.message_type, find, depth) for name in names}
-    if isinstance(value, list) and kind.full_name not in _STRUCTS:
-        return [in_order(each, kind, find, depth) for each in value]
-    return in_order(value, kind, find, depth)
-
-
-def _any(shown: dict[str, Any], find: FindMessage, depth: int) -> dict[str, Any]:
-    try:
-        inner = find(str(shown.get(_ANY_TYPE, "")).rpartition("/")[2])
-    except KeyError:
         return shown
-    if set(shown) == {_ANY_TYPE, "value"}:
-        return shown | {"value": in_order(shown["value"], inner, find, depth + 1)}
-    ordered: dict[str, Any] = in_order(shown, inner, find, depth + 1)
-    return ordered
+    if name == _ANY and "@type" in shown:
+        held = descriptor.file.pool.FindMessageTypeByName(shown["@type"].rpartition("/")[2])
+        return _sorted(shown) if held.full_name in _STRUCTS else in_order(shown, held)
+    fields = descriptor.fields_by_name
+    return {each: _field(fields[each], value) if each in fields else value for each, value in shown.items()}
 
 
-def _sorted(value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise SchemaError(f"its messages are nested more than {MAX_DEPTH} deep")
-    if isinstance(value, dict):
-        return {name: _sorted(value[name], depth + 1) for name in sorted(value)}
-    return [_sorted(each, depth + 1) for each in value] if isinstance(value, list) else value
+def _field(field: Any, value: Any) -> Any:
+    if field.type not in _MESSAGES:
+        return value
+    if is_map(field):
+        key, kind = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+        keys = sorted(value, key=None if key.type in (_TEXT, _BOOL) else int)
+        return {each: _field(kind, value[each]) for each in keys}
+    if isinstance(value, list) and field.message_type.full_name not in _STRUCTS:
+        return [in_order(each, field.message_type) for each in value]
+    return in_order(value, field.message_type)
+
+
+def _sorted(shown: Any) -> Any:
+    if isinstance(shown, dict):
+        return {name: _sorted(shown[name]) for name in sorted(shown)}
+    return [_sorted(each) for each in shown] if isinstance(shown, list) else shown

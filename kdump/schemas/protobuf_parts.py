@@ -14,6 +14,7 @@ from struct import pack, unpack
 from typing import Any
 
 from kdump.schemas.errors import SchemaError
+from kdump.schemas.protobuf_maps import is_map
 
 Show = Callable[[Any], Any]
 """The JSON of a message by the library, which raises where there is none."""
@@ -21,17 +22,9 @@ Show = Callable[[Any], Any]
 MAX_DEPTH = 200
 """Messages within each other: more than the library reads."""
 
-MESSAGES = (10, 11)
-"""The types of fields that are messages: groups too."""
-
-_ENUM, _BYTES, _FLOATS = 14, 12, (1, 2)
+_MESSAGES, _ENUM, _BYTES, _FLOATS = (10, 11), 14, 12, (1, 2)
 _LONGS = (3, 4, 6, 16, 18)
 """The types of numbers of 64 bits, which are text in JSON."""
-
-
-def is_map(field: Any) -> bool:
-    """Return whether a field of a descriptor is a map."""
-    return field.type in MESSAGES and bool(field.message_type.GetOptions().map_entry)
 
 
 def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
@@ -53,7 +46,7 @@ def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
 def _field(field: Any, value: Any, show: Show, depth: int) -> Any:
     if is_map(field):
         kind = field.message_type.fields_by_name["value"]
-        return {_key(key): _single(kind, value[key], show, depth) for key in value}
+        return {_key(key): _single(kind, value[key], show, depth) for key in sorted(value)}
     if hasattr(value, "extend"):
         return [_single(field, each, show, depth) for each in value]
     return _single(field, value, show, depth)
@@ -61,7 +54,7 @@ def _field(field: Any, value: Any, show: Show, depth: int) -> Any:
 
 def _single(field: Any, value: Any, show: Show, depth: int) -> Any:
     kind = field.type
-    if kind in MESSAGES:
+    if kind in _MESSAGES:
         return shown_by_parts(value, show, depth)
     if kind == _ENUM:
         known = field.enum_type.values_by_number.get(value)

@@ -1,4 +1,4 @@
-"""Pack kdump with its compiled kernel and its codecs for a cluster's executors: `python -m kdump.spark.archive FILE`.
+"""Pack kdump with its compiled kernel and what it decodes with for a cluster: `python -m kdump.spark.archive FILE`.
 
 The archive is for spark.archives, unpacked on every executor; these need the same Python and platform as this one, and
 pyarrow. An environment packed as a whole (with venv-pack or conda-pack) holds all of it.
@@ -15,8 +15,10 @@ from importlib.util import find_spec
 
 import kdump
 
-MODULES = ("fastcrc", "crcmod", "lz4", "python-snappy", "cramjam", "zstandard", "isal")
-"""The distributions that the storage core uses; one that is not installed is left out, as the core does without it."""
+CODECS = ("fastcrc", "crcmod", "lz4", "python-snappy", "cramjam", "zstandard", "isal")
+SCHEMAS = ("fastavro", "protobuf")
+MODULES = (*CODECS, *SCHEMAS)
+"""The distributions that tasks use; one that is not installed is left out, as kdump does without it."""
 
 
 def make_archive(path: str) -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from kdump.schemas import protobuf_maps
-from kdump.schemas.errors import SchemaError
 from kdump.schemas.protobuf import ProtobufSchema
 from kdump.schemas.protobuf_maps import has_maps
 
@@ -96,9 +94,3 @@ def test_a_message_without_maps_is_shown_as_the_library_does(schema: ProtobufSch
     message = schema.message_class("Plain")(name="a", numbers=[2, 1])
     message.next.name = "b"
     assert schema.shown(message) == {"name": "a", "next": {"name": "b"}, "numbers": ["2", "1"]}
-
-
-def test_depth_is_bounded(schema: ProtobufSchema, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf_maps, "MAX_DEPTH", 1)
-    with pytest.raises(SchemaError, match="nested more than 1 deep"):
-        schema.shown(filled(schema))

