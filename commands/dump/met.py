@@ -22,7 +22,6 @@ from ..shell.output import Output, complain, note, os_error_text, wants_color
 from ..shell.paths import partition_of
 from .internal import DecodingFormat
 from .jobs import Options
-from .kept import kept_words
 
 if TYPE_CHECKING:
     from kdump.schemas.decoder import PayloadDecoder
@@ -119,13 +118,17 @@ class Met:
         if begun and begun.log_path == segment.log_path:
             return
         partition = partition_of(os.path.abspath(self._folder_of(segment)))
-        piece = self.kept_pieces.get(segment.log_path)
+        kept = ""
+        if piece := self.kept_pieces.get(segment.log_path):
+            from .kept import kept_words
+
+            kept = kept_words(piece)
         origin = Origin(
             self.name(segment),
             partition.topic if partition else None,
             partition.partition if partition else None,
             None if segment.is_checkpoint else segment.base_offset,
-            kept_words(piece) if piece else "",
+            kept,
         )
         self._printer.begin(origin, size)
 

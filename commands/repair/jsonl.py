@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.change.plan import Operation
-from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Failure, Loss
 from kdump.repair.decision import Decision
-from kdump.repair.flipped_bit import FlippedBit
-from kdump.repair.lost_markers import NewMarker
 
 from ..shell.paths import place_of
 from ..shell.rows import json_line, with_old_names
 from .run import Totals
+
+if TYPE_CHECKING:
+    from kdump.formats.producer_snapshot import ProducerEntry
+    from kdump.repair.flipped_bit import FlippedBit
+    from kdump.repair.lost_markers import NewMarker
 
 Row = dict[str, Any]
 

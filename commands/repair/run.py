@@ -10,7 +10,6 @@ from typing import Protocol
 
 import click
 
-from kdump.change.saved_plan import load, plan_row, save
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
@@ -85,7 +84,11 @@ class Run:
         self.code = exit_codes.OK
         self._examine = examine
         self._startup = startup
-        self._plans = load(apply_plan) if apply_plan is not None else None
+        self._plans = None
+        if apply_plan is not None:
+            from kdump.change.saved_plan import load
+
+            self._plans = load(apply_plan)
         self._rails = rails
         self._printer = printer
         self._out = out
@@ -115,6 +118,8 @@ class Run:
                 except (OSError, KdumpError) as error:
                     self._trouble(error, target.log_directory, target)
         if self._plan_out is not None:
+            from kdump.change.saved_plan import save
+
             save(self._plan_out, self._rails.command, self._rows)
         self._printer.end(self._totals)
         return self.code
@@ -164,6 +169,8 @@ class Run:
         assert done.task is not None
         plan = done.task.plan
         if plan is not None and self._plan_out is not None:
+            from kdump.change.saved_plan import plan_row
+
             self._rows.append(plan_row(plan))
         self._printer.partition(done, applies=self._rails.applies)
         for problem in done.task.problems:

@@ -18,7 +18,6 @@ from kdump.storage.partition import PartitionLog
 
 from .paths import expand, log_directories_of, matches
 from .screen import Screen, all_partitions
-from .unknown import meant
 
 NO_PARTITION = "there is no partition in these PATHs"
 NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
@@ -44,6 +43,8 @@ def is_chosen(name: str, topics: Iterable[str]) -> bool:
 
 def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
     """Return what is to be said where no partition of the `known` topics is one that --topic and --partition name."""
+    from .unknown import meant
+
     named = " or ".join(map(safe, topics))
     has_numbers = Screen.current.has_partition is not all_partitions
     if not named:

@@ -11,7 +11,6 @@ import click
 from .given_once import GivenOnce
 from .options import COMMON, help_of, with_common_options
 from .priority import yield_to_brokers
-from .prose import folded
 from .screen import Screen
 
 _ORDER = {name: (number, help_of(option)) for number, (name, _, option) in enumerate(COMMON)}
@@ -78,6 +77,8 @@ class Command(click.Command):
         self._write_lines(formatter, f"All of it, with each option: {ctx.command_path} --help --all")
 
     def _write_lines(self, formatter: click.HelpFormatter, text: str) -> None:
+        from .prose import folded
+
         for line in folded(text, formatter.width, indent="  "):
             formatter.write(f"{line}\n")
 

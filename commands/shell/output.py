@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import click
 
-from kdump.formats.close_names import closest
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 
 from . import exit_codes
-from .fitting import fitted
 from .pager import begin_pager, may_page, stream_of
 from .progress import hide_progress
 from .prose import error_lines
@@ -76,7 +74,11 @@ class Output:
         self._stream: BinaryIO = sys.stdout.buffer
         screen = Screen.current
         width = screen.width
-        self._finish = finish or (None if width is None else lambda text: fitted(text, width))
+        self._finish = finish
+        if finish is None and width is not None:
+            from .fitting import fitted
+
+            self._finish = lambda text: fitted(text, width)
         self._screen = screen if finish is None else None  # of text only
         self._pager: subprocess.Popen[bytes] | None = None
         self._may_page = finish is None and may_page()
@@ -222,6 +224,8 @@ def about(path: str, text: str) -> str:
 
 def _meant(path: str) -> str:
     """Return what follows where something of almost the same name is there; "" else."""
+    from kdump.formats.close_names import closest
+
     folder, name = os.path.split(path.rstrip("/"))
     try:
         known = os.listdir(folder or ".") if name else []

@@ -22,7 +22,6 @@ from kdump.storage.live import tally
 from kdump.storage.open import check_file, directory_of_kafka, open_directory
 from kdump.storage.partition import PartitionLog
 
-from .again import holds_text
 from .output import NO_SUCH
 
 
@@ -89,6 +88,8 @@ def place_at(path: str) -> Place:
     try:
         return open_directory(path) if os.path.isdir(path) else kafka_file(path)
     except HoldsLogDirectoriesError as error:
+        from .again import holds_text
+
         raise FileNotFoundError(2, holds_text(error), path) from None
     except NameFormatError as error:
         raise FileNotFoundError(2, str(error).removeprefix(f"{path}: "), path) from None

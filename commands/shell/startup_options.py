@@ -14,7 +14,6 @@ from kdump.settings.loading import LoadingSettings
 from kdump.settings.views import View
 
 from .options import kafka_option, now_if_given_option
-from .property_files import read_config
 
 _Command = Callable[..., Any]
 
@@ -57,6 +56,8 @@ def chosen_startup(
     view: type[View] = LoadingSettings,
 ) -> StartupOptions:
     """Return what the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
+    from .property_files import read_config
+
     return StartupOptions(
         clean,
         recovery_point,

@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.formats.iso_times import parse_time
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.time_units import MS
-from kdump.query.selection import Source, Test
+
+if TYPE_CHECKING:
+    from kdump.query.selection import Source, Test
 
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 

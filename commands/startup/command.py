@@ -14,7 +14,6 @@ from kdump.formats.printable import safe, safe_path
 from kdump.operations.started_clusters import StartedClusters
 from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
-from kdump.settings.retention import RetentionSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.storage.partition import PartitionLog
@@ -27,7 +26,6 @@ from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for
 from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.unfinished import note_unfinished
-from .jsonl import JsonPrinter
 from .report import Printer
 from .text import TextPrinter
 
@@ -74,11 +72,15 @@ def command(
       kdump startup /var/lib/kafka/data --format jsonl \\
         | jq 'select(.type == "outcome" and .losesData) | .path'
     """
+    from kdump.settings.retention import RetentionSettings
+
     check_directories(paths)
     options = chosen_startup(**circumstances, view=RetentionSettings)
     with output_for(format_) as out:
         printer: Printer
         if format_ == "jsonl":
+            from .jsonl import JsonPrinter
+
             printer = JsonPrinter(out.write)
         else:
             printer = TextPrinter(out.write, verbose=verbose, color=wants_color(color))

@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
 from kdump.formats import names
@@ -32,6 +31,7 @@ LARGE_LOG = 4 << 20
 
 if TYPE_CHECKING:
     from kdump.change.change import Change
+    from kdump.change.saved_plan import SavedPlans
 
 Examine = Callable[[PartitionLog, Startup, Bases], Task]
 
@@ -175,6 +175,8 @@ def _one(
     task = wanted.examine(log, startup(log), target.partitions[path])
     done = Repaired(path, task, guard.interrupted[path])
     if wanted.plans is not None and task.plan is not None:
+        from kdump.change.saved_plan import check_same
+
         check_same(wanted.plans, task.plan)
     if not rails.applies or not task.plan:
         return done

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from kdump.errors import Problem, Report
 from kdump.formats import names
 from kdump.recovery.loader import load_log
-from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.recovery.startup import Startup
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.topics.clusters import ClusterMetadata, Clusters
-from kdump.topics.metadata_log import live_snapshots
 
 if TYPE_CHECKING:
     from kdump.topics.placement import Cluster
@@ -45,6 +43,8 @@ class StartedClusters(Clusters):
 
     def _cut(self, directory: LogDirectory) -> Cluster | None:
         """Return what the metadata tell that the start leaves; None where it fails, or what is left is of no use."""
+        from kdump.recovery.newest_snapshot import read_snapshot
+        from kdump.topics.metadata_log import live_snapshots
         from kdump.topics.placement import cluster_up_to
 
         with held(os.path.join(directory.path, names.CLUSTER_METADATA_DIR)) as log:

@@ -31,7 +31,6 @@ from kdump.recovery.broker_start import (
     unknown_metadata_version,
 )
 from kdump.recovery.loader import load_log
-from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import NEWEST, KafkaRelease
@@ -44,7 +43,6 @@ from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
-from kdump.topics.metadata_log import live_snapshots
 
 _Read = TypeVar("_Read")
 
@@ -392,6 +390,9 @@ def _newest_snapshot_failure(path: str) -> Failure | None:
     """Return what ends the process of a node that reads the newest snapshot in a metadata log's directory. Raises
     OSError.
     """
+    from kdump.recovery.newest_snapshot import read_snapshot
+    from kdump.topics.metadata_log import live_snapshots
+
     newest = next(live_snapshots(PartitionLog(path)), None)
     return None if newest is None else read_snapshot(newest).failure
 

@@ -27,7 +27,6 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name
 from kdump.recovery.losses import count_loss
-from kdump.recovery.metadata_log import check_quorum_state, recover_kraft_snapshots
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, HIDE, RECOVER, WARN, Failure, LoadOutcome, Step
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
@@ -35,7 +34,6 @@ from kdump.recovery.report import tell_changes
 from kdump.recovery.segment_recovery import SegmentRecovery
 from kdump.recovery.segments import LoadedSegment, Segments, file_name
 from kdump.recovery.snapshots import SnapshotFiles
-from kdump.recovery.split import split_segment
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
 from kdump.storage.leader_epochs import EpochCache
@@ -93,6 +91,8 @@ class _Loader:
             self.epochs.truncate_from_start(checkpoint)
         self._rebuild_producers(start_offset, end_offset)
         if self.is_cluster_metadata:
+            from kdump.recovery.metadata_log import check_quorum_state, recover_kraft_snapshots
+
             recover_kraft_snapshots(self.directory, start_offset, end_offset, self.steps)
             check_quorum_state(self.directory)
         self._check_metadata()
@@ -130,6 +130,8 @@ class _Loader:
             try:
                 return load()
             except OffsetOverflowError:
+                from kdump.recovery.split import split_segment
+
                 assert self._recovering is not None
                 old = self._recovering.segment
                 gone = split_segment(self.directory, self.segments, old, self.config, self.steps)

@@ -14,7 +14,6 @@ from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import INVALID_TXN_STATE, LoadError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.recovery.markers import read_marker
 from kdump.recovery.producer_state import ProducerStates, never_started
 from kdump.storage.planned_log import LogView
 from kdump.transactions.producers import (
@@ -84,6 +83,8 @@ class ProducerBatches:
             )
 
     def _control(self, block: BatchBlock, row: int) -> None:
+        from kdump.recovery.markers import read_marker
+
         producer_id = block.producer_id[row]
         if producer_id < 0:
             return

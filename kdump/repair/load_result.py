@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -15,10 +16,12 @@ from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.leader_epochs import runs_of
-from kdump.repair.lost_markers import NewMarker
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
+
+if TYPE_CHECKING:
+    from kdump.repair.lost_markers import NewMarker
 
 _MAX_STARTS = 3
 

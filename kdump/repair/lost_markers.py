@@ -19,8 +19,6 @@ from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
-from kdump.formats.control import encode_marker
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, ABORTED_TXN_VERSION, AbortedTxn, decode_aborted_txns
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name
@@ -83,6 +81,9 @@ class NewMarker(NamedTuple):
 
     def encoded(self) -> bytes:
         """Return the control batch."""
+        from kdump.formats.control import encode_marker
+        from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+
         producer = self.producer
         key, value = encode_marker(ABORT, max(0, producer.coordinator_epoch))
         header = NewBatch(

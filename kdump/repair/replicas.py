@@ -7,7 +7,6 @@ import os
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.uuids import is_reserved_directory_id
 from kdump.named_tuples import NamedTuple
-from kdump.query.inventory import owner_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
@@ -53,6 +52,8 @@ def replicas_of(
     `topic_id` counts where the directory has no partition.metadata. The metadata are those `told_by` a log directory;
     None: the one that the partition is in. Raises OSError.
     """
+    from kdump.query.inventory import owner_of
+
     try:
         directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
         placing = clusters.of(told_by or directory).placing

@@ -15,7 +15,6 @@ from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.segments import file_name
 from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
 from kdump.repair.leader_epochs import put_right, wrong_epochs
-from kdump.repair.salvage import choose_batches
 from kdump.repair.stretches import ByteRange, LeftOut
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
@@ -68,8 +67,7 @@ class SalvagedFiles:
         for name in self.directory.names():
             parsed = parse_file_name(name)
             if parsed.kind == names.LOG and parsed.state == names.SWAP and parsed.offset is not None:
-                with LogView(self.directory, name) as view:
-                    waiting[name] = list(choose_batches(view, parsed.offset, None, (), self._limit))
+                waiting[name] = self._chosen(name, parsed.offset, None)
                 lasts = (part.last_offset for part in waiting[name] if isinstance(part, ByteRange))
                 spans.append((parsed.offset, max(lasts, default=parsed.offset) + 1))
         is_damaged = any(not isinstance(part, ByteRange) for parts in waiting.values() for part in parts)
@@ -108,8 +106,7 @@ class SalvagedFiles:
                 continue
             # what comes from a .swap nobody has verified
             faults, suspects = (self._found.faults(name), self._found.suspects(name)) if is_as_walked else ([], None)
-            with LogView(self.directory, name) as view:
-                parts = list(choose_batches(view, base, next_base, faults, self._limit, suspects))
+            parts = self._chosen(name, base, next_base, faults, suspects)
             self._note(name, parts, base, next_base)
             self._keep(name, parts)
             kept = [part.last_offset for part in parts if isinstance(part, ByteRange)]
@@ -122,6 +119,19 @@ class SalvagedFiles:
         wrong = wrong_epochs(self.directory, [name for _, name in sorted(self.logs())])
         put_right(self.directory, wrong)
         self.steps += (Step(CHANGE, each.name, str(each), position=each.position) for each in wrong)
+
+    def _chosen(
+        self,
+        name: str,
+        base: int,
+        next_base: int | None,
+        faults: Sequence[tuple[int, str]] = (),
+        suspects: frozenset[int] | None = None,
+    ) -> list[ByteRange | LeftOut]:
+        from kdump.repair.salvage import choose_batches
+
+        with LogView(self.directory, name) as view:
+            return list(choose_batches(view, base, next_base, faults, self._limit, suspects))
 
     def _is_as_walked(self, name: str) -> bool:
         """Return whether a .log is the very file that verification has walked."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import Plan, make_plan
-from kdump.change.splice import spliced
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
@@ -21,8 +20,6 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery, reasons
-from kdump.repair.decision import Damaged, Decision
-from kdump.repair.indexes import examine_indexes
 from kdump.repair.load_result import open_txns
 from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
@@ -31,6 +28,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 
 if TYPE_CHECKING:
+    from kdump.repair.decision import Damaged
     from kdump.repair.salvage_partition import Rescue
     from kdump.repair.salvaged_files import GivenUp
 
@@ -106,6 +104,8 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
 
 def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return the plan that flips the bits back that explain the damage, and changes nothing else. Raises OSError."""
+    from kdump.change.splice import spliced
+
     found = survey(log, startup, deep=False, limit=request.limit)
     nothing = Plan(log.path, (), {})
     if not found.damage:
@@ -189,6 +189,7 @@ def _is_last_tail(log: PartitionLog, found: Survey) -> bool:
 
 def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     """Return the task of a partition that is left alone until somebody decides."""
+    from kdump.repair.decision import Decision
     from kdump.repair.salvaged_files import GivenUp
 
     cuts = (cut for cut in saved.cuts if _is_log(cut.file))
@@ -210,6 +211,7 @@ def _is_log(name: str) -> bool:
 
 def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
     """Return the damaged ranges, each with the flipped bit that explains it."""
+    from kdump.repair.decision import Damaged
     from kdump.repair.flipped_bit import find_flipped_bit
 
     directory = PlannedPartition(log)
@@ -234,6 +236,8 @@ def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey
     left = {name for name, each in parsed.items() if each.kind in names.INDEX_KINDS and each.offset in bases}
     if not left or any(_is_live_log(name) for each in plan.operations for name in (each.name, each.source)):
         return plan
+    from kdump.repair.indexes import examine_indexes
+
     task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None, found=found)
     if task.plan is None:
         return plan

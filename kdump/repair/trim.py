@@ -31,7 +31,6 @@ from kdump.formats.index_entries import (
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
 from kdump.named_tuples import NamedTuple
-from kdump.repair.flipped_bit import find_flipped_bit
 from kdump.storage.damage import AT_THE_END, Damage, DamageKind
 from kdump.storage.indexes import may_end_at
 from kdump.storage.log_reader import LogFile
@@ -134,6 +133,8 @@ def _left(what: str, damage: Damage) -> str:
 
 def _is_one_bit(partition: PartitionLog, segment: Segment, damage: Damage) -> bool:
     """Return whether the end of a log is a whole batch but for one bit, as of its size. Raises OSError."""
+    from kdump.repair.flipped_bit import find_flipped_bit
+
     if damage.kind == DamageKind.ZEROS:
         return False
     following = [each.base_offset for each in partition.segments if each.base_offset > segment.base_offset]

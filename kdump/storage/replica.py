@@ -10,7 +10,6 @@ from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
-from kdump.storage.facts import log_end_offset
 from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
 
@@ -46,6 +45,8 @@ class Replica(NamedTuple):
 
         Beside a running broker it is the one that the log has now; where it was deleted, its start.
         """
+        from kdump.storage.facts import log_end_offset
+
         with held(self.log.path) as log:
             return self.log_start_offset if log is None else log_end_offset(log, self.log_start_offset)
 

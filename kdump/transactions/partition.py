@@ -16,11 +16,10 @@ from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
-from kdump.storage.facts import log_end_offset
 from kdump.storage.replica import Replica
 from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
-from kdump.transactions.producers import CompletedTxn, ProducerTable, TransactionOpened
+from kdump.transactions.producers import CompletedTxn, ProducerTable, TransactionOpened, opens_transaction
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch, index_mismatches
 
 MAX_TIMEOUT_MS = 900_000
@@ -137,6 +136,8 @@ class _Walk:
         self._report = report
 
     def run(self) -> PartitionTxns:
+        from kdump.storage.facts import log_end_offset
+
         found = self._found
         replica = found.replica
         try:
@@ -314,16 +315,6 @@ def _older(entry: ProducerEntry, before: int) -> OpenTxn:
         entry.coordinator_epoch,
         is_older=True,
     )
-
-
-def opens_transaction(count: int) -> bool:
-    """Return whether a transactional data batch of `count` records begins a transaction, where its producer has none
-    open.
-
-    One without records does not: the cleaner keeps a producer's last batch for its sequence when it has removed all
-    records, and drops the marker (Cleaner.cleanInto, KIP-98). The transaction is over.
-    """
-    return count != 0
 
 
 def _marked_rows(run: Run) -> Iterator[int]:

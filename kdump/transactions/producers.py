@@ -62,9 +62,14 @@ class TransactionEnded(NamedTuple):
     first_offset: int
 
 
-ProducerEvent = (
-    EpochWentBack | SequenceGap | CoordinatorWentBack | NotInTransaction | TransactionOpened | TransactionEnded
-)
+def opens_transaction(count: int) -> bool:
+    """Return whether a transactional data batch of `count` records begins a transaction, where its producer has none
+    open.
+
+    One without records does not: the cleaner keeps a producer's last batch for its sequence when it has removed all
+    records, and drops the marker (Cleaner.cleanInto, KIP-98). The transaction is over.
+    """
+    return count != 0
 
 
 class CompletedTxn(NamedTuple):

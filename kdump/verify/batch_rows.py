@@ -11,7 +11,7 @@ import threading
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.disk.pace import Pace
@@ -24,7 +24,9 @@ from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 from kdump.verify.markers import Marker, markers_of
-from kdump.verify.records import DeepCheck
+
+if TYPE_CHECKING:
+    from kdump.verify.records import DeepCheck
 
 PIECE_BYTES = 16 << 20
 MIN_AHEAD = 64 << 10
@@ -161,7 +163,11 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
         spare_block() as spare,
         _spare_records(reading.deep) as records,
     ):
-        deep = DeepCheck(segment.log_path, reading.topic, reading.limit, records) if records else None
+        deep = None
+        if records:
+            from kdump.verify.records import DeepCheck
+
+            deep = DeepCheck(segment.log_path, reading.topic, reading.limit, records)
         held: BatchRows | None = None
         for part in scan(
             log, segment.base_offset, start, stop, whole=reading.deep, gathers=not reading.deep, spare=spare

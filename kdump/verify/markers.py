@@ -6,15 +6,17 @@ A transaction marker is a batch of 78 bytes, nearly always of the same shape, wh
 from __future__ import annotations
 
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, HEADER_SIZE
-from kdump.formats.control import KEY, MARKER_VALUE
 from kdump.formats.faults import DamageError, fault_error
 from kdump.named_tuples import NamedTuple
-from kdump.storage.control_batches import ControlRecord, control_record
 from kdump.storage.log_reader import LogFile
 from kdump.verify.column_checks import is_uniform
+
+if TYPE_CHECKING:
+    from kdump.storage.control_batches import ControlRecord
 
 MARKER_SIZE = 78
 _SHAPE = b"\x20\0\0\0\x08"  # length 16, attributes, timestamp delta and offset delta 0, key of 4 bytes
@@ -71,6 +73,8 @@ def _marker(log: LogFile, block: BatchBlock, row: int) -> Marker:
 
 
 def _decoded(block: BatchBlock, row: int) -> Marker:
+    from kdump.storage.control_batches import control_record
+
     if block.count[row] == 0:
         return Marker(None)
     if block.attributes[row] & CODEC_MASK:
@@ -83,6 +87,8 @@ def _decoded(block: BatchBlock, row: int) -> Marker:
 
 
 def _from_record(block: BatchBlock, row: int, record: ControlRecord) -> Marker:
+    from kdump.formats.control import KEY, MARKER_VALUE
+
     key, value = record.key, record.value
     if key is None or len(key) < KEY.size:
         return Marker(None, fault=f"its key is {'null' if key is None else f'{len(key)} bytes'}, not a control type")

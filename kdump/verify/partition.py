@@ -20,16 +20,13 @@ from kdump.findings.kind import (
     TRUNCATES,
 )
 from kdump.formats import names
-from kdump.recovery.startup import Startup
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment, segment_end_offset
 from kdump.verify.batch_rows import Part
-from kdump.verify.broker_load import BrokerLoad
 from kdump.verify.checkpoints import check_partition
-from kdump.verify.cluster import check_placement
 from kdump.verify.directory import KnownPartitions, Owner, directory_state, partition_files, special_files
 from kdump.verify.entries import fits_preallocation
 from kdump.verify.epochs import EpochCheck
@@ -44,6 +41,7 @@ from kdump.verify.txn import check_txn_index
 
 if TYPE_CHECKING:
     from kdump.query.inventory import Placing
+    from kdump.verify.broker_load import BrokerLoad
 
 SNAPSHOT_LIMIT = 1 << 28
 
@@ -140,6 +138,8 @@ class PartitionCheck:
         metadata = os.path.join(self.log.path, names.PARTITION_METADATA)
         yield from self._guarded(metadata, self._place.topic_id(self.log, self._owner))
         if self._placing is not None:
+            from kdump.verify.cluster import check_placement
+
             yield from self._guarded(metadata, check_placement(self.log, self._placing))
         yield from partition_files(self.log, was_closed=self._was_closed)
         yield from self._guarded(self._epochs.path, self._epochs.read())
@@ -229,6 +229,9 @@ class PartitionCheck:
 
     @cached_property
     def _load(self) -> BrokerLoad:
+        from kdump.recovery.startup import Startup
+        from kdump.verify.broker_load import BrokerLoad
+
         parsed = self._checkpoints.of(self.log.name)
         points = parsed.recovery_point or 0, parsed.log_start or 0
         return BrokerLoad(self.log, self._segments, Startup(self._now, self._was_closed, *points, self._loading))

@@ -15,8 +15,6 @@ from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE
 from kdump.formats.words import duration
 from kdump.named_tuples import NamedTuple
-from kdump.topics.hanging import hang_reasons, is_hanging
-from kdump.transactions.partition import MAX_TIMEOUT_MS, opens_transaction
 from kdump.transactions.producers import (
     CompletedTxn,
     EpochWentBack,
@@ -25,6 +23,7 @@ from kdump.transactions.producers import (
     ProducerTable,
     SequenceGap,
     TransactionOpened,
+    opens_transaction,
 )
 from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.batch_rows import BatchRows
@@ -249,6 +248,9 @@ class ProducerCheck:
         for number, producer in self.producers.items():
             if producer.txn_first_offset < 0:
                 continue
+            from kdump.topics.hanging import hang_reasons, is_hanging
+            from kdump.transactions.partition import MAX_TIMEOUT_MS
+
             age = self._now - producer.timestamp
             parsed = coordinator(number, producer.epoch) if age > MAX_TIMEOUT_MS else None
             is_covered = None if parsed is None else parsed.is_covered

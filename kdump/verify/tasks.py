@@ -26,13 +26,10 @@ from kdump.topics.clusters import Clusters
 from kdump.verify.batch_rows import Reading, pieces_of
 from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
-from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import KnownPartitions, Owner, clean_shutdown, directory_names, owner_of, special_files
-from kdump.verify.kraft import check_bootstrap, check_kraft_snapshot, check_start
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
-from kdump.verify.replacements import check_replacements
 from kdump.verify.resume import Mark
 from kdump.verify.state import State, Verified
 from kdump.verify.work import (
@@ -130,6 +127,8 @@ class Tasks:
                 folders = self._partitions(place)
                 around, findings = self._directory(place)
                 if is_mine and resume is None:
+                    from kdump.verify.cluster import check_metadata
+
                     yield DirectoryFindings(self._said(place.path, [*findings, *check_metadata(self.clusters, place)]))
             for at, folder in enumerate(folders, number):
                 if self._share.stop is not None and at >= self._share.stop:
@@ -155,6 +154,7 @@ class Tasks:
         if broker_on(path) is None:
             yield from findings
             return
+        from kdump.verify.cluster import check_metadata
 
         def look_again(_: list[Finding]) -> Iterable[Finding]:
             directory = LogDirectory(path)
@@ -163,6 +163,8 @@ class Tasks:
         yield from confirmed(judged(findings), look_again, time.monotonic())
 
     def _directory(self, directory: LogDirectory) -> tuple[LogDirectoryContext, list[Finding]]:
+        from kdump.verify.kraft import check_bootstrap
+
         checkpoints = Checkpoints.read(directory.path)
         found = [*unusable(checkpoints)]
         try:
@@ -252,10 +254,16 @@ class Tasks:
             yield Closing(segment)
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
+        from kdump.verify.replacements import check_replacements
+
         if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
+            from kdump.verify.kraft import check_start
+
             yield DirectoryFindings(check_start(log))
         for name, parsed in log.files.items():
             if parsed.kind == names.KRAFT_SNAPSHOT and parsed.state == names.LIVE:
+                from kdump.verify.kraft import check_kraft_snapshot
+
                 yield DirectoryFindings(check_kraft_snapshot(os.path.join(log.path, name), reading))
         if log.in_state(names.SWAP):
             yield DirectoryFindings(check_replacements(log, reading))
@@ -266,6 +274,8 @@ class Tasks:
         folder = folder or "."
         parsed = parse_file_name(name)
         if parsed.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+            from kdump.verify.kraft import check_kraft_snapshot
+
             reading = Reading(self._options.deep, self._options.limit, self._options.drops_pages)
             yield DirectoryFindings(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
             return
