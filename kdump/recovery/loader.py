@@ -26,7 +26,6 @@ from kdump.formats.index_entries import UnknownTxnVersionError
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name
-from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, HIDE, RECOVER, WARN, Failure, LoadOutcome, Step
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
@@ -223,6 +222,8 @@ class _Loader:
         segment = self.segments.last()
         if segment.base_offset != end_offset or not segment.size:
             return
+        from kdump.recovery.losses import count_loss
+
         with segment.open_log() as log:
             loss, _ = count_loss(log, segment.base_offset, 0)
         if loss.last_offset is not None and loss.last_offset >= end_offset:
@@ -265,6 +266,8 @@ class _Loader:
         self.states.truncate_fully(checkpoint)
 
     def _drop(self, segments: list[LoadedSegment], why: str) -> None:
+        from kdump.recovery.losses import count_loss
+
         for segment in segments:
             name = segment.file(names.LOG)
             with segment.open_log() as log:

@@ -9,7 +9,6 @@ from kdump.formats import names
 from kdump.formats.batch import wrap64
 from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn, encode_aborted_txns
 from kdump.recovery.index_rebuild import IndexRebuild
-from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
@@ -77,6 +76,8 @@ class SegmentRecovery:
         Gives the number of bytes cut and all that is lost, with what `run` cut before. Nothing is left unless an
         index entry names the base offset itself. Raises LoadError, OSError.
         """
+        from kdump.recovery.losses import count_loss
+
         segment, directory = self.segment, self.segment.directory
         loss = Loss()
         with segment.open_log() as log:
@@ -180,6 +181,8 @@ class SegmentRecovery:
     def _cut(self, log: LogView) -> Step | None:
         if log.size <= self.valid_bytes:
             return None
+        from kdump.recovery.losses import count_loss
+
         loss, damage = count_loss(log, self.segment.base_offset, self.valid_bytes)
         why = str(self._marker_error) if self._marker_error else damage
         self.segment.directory.cut(log.name, self.valid_bytes)

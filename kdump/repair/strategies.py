@@ -212,7 +212,6 @@ def _is_log(name: str) -> bool:
 def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
     """Return the damaged ranges, each with the flipped bit that explains it."""
     from kdump.repair.decision import Damaged
-    from kdump.repair.flipped_bit import find_flipped_bit
 
     directory = PlannedPartition(log)
     bases = [segment.base_offset for segment in log.segments]
@@ -221,6 +220,8 @@ def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
         base = parse_file_name(each.file).offset
         flipped = None
         if number < MAX_SEARCHED and base in bases and directory.exists(each.file):
+            from kdump.repair.flipped_bit import find_flipped_bit
+
             following = bases[bases.index(base) + 1 :]
             next_base = following[0] if following else None
             with suppress(KdumpError):  # CRC-32C cannot be computed here

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from kdump.errors import ConfigError, KdumpError
 from kdump.recovery.startup import Startup
-from kdump.retention.policy import TIME, Bounds, deletions
-from kdump.retention.segments import Shutdown, segment_states
-from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import Settings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.timestamps import TimestampSource, has_zero_tail
@@ -20,6 +17,10 @@ def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, sett
     tails = {segment.base_offset for segment in log.segments[:-1] if has_zero_tail(segment)}
     if not tails or log.name is None:
         return ()
+    from kdump.retention.policy import TIME, Bounds, deletions
+    from kdump.retention.segments import Shutdown, segment_states
+    from kdump.settings.retention import RetentionSettings
+
     try:
         config = RetentionSettings.of(settings.of(log.name.topic))
         states = segment_states(log, Shutdown(startup.clean, startup.recovery_point))

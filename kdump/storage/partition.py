@@ -6,6 +6,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kdump.disk.reading import MAX_SMALL, list_directory, read_small
 from kdump.errors import NameFormatError, OnError
@@ -13,12 +14,14 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.metadata_files import PartitionMetadata, parse_partition_metadata
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
-from kdump.storage.damage import Damage
-from kdump.storage.decoded import BadBatch, settled
-from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 from kdump.storage.swaps import Replacement, replacement, segments_after
 from kdump.storage.walked import WalkedLogs
+
+if TYPE_CHECKING:
+    from kdump.storage.damage import Damage
+    from kdump.storage.decoded import BadBatch
+    from kdump.storage.records import Batch, Record
 
 
 class PartitionLog:
@@ -105,6 +108,8 @@ class PartitionLog:
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
         """
+        from kdump.storage.decoded import settled
+
         segments = self._reaching(start_offset, stop_offset)
         return settled((part for each in segments for part in each.batches(start_offset, stop_offset)), OnError(errors))
 
@@ -116,6 +121,8 @@ class PartitionLog:
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
         """
+        from kdump.storage.decoded import settled
+
         segments = self._reaching(start_offset, stop_offset)
         return settled((part for each in segments for part in each.records(start_offset, stop_offset)), OnError(errors))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from kdump.disk.reading import is_file
 from kdump.errors import CorruptIndexError, CorruptRecordError, KdumpError, NameFormatError, OnError
@@ -13,11 +14,13 @@ from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import TimeIndexEntry
 from kdump.storage.damage import Damage
-from kdump.storage.decoded import BadBatch, first_offset, settled
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import Entry, LogFile
-from kdump.storage.records import Batch, Record, batch_at, records_of
 from kdump.storage.scan import MAX_OFFSET, Run, scan
+
+if TYPE_CHECKING:
+    from kdump.storage.decoded import BadBatch
+    from kdump.storage.records import Batch, Record
 
 NEAR = 1 << 20
 """Bytes of the log within which what an index entry tells of is looked for."""
@@ -130,6 +133,8 @@ class Segment:
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
         """
+        from kdump.storage.decoded import settled
+
         return settled(self._batches(start_offset, stop_offset), OnError(errors))
 
     def records(
@@ -140,9 +145,13 @@ class Segment:
         `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
         the call.
         """
+        from kdump.storage.decoded import settled
+
         return settled(self._records(start_offset, stop_offset), OnError(errors))
 
     def _batches(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Batch | Damage]:
+        from kdump.storage.records import batch_at
+
         with self.open_log() as log:
             for part in self._reaching(log, start_offset, stop_offset, whole=False):
                 if isinstance(part, Damage):
@@ -152,6 +161,9 @@ class Segment:
                         yield batch_at(part.block, row)
 
     def _records(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Record | BadBatch | Damage]:
+        from kdump.storage.decoded import BadBatch
+        from kdump.storage.records import Record, records_of
+
         with self.open_log() as log:
             for part in self._reaching(log, start_offset, stop_offset, whole=True):
                 if isinstance(part, Damage):
@@ -210,6 +222,8 @@ def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
 
     Raises CorruptRecordError where the log has become shorter.
     """
+    from kdump.storage.decoded import first_offset
+
     header = log.read(position, HEADER_SIZE)
     if len(header) <= FRAME_SIZE:
         raise CorruptRecordError(f"{log.path} became shorter while it was read")

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kdump.errors import CodecError, UnknownCodecError
-from kdump.formats.codecs import gzip, lz4, snappy, zstd
 from kdump.formats.codecs.common import (
     GZIP,
     KAFKA_STEP,
@@ -73,12 +72,20 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT
     codec's library is not installed; UnknownCodecError for the ids 5 to 7.
     """
     if codec == ZSTD:
+        from kdump.formats.codecs import zstd
+
         return zstd.decompress(data, limit)
     if codec == LZ4:
+        from kdump.formats.codecs import lz4
+
         return lz4.decompress(data, magic, limit)
     if codec == SNAPPY:
+        from kdump.formats.codecs import snappy
+
         return join(snappy.pieces(data, limit), limit)
     if codec == GZIP:
+        from kdump.formats.codecs import gzip
+
         return gzip.decompress(data, limit)
     _check(codec)
     return join((bytes(data),), limit)
@@ -116,12 +123,20 @@ def compress(codec: int, data: Buffer, *, magic: int = 2, level: int | None = No
     if level is not None:
         _check_level(codec, level)
     if codec == GZIP:
+        from kdump.formats.codecs import gzip
+
         return gzip.compress(data, level)
     if codec == SNAPPY:
+        from kdump.formats.codecs import snappy
+
         return snappy.compress(data)
     if codec == LZ4:
+        from kdump.formats.codecs import lz4
+
         return lz4.compress(data, magic, level)
     if codec == ZSTD:
+        from kdump.formats.codecs import zstd
+
         return zstd.compress(data, level)
     return bytes(data)
 
@@ -129,12 +144,20 @@ def compress(codec: int, data: Buffer, *, magic: int = 2, level: int | None = No
 def _kafka_pieces(codec: int, data: Buffer, magic: int, limit: int) -> Iterator[bytes]:
     """Return an empty piece once the stream is open, then pieces as Kafka's reader asks for them."""
     if codec == GZIP:
+        from kdump.formats.codecs import gzip
+
         return gzip.kafka_pieces(data)
     if codec == SNAPPY:
+        from kdump.formats.codecs import snappy
+
         return recut(snappy.pieces(data, limit), snappy.KAFKA_STEP)
     if codec == LZ4:
+        from kdump.formats.codecs import lz4
+
         return lz4.pieces(data, magic)
     if codec == ZSTD:
+        from kdump.formats.codecs import zstd
+
         return recut(zstd.pieces(data, blocks_at_once=1), KAFKA_STEP, reads_ahead=True)
     return iter(())
 
