@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from kdump.change.kept import KeptPiece, kept_pieces
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
@@ -22,6 +22,9 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell.paths import KafkaFile, Place
 from .lone import LoneLog
+
+if TYPE_CHECKING:
+    from kdump.change.kept import KeptPiece
 
 INCLUDED = {
     "log": (names.LOG,),
@@ -65,7 +68,7 @@ class Options(NamedTuple):
     max_decompressed: int = DEFAULT_LIMIT
 
 
-Job = PartitionLog | KafkaFile | KeptPiece | LoneLog
+Job: TypeAlias = "PartitionLog | KafkaFile | KeptPiece | LoneLog"
 """A partition directory stands for its live segments; a file is a log or a table."""
 
 
@@ -96,6 +99,7 @@ def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
         raise click.UsageError(f"--kept shows what changes keep of directories, and {safe_path(place.path)} is a file")
     from kdump.change.change import Change
     from kdump.change.journal import Changes, changes_of
+    from kdump.change.kept import kept_pieces
 
     changes: list[Change] = []
     found: Changes | None = None

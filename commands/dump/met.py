@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.change.kept import KeptPiece
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.interchange.fields import Format, Origin, Table, Value
@@ -24,6 +23,7 @@ from .internal import DecodingFormat
 from .jobs import Options
 
 if TYPE_CHECKING:
+    from kdump.change.kept import KeptPiece
     from kdump.schemas.decoder import PayloadDecoder
     from kdump.transactions.states import TransactionStates
 

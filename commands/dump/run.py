@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kdump.change.kept import KeptPiece
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.interchange.fields import Origin
-from kdump.query.follow import Follower, Truncated
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.damage import is_zero_tail
@@ -33,10 +31,10 @@ from ..shell.schemas import payload_decoder
 from .jobs import LOGS, Job, Options, columns, jobs_of, nothing_in, row_type
 from .lone import LoneLog
 from .met import LimitReached, Met, format_of
-from .tail import tail_selection
 
 if TYPE_CHECKING:
-    pass
+    from kdump.change.kept import KeptPiece
+    from kdump.query.follow import Follower
 
 POLL_SECONDS = 0.2
 
@@ -109,15 +107,15 @@ class _Run:
         for job in jobs:
             if isinstance(job, PartitionLog):
                 self._partition(job)
-            elif isinstance(job, KeptPiece):
-                self._kept(job)
+            elif isinstance(job, KafkaFile):
+                self._file(job)
             elif isinstance(job, LoneLog):
                 self._met.shown[job.path] = job.shown
                 self._segment(job.segment(), self._options.selection)
                 if job.problem:
                     self._met.failed(job.shown, OSError(EIO, job.problem))
             else:
-                self._file(job)
+                self._kept(job)
 
     def _partition(self, job: PartitionLog) -> None:
         try:
@@ -139,6 +137,8 @@ class _Run:
         options = self._options
         if options.tail is None:
             return selection
+        from .tail import tail_selection
+
         limit = options.max_decompressed
         return tail_selection(log, selection, options.tail, batches_only=options.batches_only, limit=limit)
 
@@ -255,6 +255,8 @@ class _Run:
                         followers[found] = self._follower(found)
 
     def _follower(self, path: str, *, single: bool = False) -> Follower:
+        from kdump.query.follow import Follower
+
         selection = self._options.selection
         if self._options.tail is not None and not single:
             selection = self._tail(PartitionLog(path), selection)
@@ -269,6 +271,8 @@ class _Run:
         )
 
     def _poll(self, follower: Follower) -> None:
+        from kdump.query.follow import Truncated
+
         try:
             for segment, size, event in follower.poll():
                 if isinstance(event, Selected):

@@ -11,7 +11,6 @@ from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
-from kdump.formats.schema_prefix import likely_id
 from kdump.formats.words import number_words, offset_range, size_text
 from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
@@ -236,6 +235,8 @@ class TextLines:
         return self._binary(data) if len(shown) > 1.5 * len(text) else shown
 
     def _binary(self, data: bytes | bytearray) -> str:
+        from kdump.formats.schema_prefix import likely_id
+
         size = len(data)
         number = likely_id(data) if self._shows_schemas else None
         schema = "" if number is None else f", schema {number}"

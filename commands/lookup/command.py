@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import IO, Any
@@ -215,6 +214,8 @@ class _Run:
         return is_listed
 
     def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
+        import json
+
         for number, line in enumerate(requests, 1):
             if not line.strip():
                 continue
@@ -263,6 +264,8 @@ def _tell_checkpoint(problem: Problem) -> None:
 
 def _parse(line: str, where: str) -> Callable[[LogLookup], Answer]:
     """Return what answers a request. Raises click.UsageError."""
+    import json
+
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,6 @@ from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
 from kdump.named_tuples import NamedTuple
-from kdump.settings.sources import log_directories
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
 from kdump.storage.open import check_file, directory_of_kafka, open_directory
@@ -167,6 +166,8 @@ def check_target(path: str) -> None:
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:
     """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+    from kdump.settings.sources import log_directories
+
     try:
         properties = parse_properties(read_small(config_file), config_file)
     except KdumpError as error:

@@ -7,7 +7,6 @@ what is open. Without a summary the output is not complete.
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -63,6 +62,8 @@ class Envelope:
 
     def rows(self, text: str) -> str:
         """Return complete lines of rows with what comes before them; a summary is kept for the end."""
+        import json
+
         if text.startswith(_SUMMARY_START):
             self._summary = json.loads(text)
             return ""
@@ -209,6 +210,8 @@ def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[st
 
 def row_line(row: Mapping[str, Any]) -> str:
     """Return an object as a line."""
+    import json
+
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 

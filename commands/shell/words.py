@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kdump.findings.kind import Remedy
 from kdump.formats.words import byte_words, number_words, offset_range
-from kdump.recovery.outcome import Loss
 
 from . import exit_codes
+
+if TYPE_CHECKING:
+    from kdump.recovery.outcome import Loss
 
 
 def verdict(code: int, found: Sequence[str], fine: str) -> str:

@@ -32,6 +32,7 @@ from kdump.disk import durable
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
+from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes, parts_of
@@ -204,8 +205,6 @@ def _completed(change: Change) -> Change:
 
 def end_offset(path: str) -> int | None:
     """Return the log end offset (absolute) of a partition directory; None where it cannot be told."""
-    from kdump.storage.facts import log_end_offset
-
     try:
         log = PartitionLog(path)
         return log_end_offset(log) if log.segments else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, KdumpError
@@ -16,12 +16,13 @@ from kdump.named_tuples import NamedTuple
 from kdump.query.open_segment import OpenSegment, Trace, no_trace
 from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.checkpoints import remote_start_offset
-from kdump.storage.decoded import BadBatch
 from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Record, records_of
 from kdump.storage.segment import first_offset_at
+
+if TYPE_CHECKING:
+    from kdump.storage.records import Record
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 """The broker's special timestamps of ListOffsets."""
@@ -272,6 +273,9 @@ class LogLookup:
         self, segment: OpenSegment, start: int, wanted: Callable[[BatchBlock], bool]
     ) -> Iterator[tuple[Record, int | None]]:
         """Yield the records, with their leader epochs, of the batches from byte `start` on that are wanted."""
+        from kdump.storage.decoded import BadBatch
+        from kdump.storage.records import records_of
+
         for position, entry in segment.entries(start):
             block = segment.log.batch_at(position, entry.size)
             if block.length == 0 or not wanted(block):

@@ -18,7 +18,6 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import header_pairs
 from kdump.storage.segment import Segment
-from kdump.storage.timestamps import TimestampRule, largest_timestamp
 
 Source = bytes | bytearray
 Picks = range | list[int]
@@ -89,6 +88,8 @@ class Selection(NamedTuple):
         """Return whether all of a segment is from before `since`."""
         largest = None
         if self.since is not None:
+            from kdump.storage.timestamps import TimestampRule, largest_timestamp
+
             with suppress(OSError):
                 largest = largest_timestamp(segment, TimestampRule.CHECKED, next_base_offset)
         return largest is not None and self.since is not None and largest < self.since

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
-from kdump.formats.metadata_files import CleanShutdown, MetaProperties, parse_clean_shutdown, parse_meta_properties
 from kdump.formats.names import by_topic_and_number, is_partition_dir
 from kdump.storage.checkpoints import read_offsets
 from kdump.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from kdump.formats.metadata_files import CleanShutdown, MetaProperties
 
 
 class LogDirectory:
@@ -44,11 +47,15 @@ class LogDirectory:
 
     def clean_shutdown_file(self) -> CleanShutdown | None:
         """Return what .kafka_cleanshutdown says; None without the file. Raises OSError, CheckpointError."""
+        from kdump.formats.metadata_files import parse_clean_shutdown
+
         data = self._content(names.CLEAN_SHUTDOWN)
         return None if data is None else parse_clean_shutdown(data, self._path(names.CLEAN_SHUTDOWN))
 
     def meta_properties(self) -> MetaProperties | None:
         """Return what meta.properties says; None without the file. Raises OSError, CheckpointError."""
+        from kdump.formats.metadata_files import parse_meta_properties
+
         data = self._content(names.META_PROPERTIES)
         return None if data is None else parse_meta_properties(data, self._path(names.META_PROPERTIES))
 

@@ -12,13 +12,13 @@ from kdump.disk.reading import MAX_SMALL, list_directory, read_small
 from kdump.errors import NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
-from kdump.formats.metadata_files import PartitionMetadata, parse_partition_metadata
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.storage.segment import Segment
 from kdump.storage.swaps import Replacement, replacement, segments_after
 from kdump.storage.walked import WalkedLogs
 
 if TYPE_CHECKING:
+    from kdump.formats.metadata_files import PartitionMetadata
     from kdump.storage.damage import Damage
     from kdump.storage.decoded import BadBatch
     from kdump.storage.records import Batch, Record
@@ -85,6 +85,8 @@ class PartitionLog:
     @cached_property
     def metadata(self) -> PartitionMetadata | None:
         """What partition.metadata says; None without the file. Raises OSError, CheckpointError."""
+        from kdump.formats.metadata_files import parse_partition_metadata
+
         if names.PARTITION_METADATA not in self.files:
             return None
         path = os.path.join(self.path, names.PARTITION_METADATA)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
-from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.replica import replicas
@@ -18,6 +17,7 @@ from kdump.storage.replica import replicas
 if TYPE_CHECKING:
     from kdump.errors import Problem, Report
     from kdump.query.inventory import Placing
+    from kdump.settings.sources import PropertyFile, Settings
     from kdump.topics.placement import Cluster
     from kdump.topics.transaction_ids import TransactionalIds
 
@@ -50,6 +50,8 @@ class ClusterMetadata(NamedTuple):
 
     def settings(self, files: Sequence[PropertyFile] = (), given: Mapping[str, str] | None = None) -> Settings:
         """Return the settings of the broker's topics, by `files` and by what is `given` outright too."""
+        from kdump.settings.sources import Settings
+
         return Settings(self.configs, self.broker_id, files, given or {})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from kdump.disk.durable import remove_file, replace_file
@@ -62,6 +61,8 @@ def read_resume_point(path: str, paths: list[str]) -> ResumePoint:
 
     Raises OSError, and KdumpError where the file is something else.
     """
+    import json
+
     try:
         content = json.loads(read_small(path, MAX_BYTES))
     except FileNotFoundError:
@@ -94,6 +95,8 @@ def _totals(found: object) -> PassTotals:
 
 def write_resume_point(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> None:
     """Write the file anew, or leave it as it was where that fails. Raises OSError."""
+    import json
+
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
     replace_file(path, json.dumps(content).encode() + b"\n", durable=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zlib
 from array import array
@@ -97,6 +96,8 @@ def read_state(path: str) -> State:
     """Return the state in a file; an empty one without it. Raises OSError, and KdumpError where it is
     something else.
     """
+    import json
+
     state = State()
     try:
         content = json.loads(read_small(path, MAX_BYTES))
@@ -129,6 +130,8 @@ def _verified(
 
 def write_state(path: str, state: State, present: Iterable[str] | None = None) -> None:
     """Write the state, if `present` are given of these partitions alone; all of it or nothing. Raises OSError."""
+    import json
+
     wanted = state.partitions if present is None else {each: state.partitions.get(each, []) for each in present}
     content = {
         "kdump_verify_state": VERSION,

@@ -254,8 +254,6 @@ class Tasks:
             yield Closing(segment)
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
-        from kdump.verify.replacements import check_replacements
-
         if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
             from kdump.verify.kraft import check_start
 
@@ -266,6 +264,8 @@ class Tasks:
 
                 yield DirectoryFindings(check_kraft_snapshot(os.path.join(log.path, name), reading))
         if log.in_state(names.SWAP):
+            from kdump.verify.replacements import check_replacements
+
             yield DirectoryFindings(check_replacements(log, reading))
 
     def _file_tasks(self, path: str) -> Iterator[Task]:

@@ -20,7 +20,6 @@ from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.formats.iso_times import shown
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
-from kdump.storage.timestamps import has_zero_tail
 from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column_checks import is_sorted
 from kdump.verify.entries import (
@@ -84,6 +83,8 @@ class TimeIndexCheck:
         if zeros := total - index.entries:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
             text = zeros_text(zeros, index.entries)
+            from kdump.storage.timestamps import has_zero_tail
+
             if not self._excused and has_zero_tail(self._segment):
                 text += ": a broker treats the records as written in 1970, and retention deletes the segment"
             details = {"entry": index.entries, "entries": zeros}

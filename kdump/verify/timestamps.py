@@ -19,7 +19,6 @@ from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
 from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.settings.retention import RetentionSettings
-from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
 from kdump.verify.batch_findings import batch_offsets, found_in_batch
 from kdump.verify.batch_rows import BatchRows
@@ -72,6 +71,8 @@ class BlockingBatch(NamedTuple):
 
         `limit` bounds the bytes that the batch may decompress to; None: it is not decompressed. Raises OSError.
         """
+        from kdump.storage.records import Record, records_of
+
         if self.attributes & LOG_APPEND_TIME and self.magic:
             return None
         if self.attributes & CODEC_MASK and limit is None:
