@@ -12,7 +12,6 @@ from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.names import offset_in_name, parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.recovery.loader import load_log
-from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.leader_epochs import runs_of
@@ -83,6 +82,8 @@ def log_sizes(outcome: LoadOutcome) -> Iterator[tuple[str, int]]:
 
 def holding(log: PartitionLog, outcome: LoadOutcome) -> Loss:
     """Return what the .log files that an outcome leaves hold."""
+    from kdump.recovery.losses import count_loss
+
     return total_loss(count_loss(view, base, 0)[0] for base, view in views(log, outcome))
 
 

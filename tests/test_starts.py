@@ -1,0 +1,58 @@
+"""What a command has no use for on a sound, plain partition is not even imported: it would cost at each start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands.logs import write_partition
+
+CODE = """
+import sys
+from kdump.commands.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+NEVER = {
+    "kdump.formats.codecs.gzip",
+    "kdump.formats.codecs.lz4",
+    "kdump.formats.codecs.snappy",
+    "kdump.formats.codecs.zstd",
+    "kdump.formats.control",
+    "kdump.recovery.losses",
+    "kdump.repair.salvage",
+    "kdump.retention.policy",
+    "kdump.topics.cluster_image",
+    "kdump.topics.metadata_log",
+    "kdump.verify.kraft",
+    "kdump.verify.replacements",
+    "concurrent.futures",
+    "logging",
+}
+COMMANDS = {
+    "dump": {"json", "kdump.change.kept", "kdump.query.follow", "kdump.settings.table", "kdump.storage.facts"},
+    "lookup": {"json", "kdump.query.selection", "kdump.settings.table", "kdump.storage.records"},
+    "ls": {"json", "kdump.settings.table", "kdump.transactions.partition"},
+    "verify": {"json", "kdump.recovery.loader", "kdump.storage.facts", "kdump.transactions.partition"},
+    "startup": {"json", "kdump.storage.facts", "kdump.transactions.partition"},
+    "repair": {"kdump.storage.facts", "kdump.transactions.partition"},
+}
+"""Each command, and what besides NEVER it does without."""
+OPTIONS = {"lookup": ["--offset", "0"], "startup": ["--clean"], "repair": ["--clean"]}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_start_imports_no_more_than_it_needs(command: str, tmp_path: Path) -> None:
+    partition = write_partition(tmp_path / "t-0", segments=1, batches=2)
+    words = [command, str(partition), *OPTIONS.get(command, ())]
+    done = subprocess.run([sys.executable, "-c", CODE, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "kdump.storage.log_reader" in loaded
+    assert loaded & (NEVER | COMMANDS[command]) == set()
