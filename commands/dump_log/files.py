@@ -13,7 +13,6 @@ from kdump.errors import CorruptRecordError
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.names import BOOTSTRAP_CHECKPOINT
 from kdump.releases import DUMP_IN_JAVA
-from kdump.storage import parallel
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
 
@@ -33,6 +32,8 @@ MAX_PROCESSES = 4
 
 def processors() -> int:
     """Return how many processors there are for processes of this one; 1 where it is not to have any."""
+    from kdump.storage import parallel
+
     return parallel.processors() if sys.platform == "linux" else 1
 
 

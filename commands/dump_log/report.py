@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from kdump.formats.schemas.java_values import string_hash
-
 _BUCKETS = 16
 """With how many buckets the hash maps begin, of Scala and of Java."""
 
@@ -41,6 +39,8 @@ class Found:
 
 def _spread(path: str) -> int:
     """Return the hash of a text as both hash maps improve it: signed, 32 bits."""
+    from kdump.formats.schemas.java_values import string_hash
+
     plain = string_hash(os.fsencode(path).decode("utf-8", "replace")) & 0xFFFFFFFF
     return ((plain ^ plain >> 16) ^ 0x80000000) - 0x80000000
 

@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from kdump.disk import meeting
 from kdump.disk.held import Hold, is_held, room_for_files
@@ -37,7 +36,6 @@ SWAP_PAUSE = 0.05
 _ORDER: dict[str, int] = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
 
 
-@dataclass
 class Tally:
     """What a run has come to, beside brokers and otherwise.
 
@@ -50,15 +48,16 @@ class Tally:
     path.
     """
 
-    brokers: dict[str, LockHolder] = field(default_factory=dict)
-    partitions: set[str] = field(default_factory=set)
-    unreadable: set[str] = field(default_factory=set)
-    growing: set[str] = field(default_factory=set)
-    deleted: set[str] = field(default_factory=set)
-    replacing: set[str] = field(default_factory=set)
-    unreached: set[str] = field(default_factory=set)
-    changes_told: set[str] = field(default_factory=set)
-    named: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.brokers: dict[str, LockHolder] = {}
+        self.partitions: set[str] = set()
+        self.unreadable: set[str] = set()
+        self.growing: set[str] = set()
+        self.deleted: set[str] = set()
+        self.replacing: set[str] = set()
+        self.unreached: set[str] = set()
+        self.changes_told: set[str] = set()
+        self.named: dict[str, str] = {}
 
     def met(self, path: str) -> None:
         """Count a partition that is looked at, by the path that the command line gives it."""
