@@ -56,13 +56,16 @@ def chosen_startup(
     view: type[View] = LoadingSettings,
 ) -> StartupOptions:
     """Return what the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
-    from .property_files import read_config
+    properties: dict[str, str] = {}
+    if config_file is not None:
+        from .property_files import read_config
 
+        properties = read_config(config_file, view)
     return StartupOptions(
         clean,
         recovery_point,
         log_start_offset,
         time.time_ns() // 1_000_000 if now is None else now,
-        {} if config_file is None else read_config(config_file, view),
+        properties,
         kafka,
     )

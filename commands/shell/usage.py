@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import click
 
-from kdump.formats.close_names import closest
 from kdump.formats.printable import safe
 
 _NO_NUMBER = re.compile(r"(.+) is not (?:a valid (?:integer|float)|in the range)\b.*\.$", re.DOTALL)
@@ -28,6 +27,8 @@ def _hint(path: str) -> str:
 
 
 def _sentence(error: click.UsageError) -> str:
+    from kdump.formats.close_names import closest
+
     if isinstance(error, click.NoSuchOption):
         close = closest(error.option_name, error.possibilities or (), 0.7)
         known = f" Did you mean '{close}'?" if close else ""
@@ -56,6 +57,8 @@ def _plain(text: str, param: click.Parameter | None) -> str:
 
 def not_one_of(word: str, choices: Sequence[str]) -> str:
     """Return what is wrong with a word that is none of the choices, with the one that is probably meant."""
+    from kdump.formats.close_names import closest
+
     close = closest(word, choices)
     hint = f". Did you mean '{close}'?" if close else ""
     return f"'{word}' is not {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}{hint}"

@@ -17,7 +17,6 @@ from kdump.verify.options import Options
 from kdump.verify.tasks import check_path
 
 from ..shell import exit_codes
-from ..shell.again import holds_text
 from ..shell.output import Output, about, complain, note, wants_color
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
@@ -128,6 +127,8 @@ def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
                 check_path(found)
                 chosen.append(found)
         except HoldsLogDirectoriesError as error:
+            from ..shell.again import holds_text
+
             complain(about(error.path, holds_text(error)))
             unread += 1
         except KdumpError as error:

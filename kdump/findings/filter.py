@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.finding import Finding
 from kdump.findings.kind import SEVERITIES
-from kdump.formats.close_names import closest
 from kdump.named_tuples import NamedTuple
 
 
@@ -51,6 +50,8 @@ class FindingFilter(NamedTuple):
 
 
 def _check_pattern(pattern: str) -> None:
+    from kdump.formats.close_names import closest
+
     if not any(fnmatchcase(code, pattern) for code in CATALOGUE):
         close = closest(pattern, CATALOGUE, 0.75)
         hint = f". Did you mean '{close}'?" if close else ""

@@ -21,7 +21,6 @@ from kdump.errors import (
     UnknownCodecError,
 )
 from kdump.settings.loading import OffsetSearch
-from kdump.storage.decoded import first_offset
 from kdump.storage.planned_log import LogView
 
 _EXCEPTIONS = (
@@ -73,6 +72,8 @@ def _reaching(log: LogView, block: BatchBlock, offset: int) -> Iterator[tuple[in
 def _first_offset(log: LogView, block: BatchBlock, row: int) -> int:
     if block.magic[row] >= 2 or block.count[row] >= 0:
         return block.base_offset[row]
+    from kdump.storage.decoded import first_offset
+
     held, at = log.held(block, row)
     try:
         return first_offset(held, at)

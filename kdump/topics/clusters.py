@@ -12,7 +12,6 @@ from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.replica import replicas
 
 if TYPE_CHECKING:
     from kdump.errors import Problem, Report
@@ -89,6 +88,7 @@ class Clusters:
         """
         path = os.path.realpath(directory.path)
         if path not in self._ids:
+            from kdump.storage.replica import replicas
             from kdump.topics.transaction_ids import TransactionalIds
 
             places = {os.path.realpath(place.path): place for place in (*self._log_directories(), directory)}

@@ -71,14 +71,14 @@ class BlockingBatch(NamedTuple):
 
         `limit` bounds the bytes that the batch may decompress to; None: it is not decompressed. Raises OSError.
         """
-        from kdump.storage.records import Record, records_of
-
         if self.attributes & LOG_APPEND_TIME and self.magic:
             return None
         if self.attributes & CODEC_MASK and limit is None:
             return None
         if self.base_offset == self.last_offset:
             return self.last_offset
+        from kdump.storage.records import Record, records_of
+
         with segment.open_log() as log:
             block = log.batch_at(self.position, self.size)
         for record in records_of(block, limit=limit or 0):
