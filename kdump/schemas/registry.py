@@ -99,10 +99,6 @@ class Registry:
         for number in sorted(self._ids):
             yield from self._ids[number].values()
 
-    def subjects_of(self, schema: Schema) -> list[str]:
-        """Return the subjects that a schema was ever registered under, deleted ones included."""
-        return sorted(name for name in self._subjects.get(schema.id, ()) if context_of(name) == schema.context)
-
     def of_subject(self, subject: str) -> list[Version]:
         """Return the versions of a subject, oldest first; those removed for good included."""
         return [self.versions[subject, number] for number in sorted(self._numbers.get(subject, ()))]

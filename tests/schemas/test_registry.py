@@ -78,13 +78,6 @@ def test_a_version_without_a_schema_is_a_problem() -> None:
     assert registry((key, b'{"id":1}')).problems == ["a version 1: it has no schema"]
 
 
-def test_one_id_has_several_subjects() -> None:
-    found = registry(schema_record("a", 1, 7, "int"), schema_record("b", 3, 7, "int"))
-    schema = found.by_id(7)
-    assert schema is not None
-    assert found.subjects_of(schema) == ["a", "b"]
-
-
 def test_the_subject_decides_between_contexts() -> None:
     found = registry(schema_record("t-value", 1, 1, "int"), schema_record(":.other:u-value", 1, 1, "long"))
     texts = {name: schema.text for name in ("t-value", "u-value", "x-value") if (schema := found.by_id(1, name))}
