@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,6 +17,7 @@ from kdump.formats.batch import CRC_START
 from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import GZIP, ZSTD
 from kdump.recovery.startup import Startup
+from kdump.repair import offset_choice
 from kdump.repair.offset_choice import WINDOW
 from kdump.repair.salvage import choose_batches
 from kdump.repair.stretches import ByteRange, LeftOut
@@ -156,7 +156,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("shift", range(-2, 3))
     def test_wherever_the_window_ends(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: int) -> None:
-        monkeypatch.setattr(sys.modules["kdump.repair.salvage"], "WINDOW", 8)
+        monkeypatch.setattr(offset_choice, "WINDOW", 8)
         order = list(range(BASE, BASE + 40))
         for at in (4 + shift, 12 + shift, 20 + shift):
             order[at], order[at + 1] = order[at + 1], order[at]
@@ -227,7 +227,7 @@ def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
 
 @given(order=st.lists(st.integers(BASE, BASE + 12), max_size=14), window=st.sampled_from((2, 4, 6, 4096)))
 def test_what_is_kept_increases_and_every_byte_has_its_place(order: list[int], window: int) -> None:
-    with TemporaryDirectory() as folder, mock.patch("kdump.repair.salvage.WINDOW", window):
+    with TemporaryDirectory() as folder, mock.patch("kdump.repair.offset_choice.WINDOW", window):
         parts = sorted_out(Path(folder), b"".join(map(batch, order)))
     ranges = kept(parts)
     assert all(end < start for (_, end), (start, _) in itertools.pairwise(ranges))
