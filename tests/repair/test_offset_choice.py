@@ -88,7 +88,10 @@ def traced(window: int, parts: Iterable[Part]) -> str:
         # batches that belong together are not parted for it
         (
             4,
-            [*log_of(0), orderly(1, 2, 4, 6, 8, 10), at(6, 12), at(7, 14), orderly(8, 20, 22), *map(at, (10, 11), (30, 31))],
+            [
+                *log_of(0), orderly(1, 2, 4, 6, 8, 10), at(6, 12), at(7, 14), orderly(8, 20, 22),
+                *map(at, (10, 11), (30, 31)),
+            ],
             "+ + 0 2..11 + + + 12 14 + + 20..23 30 31",
         ),
         # weighed against each other are those that are held at the time
