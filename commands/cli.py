@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from errno import ENOSPC
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +37,7 @@ COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 NO_MEMORY = "there is not enough memory for this"
 _NO_MEMORY = f"kdump: {NO_MEMORY}\n".encode()
-_TRIES = (None,) * 10_000
+_TRIES = repeat(None, 10_000)
 """Saying so needs a little memory itself; counting must not."""
 
 SHARED_PACKAGES = {"rebuild-index": "repair.rebuild_index", "trim": "repair.trim", "roll": "append.roll"}
@@ -145,21 +146,24 @@ def cli() -> None:
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
     try:
-        _open_closed_streams()
-        _say_nothing_twice()
-        code = _exit_code_of(_run)
-        code = _exit_code_of(lambda: _finish(code))
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        for _ in _TRIES:  # there was not even enough to say so
-            try:
-                os.write(2, _NO_MEMORY)
-                os._exit(exit_codes.INCOMPLETE)
-            except MemoryError:
-                continue
-        os._exit(exit_codes.INCOMPLETE)
-    sys.exit(code)
+        try:
+            _open_closed_streams()
+            _say_nothing_twice()
+            code = _exit_code_of(_run)
+            code = _exit_code_of(lambda: _finish(code))
+            sys.exit(code)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+    except MemoryError:  # there was not even enough to ask what it was
+        pass
+    for _ in _TRIES:  # nor to say so
+        try:
+            os.write(2, _NO_MEMORY)
+            break
+        except MemoryError:
+            continue
+    os._exit(exit_codes.INCOMPLETE)
 
 
 class _Hook:

@@ -52,6 +52,10 @@ class CodecLimitError(CodecError):
     """The payload grows past the limit, or past the memory that there is: it may be sound."""
 
 
+class CodecMemoryError(CodecLimitError):
+    """There is not enough memory for the payload, which says nothing of the batch."""
+
+
 class UnknownCodecError(CodecError):
     """The attributes name a codec id that no Kafka release knows (5 to 7)."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kdump.disk.reading import is_named
 from kdump.errors import ConfigError, NameFormatError, RefusedError
 from kdump.formats.close_names import closest
 from kdump.formats.printable import safe, safe_path
@@ -176,6 +177,6 @@ def check_partition(path: str, *, may_be_new: bool = False) -> None:
         text = "expected a partition directory, whose name is <topic>-<partition>"
         if may_be_new:
             raise click.UsageError(f"{safe_path(path)}: {text}") from None
-        raise FileNotFoundError(2, text if os.path.lexists(path) else NO_SUCH, path) from None
-    if not may_be_new and not os.path.lexists(path):
+        raise FileNotFoundError(2, text if is_named(path) else NO_SUCH, path) from None
+    if not may_be_new and not is_named(path):
         raise FileNotFoundError(2, NO_SUCH, path)

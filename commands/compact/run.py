@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import click
 
+from kdump.disk.reading import is_named
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import compact as operation
 from kdump.operations.compact import Compacted, PassedOver
@@ -56,7 +56,7 @@ def compact(paths: Iterable[str], options: Options) -> int:
     places = grouped(paths, failures)
     if options.output is not None and len(places) > 1:
         raise click.UsageError("--output takes partitions of one log directory only.")
-    if options.output is not None and not os.path.lexists(options.output):  # what is there is refused anyway
+    if options.output is not None and not is_named(options.output):  # what is there is refused anyway
         check_not_kafkas(options.output)
     twice = [path for place in places for path in place.partitions] * 2  # read for the keys, and to be written anew
     with ProgressBar(twice) as bar, output_for(options.format) as out:

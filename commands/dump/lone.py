@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 
 import click
 
+from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe_path
@@ -65,7 +66,7 @@ def partition_of(data: bytes, base_offset: int) -> Iterator[str]:
 
 
 def _lone_log(path: str, base_offset: int | None, holds: ExitStack) -> LoneLog:
-    if os.path.isdir(path):
+    if is_directory(path):
         raise click.UsageError(f"{safe_path(path)} is a directory: --as log reads files.")
     number = re.match(r"[0-9]{20}(?=\.)", os.path.basename(path))
     base = int(number[0]) if base_offset is None and number else base_offset or 0

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kdump.disk.reading import is_directory
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.interchange.fields import Format, Origin, Table, Value
@@ -86,7 +87,7 @@ class Met:
         if not batch.is_transactional or segment.is_checkpoint:
             return TxnState.NONE
         folder = self._folder_of(segment)
-        if segment.log_path in self.shown or not os.path.isdir(folder):  # of what is kept of a partition that is gone
+        if segment.log_path in self.shown or not is_directory(folder):  # of what is kept of a partition that is gone
             return TxnState.UNKNOWN
         return self.transactions_of(folder).of(batch)
 

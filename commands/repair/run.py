@@ -10,6 +10,7 @@ from typing import Protocol
 
 import click
 
+from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
@@ -230,7 +231,7 @@ class Run:
 def _is_absent(path: str) -> bool:
     """Return whether a path names a partition directory that is not there, in a directory that is."""
     folder, name = os.path.split(os.path.abspath(path))
-    return names.is_partition_dir(name) and not os.path.lexists(path) and os.path.isdir(folder)
+    return names.is_partition_dir(name) and not is_named(path) and is_directory(folder)
 
 
 def _size(path: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError
 from kdump.formats.names import is_partition_dir, parse_partition_dir
 from kdump.formats.printable import safe
@@ -67,7 +68,7 @@ def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_requir
 def are_missing(paths: Iterable[str]) -> bool:
     """Return whether there are PATHs, and none of them exists, nor may stand for others as a pattern."""
     given = tuple(paths)
-    if not given or any(path == "-" or os.path.lexists(path) for path in given):
+    if not given or any(path == "-" or is_named(path) for path in given):
         return False
     from glob import has_magic
 
@@ -82,11 +83,11 @@ def _directories_of(text: str) -> tuple[str, ...]:
 
 def _each_once(paths: tuple[str, ...]) -> Iterator[str]:
     """Yield the PATHs without those that are given twice, by themselves or as a part of a log directory."""
-    known = {os.path.realpath(path) for path in paths if os.path.isdir(path)}
+    known = {os.path.realpath(path) for path in paths if is_directory(path)}
     seen: set[str] = set()
     for path in paths:
         real = os.path.realpath(path)
-        is_inside = os.path.dirname(real) in known and os.path.isdir(path) and is_partition_dir(os.path.basename(real))
+        is_inside = os.path.dirname(real) in known and is_directory(path) and is_partition_dir(os.path.basename(real))
         if path == "-" or (real not in seen and not is_inside):
             seen.add(real)
             yield path

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kdump.disk.reading import read_small
+from kdump.disk.reading import is_directory, is_file, is_named, read_small
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.formats.java_properties import parse_properties
@@ -62,7 +62,7 @@ def directories(paths: Iterable[str]) -> list[PartitionLog | LogDirectory]:
 
 def check_directories(paths: Iterable[str]) -> None:
     """Raise click.UsageError for a PATH that is one of Kafka's files, where directories are asked for."""
-    for path in filter(os.path.isfile, paths):
+    for path in filter(is_file, paths):
         with suppress(OSError):
             directories([path])
 
@@ -85,7 +85,7 @@ def reached(
 def place_at(path: str) -> Place:
     """Return what one path is. Raises as `expand` does."""
     try:
-        return open_directory(path) if os.path.isdir(path) else kafka_file(path)
+        return open_directory(path) if is_directory(path) else kafka_file(path)
     except HoldsLogDirectoriesError as error:
         from .again import holds_text
 
@@ -99,7 +99,7 @@ def kafka_file(path: str) -> KafkaFile:
     try:
         parsed = check_file(path)
     except NameFormatError as error:
-        hint = "; kdump dump --as log reads a log of any name" if os.path.isfile(path) else ""
+        hint = "; kdump dump --as log reads a log of any name" if is_file(path) else ""
         raise NameFormatError(f"{error}{hint}") from None
     if parsed.kind in names.SEGMENT_KINDS and parsed.offset is None:
         name = names.segment_file_name(0, f".{parsed.kind}")
@@ -127,7 +127,7 @@ def place_of(folder: str) -> dict[str, Any]:
 
 def matches(path: str) -> Iterator[str]:
     """Yield the path itself or, where nothing has it, what it matches as a pattern. Raises FileNotFoundError."""
-    if os.path.lexists(path):
+    if is_named(path):
         yield path
         return
     import glob

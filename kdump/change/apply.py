@@ -29,6 +29,7 @@ from kdump.change.place import ChangeFiles, log_directory_of, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import FileState, digest_of, state_of
 from kdump.disk import durable
+from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -61,7 +62,7 @@ def apply_plan(
     but the bytes that `cuts` name. Raises OSError (before any change where something cannot be written), RefusedError
     where there is not enough space, a file is a symbolic link, or one is not what the plan was made for.
     """
-    makes = not os.path.lexists(plan.path)
+    makes = not is_named(plan.path)
     if makes:
         durable.make_directory(plan.path)
     try:
@@ -70,7 +71,7 @@ def apply_plan(
         drafts = [Draft(each, "", *_recipe(plan, each)) for each in plan.operations]
         return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts, made_directory=makes)
     except BaseException:
-        if makes and not os.path.lexists(files.path(place.JOURNAL)):
+        if makes and not is_named(files.path(place.JOURNAL)):
             durable.remove_empty_directory(plan.path)
         raise
 
@@ -159,11 +160,11 @@ def _carry_out(change: Change, step: Step, later: Sequence[Step]) -> None:
             os.replace(change.file(step.staged), target)
     elif operation.action == RENAME:
         source = os.path.join(change.path, operation.source)
-        if os.path.lexists(source) and not _is_taken(change, operation.source, later):
+        if is_named(source) and not _is_taken(change, operation.source, later):
             _keep(target, kept)
             os.replace(source, target)
     elif operation.action == REMOVE:
-        if not os.path.lexists(kept):
+        if not is_named(kept):
             os.rename(target, kept)
     elif os.stat(target).st_size > operation.size:
         durable.truncate(target, operation.size, change.files.path(_SPARE, operation.name))
@@ -171,7 +172,7 @@ def _carry_out(change: Change, step: Step, later: Sequence[Step]) -> None:
 
 def _is_placed(change: Change, step: Step) -> bool:
     """Return whether a new file has its name already."""
-    return not os.path.lexists(change.file(step.staged))
+    return not is_named(change.file(step.staged))
 
 
 def _is_taken(change: Change, name: str, later: Sequence[Step]) -> bool:
@@ -187,7 +188,7 @@ def _is_taken(change: Change, name: str, later: Sequence[Step]) -> bool:
 
 def _keep(target: str, kept: str) -> None:
     """Keep a file that is replaced next: for that moment it has two names."""
-    if kept and not os.path.lexists(kept):
+    if kept and not is_named(kept):
         durable.keep(target, kept)
         durable.sync_directory(os.path.dirname(kept))
 
@@ -262,7 +263,7 @@ def clear_leftovers(partition_directory: str, backup_dir: str | None = None, cha
 
 def _make_place(directory: str, partition_directory: str) -> None:
     """Make the directory for a change's files where it is one of its own; it belongs to whom the partition does."""
-    if not os.path.isdir(directory):
+    if not is_directory(directory):
         os.makedirs(directory, exist_ok=True)
         info = os.stat(partition_directory)
         with suppress(PermissionError):

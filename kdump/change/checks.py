@@ -11,6 +11,7 @@ from functools import partial
 from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import file_differences, offset_difference, state_of
+from kdump.disk.reading import is_directory, is_there
 from kdump.errors import RefusedError
 from kdump.storage.recipe import NewContent, Recipe
 
@@ -55,7 +56,7 @@ def check_changeable(plan: Plan) -> None:
     """
     cut = [os.path.join(plan.path, each.name) for each in plan.operations if each.action == TRUNCATE]
     around = {os.path.dirname(os.path.abspath(plan.path)) for each in plan.operations if each.action == CHECKPOINT}
-    for path in (plan.path, *around, *filter(os.path.exists, cut)):
+    for path in (plan.path, *around, *filter(is_there, cut)):
         check_writable(path)
     for operation in plan.operations:
         folder = os.path.dirname(os.path.abspath(plan.path)) if operation.action == CHECKPOINT else plan.path
@@ -98,7 +99,7 @@ def _tail_bytes(plan: Plan, operation: Operation) -> int:
 
 def check_room(needed: int, near: str) -> None:
     """Raise RefusedError where the file system of `near`, which need not exist, has fewer than `needed` bytes free."""
-    while not os.path.isdir(near):
+    while not is_directory(near):
         near = os.path.dirname(near)
     free = shutil.disk_usage(near).free
     if needed > free:

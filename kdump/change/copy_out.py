@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from kdump.change.checks import check_room
 from kdump.change.place import PREFIX
 from kdump.disk.durable import reflink, sync_directory, sync_file
-from kdump.disk.reading import list_directory
+from kdump.disk.reading import is_directory, is_named, list_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -43,10 +43,10 @@ def begin_copy(target: str) -> str:
 
     What an earlier copy left behind that did not get that far is removed. Raises CopyError, OSError.
     """
-    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+    if is_named(target) and (not is_directory(target) or os.listdir(target)):
         raise CopyError(f"{target}: exists already; give the name of a directory that is to be made")
     part = os.path.abspath(target) + PART_SUFFIX
-    if os.path.isdir(part):
+    if is_directory(part):
         abandon(part)
     os.mkdir(part)
     return part
@@ -141,7 +141,7 @@ def _copy_directory(folder: str, copied: str, copies: Iterable[_Copy]) -> None:
 def complete(part: str, target: str) -> None:
     """Give a copy its final name. Raises OSError."""
     sync_directory(part)
-    if os.path.isdir(target):
+    if is_directory(target):
         os.rmdir(target)
     os.rename(part, target)
     sync_directory(os.path.dirname(os.path.abspath(target)))

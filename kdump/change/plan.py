@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 
-from kdump.disk.reading import FileStatus, ReadOnlyFile
+from kdump.disk.reading import FileStatus, ReadOnlyFile, is_named
 from kdump.formats import names
 from kdump.formats.names import FileName, parse_file_name
 from kdump.named_tuples import NamedTuple
@@ -121,7 +121,7 @@ def _present(path: str, known: Mapping[str, FileStatus]) -> dict[str, FileStatus
     """Return what the system says of the files of a directory; nothing where it is to be made. Of links, of
     themselves. Raises OSError.
     """
-    if not os.path.lexists(path):
+    if not is_named(path):
         return {}
     with os.scandir(path) as entries:
         return {

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from kdump.change.checkpoint_lines import offset_in
 from kdump.change.place import is_change_file
-from kdump.disk.reading import ReadOnlyFile
+from kdump.disk.reading import ReadOnlyFile, is_named
 from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.names import OFFSET_CHECKPOINTS, parse_partition_dir
@@ -47,7 +47,7 @@ def state_of(partition_directory: str) -> PartitionState:
     path = os.path.abspath(partition_directory)
     log_directory = os.path.dirname(path)
     return PartitionState(
-        files_of(path), offsets_of(path), os.path.lexists(os.path.join(log_directory, names.CLEAN_SHUTDOWN))
+        files_of(path), offsets_of(path), is_named(os.path.join(log_directory, names.CLEAN_SHUTDOWN))
     )
 
 

@@ -26,6 +26,7 @@ from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
 from kdump.change.states import FileState, digest_of, file_differences, offset_difference, state_of
 from kdump.disk import durable
+from kdump.disk.reading import is_directory, is_named
 from kdump.errors import RefusedError
 from kdump.named_tuples import NamedTuple
 from kdump.storage.recipe import SourceBytes, joined
@@ -64,14 +65,14 @@ def judge(change: Change, *, thorough: bool = False) -> Judged:
         return Judged(Verdict.UNDONE, f"{name}: change {change.id} is undone already")
     if change.state == ChangeState.CLOSED:
         return Judged(Verdict.CLOSED, f"{name}: change {change.id} was interrupted and closed; its originals are kept")
-    if not os.path.isdir(change.path):
+    if not is_directory(change.path):
         return Judged(Verdict.GONE, f"{name} is not in {os.path.dirname(change.path)} any more")
     if not change.keeps_old:
         return Judged(Verdict.NOT_KEPT, f"{name}: change {change.id} kept no originals")
     if change.state == ChangeState.INTERRUPTED:
         found = list(differences(change))
         return Judged(Verdict.INTERRUPTED, _changed_since(change, found) if found else "")
-    if not all(os.path.lexists(change.file(step.kept)) for step in change.steps if step.kept):
+    if not all(is_named(change.file(step.kept)) for step in change.steps if step.kept):
         return Judged(Verdict.NOT_KEPT, f"{name}: the originals of change {change.id} do not exist any more")
     return _judge_files(change, thorough)
 
@@ -204,7 +205,7 @@ def _take_back(change: Change, step: Step) -> None:
         if os.stat(target).st_size == operation.size:
             _regrow(change, step, target, kept)
     elif operation.action == REMOVE:
-        if os.path.lexists(kept):
+        if is_named(kept):
             os.rename(kept, target)
     elif operation.action == REPLACE:
         _move_back(target, change.file(step.staged), kept)
@@ -216,12 +217,12 @@ def _take_back(change: Change, step: Step) -> None:
 
 def _move_back(target: str, source: str, kept: str) -> None:
     """Give what was put at `target` its place `source` back, and what was kept of the old file that of the new."""
-    if not os.path.lexists(source) and not kept:
+    if not is_named(source) and not kept:
         os.rename(target, source)
-    elif not os.path.lexists(source):
+    elif not is_named(source):
         durable.keep(target, source)
         durable.sync_directory(os.path.dirname(source))
-    if not kept or not os.path.lexists(kept):
+    if not kept or not is_named(kept):
         return
     if inode_of(kept) == inode_of(target):  # it was about to be replaced
         os.remove(kept)
@@ -253,10 +254,10 @@ def close(change: Change) -> Change:
 
     Raises OSError.
     """
-    present = {entry.inode() for entry in os.scandir(change.path)} if os.path.isdir(change.path) else set()
+    present = {entry.inode() for entry in os.scandir(change.path)} if is_directory(change.path) else set()
     for step in change.steps:
         staged, kept = (change.file(each) if each else "" for each in (step.staged, step.kept))
-        if step.staged.startswith(change.files.prefix) and os.path.lexists(staged):
+        if step.staged.startswith(change.files.prefix) and is_named(staged):
             os.remove(staged)
         if kept and inode_of(kept) in present:
             os.remove(kept)

@@ -16,6 +16,7 @@ from kdump.clean.plan import CLEANED, cleaning_plan
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState
 from kdump.disk import durable
+from kdump.disk.reading import is_named
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
@@ -71,7 +72,7 @@ def _check_room(state: PartitionState, clean: Clean | None, directory: str, *, c
 
 def check_output(directory: str) -> None:
     """Raise RefusedError where something is in the directory that is to be written. Raises OSError."""
-    if os.path.lexists(directory) and os.listdir(directory):
+    if is_named(directory) and os.listdir(directory):
         raise RefusedError(f"{directory}: not empty; give a directory that is new or empty")
 
 

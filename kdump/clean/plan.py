@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation, Plan
 from kdump.clean.cleaning import Cleaning, Group
+from kdump.disk.reading import is_named
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
 
@@ -67,5 +68,5 @@ def _old_files(path: str, group: Group, base_offset: int) -> Iterator[str]:
         if kind == names.PRODUCER_SNAPSHOT and base_offset == group.base_offset:
             continue
         name = segment_file_name(base_offset, f".{kind}")
-        if os.path.lexists(os.path.join(path, name)):
+        if is_named(os.path.join(path, name)):
             yield name

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kdump.disk.reading import is_directory
 from kdump.errors import CheckpointError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
@@ -50,7 +51,7 @@ def read_disks(paths: Iterable[str], report: Report) -> list[Disk]:
 
 
 def _disk(path: str, report: Report) -> Disk:
-    if not os.path.isdir(path):
+    if not is_directory(path):
         check_file(path)
         raise KdumpError(f"{path} is a file: give the log directory that it is in")
     directory = LogDirectory(path)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import BinaryIO
 
+from kdump.disk.reading import is_named
+
 COPY_SIZE = 1 << 20
 _FICLONE = 0x40049409
 
@@ -84,7 +86,7 @@ def keep(path: str, copy: str) -> None:
 
     Once it is replaced the second name is the only one.
     """
-    if os.path.lexists(copy):
+    if is_named(copy):
         return
     try:
         os.link(path, copy, follow_symlinks=False)

@@ -115,8 +115,8 @@ class ReadOnlyFile:
 def list_directory(path: str) -> tuple[list[str], list[str]]:
     """Return the names of the directories and of the files in a directory, sorted; what is neither is left out.
 
-    Raises OSError. Symbolic links are what they lead to; one that leads nowhere is left out. Of a directory that is
-    held they are the names that it had.
+    Raises OSError, also for an entry of which the system cannot say what it is. Symbolic links are what they lead to;
+    one that leads nowhere is left out. Of a directory that is held they are the names that it had.
     """
     held = held_listing(path)
     if held is not None:
@@ -129,8 +129,9 @@ def list_directory(path: str) -> tuple[list[str], list[str]]:
                     directories.append(entry.name)
                 elif entry.is_file():
                     files.append(entry.name)
-            except OSError:  # a link that cannot be followed
-                continue
+            except OSError as error:
+                if error.errno not in _NOTHING_THERE:
+                    raise
     return sorted(directories), sorted(files)
 
 
@@ -156,9 +157,46 @@ def status_of(path: str) -> FileStatus:
     return FileStatus.of(os.fstat(held.descriptor))._replace(size=held.size)
 
 
+_NOTHING_THERE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
+"""What the system says where a path leads nowhere. All else says nothing of what is there."""
+
+
+def _mode_of(path: str) -> int:
+    """Return the mode of what is at a path, 0 where nothing is. Raises OSError where the system cannot say."""
+    try:
+        return os.stat(path).st_mode
+    except OSError as error:
+        if error.errno not in _NOTHING_THERE:
+            raise
+        return 0
+
+
+def is_there(path: str) -> bool:
+    """Return whether there is anything at a path. Raises OSError where the system cannot say."""
+    return _mode_of(path) != 0
+
+
+def is_directory(path: str) -> bool:
+    """Return whether there is a directory at a path. Raises OSError where the system cannot say."""
+    return stat.S_ISDIR(_mode_of(path))
+
+
 def is_file(path: str) -> bool:
-    """Return whether there is a file at a path, or one is held under it."""
-    return held_file(path) is not None or os.path.isfile(path)
+    """Return whether there is a file at a path, or one is held under it. Raises OSError where the system cannot say."""
+    return held_file(path) is not None or stat.S_ISREG(_mode_of(path))
+
+
+def is_named(path: str) -> bool:
+    """Return whether a path is the name of anything, be it a link that leads nowhere. Raises OSError where the system
+    cannot say.
+    """
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno not in _NOTHING_THERE:
+            raise
+        return False
+    return True
 
 
 def real_path(path: str, directory: str) -> str:

@@ -17,6 +17,7 @@ from functools import partial
 
 from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, holding, is_log_directory
+from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -102,7 +103,7 @@ def rules_beside(path: str) -> ClusterRules:
     """Read what the cluster's metadata says of a partition directory. Raises NameFormatError, OSError."""
     folder, base = os.path.split(os.path.abspath(path))
     name = names.parse_partition_dir(base, path)
-    if not os.path.isdir(folder) or not is_log_directory(folder):
+    if not is_directory(folder) or not is_log_directory(folder):
         return ClusterRules(Settings().of(name.topic))
     return cluster_rules(folder, name)
 
@@ -121,7 +122,7 @@ class _Site:
             raise NotAppendableError(f"{path}: the name is not that of a partition in use, <topic>-<partition>")
         self.folder = os.path.dirname(path)
         self.log_dir = self.folder if is_log_directory(self.folder) else None
-        self.log = PartitionLog(path) if os.path.isdir(path) or not may_be_new else None
+        self.log = PartitionLog(path) if is_directory(path) or not may_be_new else None
         self.like = None
         self._mark: bytes | None = None
         if self.log and self.log.segments:

@@ -22,6 +22,7 @@ from kdump.cluster.resurrection import Resurrection, metadata_disk, plan_resurre
 from kdump.cluster.wanted import Wanted
 from kdump.disk import durable
 from kdump.disk.locks import GrowthWatch, check_not_locked
+from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
@@ -259,7 +260,7 @@ def check_built(found: Resurrection, directories: Sequence[NewDirectory]) -> Non
 
 
 def _has_metadata(path: str) -> bool:
-    return os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR))
+    return is_directory(os.path.join(path, names.CLUSTER_METADATA_DIR))
 
 
 def _check_place(record: dict[str, object], chosen: Chosen, at: NewDirectory, partition: PartitionLog) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from kdump.disk.reading import is_directory
 from kdump.errors import Problem
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
@@ -56,7 +57,7 @@ def _with_metadata(parent: str) -> Iterator[str]:
     """
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            if os.path.isdir(os.path.join(entry.path, names.CLUSTER_METADATA_DIR)):
+            if is_directory(os.path.join(entry.path, names.CLUSTER_METADATA_DIR)):
                 yield entry.path
 
 

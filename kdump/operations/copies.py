@@ -9,13 +9,13 @@ The comparison is that of kdump.operations.replicas. Nothing is written.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
 from kdump.disk.pace import Pace
+from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, Problem
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import NOTHING, Remedy
@@ -93,7 +93,7 @@ def _silent(problem: Problem) -> None:
 def _places(paths: Iterable[str]) -> Iterator[LogDirectory | PartitionLog]:
     for path in paths:
         try:
-            if os.path.isdir(path):
+            if is_directory(path):
                 yield open_directory(path)
         except (KdumpError, OSError):
             continue

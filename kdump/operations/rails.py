@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
-from kdump.disk.reading import real_path
+from kdump.disk.reading import is_directory, real_path
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import number_words, offset_range
 from kdump.named_tuples import NamedTuple
@@ -97,7 +97,7 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: SafetyOptions)
             except (OSError, KdumpError) as error:
                 guard.errors[path] = error
         if rails.applies:
-            guard.id = new_id(*{place_of(path, rails.backup_dir) for path in partitions if os.path.isdir(path)})
+            guard.id = new_id(*{place_of(path, rails.backup_dir) for path in partitions if is_directory(path)})
             if rails.ignore_lock is None:
                 guard._watch = GrowthWatch(logs)
         yield guard

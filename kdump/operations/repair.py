@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kdump.disk.locks import GrowthWatch
+from kdump.disk.reading import is_named
 from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -200,7 +201,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: SafetyOptions, output: s
     if errors and not readable:
         yield from (Repaired(target.name(path), None, error=error) for path, error in errors.items())
         return
-    present = [path for path in readable if os.path.lexists(path)]
+    present = [path for path in readable if is_named(path)]
     watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
     for done in _repair(Target(target.log_directory, readable, shown=target.shown), wanted, planning, is_for_copy=True):
         if done.task is not None:
@@ -235,7 +236,7 @@ def _can_be_copied(path: str, errors: dict[str, Exception]) -> bool:
     """Return whether a partition directory, if it is there, can be listed and is Kafka's; if not, `errors` says why."""
     try:
         log = PartitionLog(path, may_be_absent=True)
-        if os.path.lexists(path):
+        if is_named(path):
             check_has_kafka_files(log)
     except (OSError, RefusedError) as error:
         errors[path] = error

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from kdump.disk.reading import is_named
 from kdump.errors import RUNTIME, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
@@ -302,7 +303,7 @@ class BrokerStart:
     def _lacks(self, path: str) -> bool:
         """Return whether a path is a log directory by the properties, but has no meta.properties."""
         known = map(os.path.realpath, log_directories(self.circumstances.properties))
-        return os.path.realpath(path) in known and not os.path.lexists(os.path.join(path, names.META_PROPERTIES))
+        return os.path.realpath(path) in known and not is_named(os.path.join(path, names.META_PROPERTIES))
 
     def _compared(self, directory: LogDirectory, state: DirectoryState) -> DirectoryState:
         """Return the state, with what keeps the broker from starting where the directory does not go with those before.

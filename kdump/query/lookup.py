@@ -114,13 +114,18 @@ class LogLookup:
         return sum(segment.log_bytes_read for segment in self._segments)
 
     def find_offset(self, offset: int) -> OffsetPosition:
-        """Return where a read of absolute `offset` starts in the segment that is responsible. Raises OSError,
-        KdumpError.
+        """Return where a read of absolute `offset` starts in the segment that is responsible.
+
+        None is found at or above the log end offset: a broker does not search there, even where damage or a wrong index
+        ends the log before its last batches. Raises OSError, KdumpError.
         """
         at = self._floor(offset)
         if at < 0:
             self._trace(f"no segment has a base offset at or below {offset}")
             return OffsetPosition(None)
+        if offset >= self.log_end_offset():
+            self._trace(f"offset {offset} is not in the log, which ends at {self.log_end_offset()}")
+            return OffsetPosition(self._segments[at].base_offset)
         return self._find_in(self._segments[at], offset)
 
     def has_offset(self, offset: int) -> bool:
@@ -153,8 +158,6 @@ class LogLookup:
         found = self._scan(segment, entry.position, offset)
         if found is None:
             self._trace(f"no batch of the segment reaches offset {offset}")
-            return OffsetPosition(segment.base_offset, entry.offset, entry.position)
-        if self._is_beyond_end(offset):
             return OffsetPosition(segment.base_offset, entry.offset, entry.position)
         position, batch = found
         self._trace(
@@ -220,21 +223,10 @@ class LogLookup:
         if timestamp == LATEST_TIERED:
             return TimestampOffset(-1, -1, -1)
         found = self._find_largest() if timestamp == MAX_TIMESTAMP else self._find_time(timestamp)
-        if found is not None and self._is_beyond_end(found.offset):
-            return None
-        if found is not None and self._last_stable_offset is not None and found.offset >= self._last_stable_offset:
-            self._trace(f"offset {found.offset} is not below the last stable offset {self._last_stable_offset}")
+        if found is not None and found.offset >= self.readable_end():
+            self._trace(f"offset {found.offset} is not below {self.readable_end()}, where what the client gets ends")
             return None
         return found
-
-    def _is_beyond_end(self, offset: int) -> bool:
-        """Return whether an offset that a batch of the last segment has is not in the log, which a wrong index ends
-        before that batch: clients get nothing from the log end offset on.
-        """
-        if offset < self._segments[-1].base_offset or offset < self.log_end_offset():
-            return False
-        self._trace(f"offset {offset} is not below the log end offset {self.log_end_offset()}")
-        return True
 
     def _find_time(self, timestamp: int) -> TimestampOffset | None:
         for segment in self._segments:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from kdump.disk.reading import is_directory, is_there
 from kdump.errors import KAFKA, RUNTIME, LoadError
 from kdump.recovery.outcome import Failure
 from kdump.recovery.raft_records import RaftRecord, raft_records
@@ -16,9 +15,9 @@ def bootstrap_failure(path: str) -> Failure | None:
     (BootstrapDirectory.) Without the file it goes by its own settings. CRCs are not looked at, and an incomplete end
     is passed over. Raises OSError.
     """
-    if not os.path.exists(path):
+    if not is_there(path):
         return None
-    if os.path.isdir(path):
+    if is_directory(path):
         return Failure(KAFKA, "java.io.IOException: Is a directory", path, offline=False)
     try:
         features = {_feature(record) for record in raft_records(path, checks_crcs=False)}  # all are read

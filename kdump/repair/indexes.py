@@ -7,20 +7,22 @@ it, and appends of several batches, followers and the cleaner write fewer entrie
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from kdump.change.plan import KINDS, Plan
+from kdump.change.plan import KINDS, Plan, make_plan
 from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery
-from kdump.repair.proposal import Task, changed_log, first_damage, not_rebuilt
+from kdump.repair.as_broker import reasons
+from kdump.repair.proposal import Task, first_damage, not_rebuilt
 from kdump.repair.survey import TAIL, Survey, beside, survey
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
+from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 
 _NO_PART_OF_INDEXES = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 
@@ -53,10 +55,12 @@ def examine_indexes(
     told = [not_rebuilt(log.path, why) for name, why in damaged.items() if _is_one(parse_file_name(name).offset, bases)]
     if not wanted:
         return Task(log.path, Plan(log.path, (), {}), problems=tuple(told))
-    outcome, plan = _recovered(log, startup, damaged)
-    if plan is None:
+    files = PlannedPartition(log).files
+    outcome = _recovered(log, startup, files, damaged)
+    if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
-    left = {name: why for name, why in _left(log, damaged) if name in wanted}
+    plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
+    left = {name: why for name, why in _left(log.path, files, damaged) if name in wanted}
     operations = tuple(each for each in plan.operations if each.name in wanted and each.name not in left)
     return Task(
         log.path,
@@ -64,6 +68,44 @@ def examine_indexes(
         problems=tuple(dict.fromkeys((*told, *left.values()))),
         outcome=outcome,
     )
+
+
+def with_indexes(
+    log: PartitionLog, startup: Startup, outcome: LoadOutcome, found: Survey
+) -> tuple[Mapping[str, Recipe], dict[str, str]]:
+    """Return the files of a log as loading leaves them, with the unsound indexes built anew that it takes over, or
+    makes empty; and why each file changes.
+
+    Indexes of logs that recovery would change stay as they are. Raises OSError.
+    """
+    files, why = outcome.files or {}, reasons(outcome)
+    unsound = set(_taken_over(files, found))
+    if not unsound:
+        return files, why
+    damaged: dict[str, str] = {}
+    built = _recovered(log, startup, files, damaged)
+    if built.files is None:
+        return files, why
+    anew = unsound - {name for name, _ in _left(log.path, files, damaged)}
+    others = {name: recipe for name, recipe in files.items() if name not in anew}
+    why |= {name: text for name, text in reasons(built).items() if name in anew}
+    return others | {name: built.files[name] for name in anew & built.files.keys()}, why
+
+
+def _taken_over(files: Mapping[str, Recipe], found: Survey) -> Iterator[str]:
+    """Yield the indexes that are unsound whatever name they have yet, and those that a log from elsewhere came
+    without.
+    """
+    logs = dict(_logs(files))
+    for name in sorted({*files, *found.unsound}):
+        parsed, recipe = parse_file_name(name), files.get(name)
+        if parsed.kind not in names.INDEX_KINDS or parsed.state != names.LIVE or parsed.offset not in logs:
+            continue
+        source = recipe.name if isinstance(recipe, SourceBytes) else name
+        log = files.get(logs[parsed.offset])
+        is_moved = isinstance(log, SourceBytes) and log.name != logs[parsed.offset]
+        if source in found.unsound or (is_moved and isinstance(recipe, NewContent)):
+            yield name
 
 
 def _wanted(
@@ -83,10 +125,11 @@ def _files_of(kinds: Iterable[str]) -> list[str]:
     return [suffix for kind in kinds for suffix in KINDS[kind]]
 
 
-def _logs(log: PartitionLog) -> Iterator[tuple[int, str]]:
-    """Yield the base offset of each segment, and the name of its .log."""
-    for segment in log.segments:
-        yield segment.base_offset, names.segment_file_name(segment.base_offset, f".{names.LOG}")
+def _logs(files: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the base offset of each segment, in order, and the name of its .log."""
+    logs = (parsed for parsed in map(parse_file_name, files) if parsed.kind == names.LOG and parsed.state == names.LIVE)
+    for base in sorted(parsed.offset for parsed in logs if parsed.offset is not None):
+        yield base, names.segment_file_name(base, f".{names.LOG}")
 
 
 def _is_one(base: int | None, bases: frozenset[int] | None) -> bool:
@@ -103,59 +146,65 @@ def _cut_by_recovery(found: Survey) -> dict[str, str]:
     return damaged
 
 
-def _recovered(log: PartitionLog, startup: Startup, damaged: dict[str, str]) -> tuple[LoadOutcome, Plan | None]:
-    """Return Kafka's recovery of the logs that are not damaged; others that it changes or fails over are added to
-    those.
+def _recovered(
+    log: PartitionLog, startup: Startup, files: Mapping[str, Recipe], damaged: dict[str, str]
+) -> LoadOutcome:
+    """Return Kafka's recovery of the logs among the planned `files` that are not damaged; others that it changes or
+    fails over are added to those.
     """
     checks = startup._replace(clean=False, recovery_point=0)
     while True:
-        outcome, plan = plan_recovery(log, checks, _only_logs(log, damaged))
-        name, why = _stumbled(outcome, plan, damaged)
+        outcome = load_log(log, checks, _only_logs(log, files, damaged))
+        name, why = _stumbled(outcome, files, damaged)
         if not name or name in damaged:
-            return outcome, plan
+            return outcome
         damaged[name] = f"{name}: {why}" if why else name
 
 
-def _stumbled(outcome: LoadOutcome, plan: Plan | None, damaged: Collection[str]) -> tuple[str, str]:
+def _stumbled(outcome: LoadOutcome, files: Mapping[str, Recipe], damaged: Mapping[str, str]) -> tuple[str, str]:
     """Return the next .log that recovery changes or fails over, and why; "" where there is none."""
     failure = outcome.failure
     if failure is not None:
         is_log = parse_file_name(failure.file).kind == names.LOG and failure.file not in damaged
         return (failure.file, failure.text) if is_log else ("", "")
-    if plan is None:
+    if outcome.files is None:
         return "", ""
-    others = plan._replace(operations=tuple(each for each in plan.operations if each.name not in damaged))
-    return first_damage(outcome) or (changed_log(others), "")
+    after = outcome.files
+    logs = (name for _, name in _logs({*files, *after}) if name not in damaged)
+    changed = (name for name in logs if files.get(name) != after.get(name))
+    return first_damage(outcome) or (next(changed, ""), "")
 
 
-def _left(log: PartitionLog, damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _left(path: str, files: Iterable[str], damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the index files that cannot be built, and why; a transaction may have begun in a damaged .log before."""
     before = ""
-    for base, name in _logs(log):
+    for base, name in _logs(files):
         for kind in names.INDEX_KINDS:
             file = names.segment_file_name(base, f".{kind}")
             if name in damaged:
-                yield file, not_rebuilt(log.path, damaged[name])
+                yield file, not_rebuilt(path, damaged[name])
             elif before and kind == names.TXN_INDEX:
-                yield file, not_rebuilt(log.path, f"{file}: what aborted transactions it has depends on {before}")
+                yield file, not_rebuilt(path, f"{file}: what aborted transactions it has depends on {before}")
         before = name if name in damaged else before
 
 
-def _only_logs(log: PartitionLog, damaged: Iterable[str]) -> PlannedPartition:
-    """Return the partition with empty indexes, and without its damaged logs, what recovery would take from elsewhere,
+def _only_logs(log: PartitionLog, files: Mapping[str, Recipe], damaged: Iterable[str]) -> PlannedPartition:
+    """Return the planned `files` with empty indexes, and without damaged logs, what recovery would take from elsewhere,
     and what a broker would put in the place of the logs that are there: their indexes are asked for.
     """
     directory = PlannedPartition(log)
+    directory.files = dict(files)
     without = {parse_file_name(name).offset for name in damaged}
-    for name, parsed in log.files.items():
+    for name in files:
+        parsed = parse_file_name(name)
         if parsed.kind == names.TXN_INDEX and parsed.state == names.LIVE:
             directory.write(name, b"")
         elif parsed.kind in _NO_PART_OF_INDEXES or parsed.state in (names.SWAP, names.CLEANED):
             directory.delete(name, "")
-    for segment in log.segments:
-        for kind in (names.LOG, *names.INDEX_KINDS) if segment.base_offset in without else ():
-            directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
+    for base, _ in _logs(files):
+        for kind in (names.LOG, *names.INDEX_KINDS) if base in without else ():
+            directory.delete(names.segment_file_name(base, f".{kind}"), "")
         # where the .index is missing, a broker recovers the segment twice
-        for kind in (names.OFFSET_INDEX, names.TIME_INDEX) if segment.base_offset not in without else ():
-            directory.write(names.segment_file_name(segment.base_offset, f".{kind}"), b"")
+        for kind in (names.OFFSET_INDEX, names.TIME_INDEX) if base not in without else ():
+            directory.write(names.segment_file_name(base, f".{kind}"), b"")
     return directory

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.names import offset_in_name, parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.recovery.loader import load_log
@@ -106,6 +106,17 @@ def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, i
                 run = (epoch, first, last)
     if run:
         yield run
+
+
+def epoch_contradiction(log: PartitionLog, outcome: LoadOutcome) -> str | None:
+    """Return where the leader-epoch-checkpoint that an outcome leaves says another epoch than the batches; None where
+    it does not. Raises OSError.
+    """
+    directory, name = directory_after_load(log, outcome), names.LEADER_EPOCH_CHECKPOINT
+    if not directory.exists(name):
+        return None
+    entries = parse_leader_epochs(directory.read(name), name)
+    return next(contradictions(entries, epoch_runs(log, outcome), outcome.log_start_offset), None)
 
 
 def contradictions(

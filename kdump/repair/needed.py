@@ -23,6 +23,7 @@ from kdump.formats.names import parse_file_name
 from kdump.repair.survey import Survey
 from kdump.storage.damage import only_zeros
 from kdump.storage.partition import PartitionLog
+from kdump.verify.snapshots import stray_offsets
 
 _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
@@ -32,9 +33,11 @@ def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan
     changed = {base for operation in plan.operations for base in _changed_segments(operation)}
     if not log.segments:
         changed.clear()  # nothing to mend, and no routine: a broker gives an empty log its first segment at every start
+    strays = _strays(plan, log) | found.noted
     wanted = []
     for operation in plan.operations:
-        if _mends(operation, found, changed) or (log.segments and not clean and _is_routine(operation, log, found)):
+        is_routine = log.segments and not clean and _is_routine(operation, log, found, strays)
+        if is_routine or _mends(operation, found, changed):
             wanted.append(operation)
     return plan._replace(operations=tuple(wanted))
 
@@ -67,13 +70,28 @@ def _has_unsound(found: Survey, kind: str) -> bool:
     return any(parse_file_name(name).kind == kind for name in found.unsound)
 
 
-def _is_routine(operation: Operation, log: PartitionLog, found: Survey) -> bool:
-    """Return whether a broker does this at a start after an unclean shutdown, and nothing sound is written over."""
+def _strays(plan: Plan, log: PartitionLog) -> frozenset[str]:
+    """Return the snapshots that are out of place beside the new ones of a plan: one may be the newest no more."""
+    new = {operation.name: parse_file_name(operation.name) for operation in plan.operations if operation.old_size < 0}
+    snapshots = {
+        parsed.offset: name
+        for name, parsed in {**log.files, **new}.items()
+        if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state and parsed.offset is not None
+    }
+    bases = {segment.base_offset for segment in log.segments}
+    return frozenset(snapshots[offset] for offset in stray_offsets(snapshots, bases))
+
+
+def _is_routine(operation: Operation, log: PartitionLog, found: Survey, strays: Collection[str]) -> bool:
+    """Return whether a broker does this at a start after an unclean shutdown, and nothing sound is written over.
+
+    `strays` are snapshots that a broker deletes or makes again: out of place, or empty.
+    """
     parsed = parse_file_name(operation.name)
     if parsed.kind == names.LEADER_EPOCH_CHECKPOINT:
         return False
     if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state:
-        return operation.old_size < 0 or operation.name in found.noted  # empty: it is the newest one no more
+        return operation.old_size < 0 or operation.name in strays
     is_last = bool(log.segments) and parsed.offset == log.segments[-1].base_offset
     is_sound_index = parsed.kind in names.INDEX_KINDS and operation.name not in found.unsound and not is_last
     return not (is_sound_index and _drops_entries(operation, log))

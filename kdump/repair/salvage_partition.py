@@ -29,7 +29,6 @@ from kdump.change.plan import Cut
 from kdump.disk.reading import list_directory, read_small
 from kdump.errors import NUMBER_FORMAT, KdumpError, LoadError, NameFormatError
 from kdump.formats import names
-from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name, parse_partition_dir
@@ -52,9 +51,8 @@ from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
 from kdump.repair.load_result import (
     at_rest,
-    contradictions,
     directory_after_load,
-    epoch_runs,
+    epoch_contradiction,
     holding,
     log_sizes,
     open_txns,
@@ -252,9 +250,7 @@ class _Attempt:
         name = names.LEADER_EPOCH_CHECKPOINT
         if not self.files.directory.exists(name) or not self.startup.config.has_epochs:
             return False
-        entries = parse_leader_epochs(directory_after_load(self.log, outcome).read(name), name)
-        runs = epoch_runs(self.log, outcome)
-        contradiction = next(contradictions(entries, runs, outcome.log_start_offset), None)
+        contradiction = epoch_contradiction(self.log, outcome)
         if contradiction:
             self.files.leave_out_file(name, contradiction)
         return contradiction is not None

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,14 @@ from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery, reasons
-from kdump.repair.load_result import open_txns
+from kdump.repair.as_broker import reasons
+from kdump.repair.load_result import epoch_contradiction, open_txns
 from kdump.repair.needed import needed
-from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
+from kdump.repair.proposal import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.survey import Survey, is_end, survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
+from kdump.storage.recipe import Recipe
 
 if TYPE_CHECKING:
     from kdump.repair.decision import Damaged
@@ -70,19 +71,35 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     outcome = load_log(log, checks)
     if outcome.files is not None and _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
-    plan = None
-    if outcome.files is not None:
-        plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
     if outcome.hides:  # by an index, which recovery rebuilds
         checks = startup._replace(clean=False, recovery_point=0)
-        outcome, plan = plan_recovery(log, checks)
-    if plan is None:
+        outcome = load_log(log, checks)
+    if found.damage and not any(each.code == "KD-EPOCH-ORDER" for each in found.damage):
+        outcome = _with_epochs_of_batches(log, checks, outcome)
+    if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
+    files: Mapping[str, Recipe] = outcome.files
+    why = reasons(outcome)
+    if checks.clean or checks.recovery_point:  # else a broker rebuilds all indexes
+        from kdump.repair.indexes import with_indexes
+
+        files, why = with_indexes(log, startup, outcome, found)
+    plan = make_plan(log.path, files, why, outcome.present)
     if _was_closed(log, startup) and request.kinds is None:
         plan = needed(plan, log, found, clean=True)
-    if checks.clean or checks.recovery_point:  # else a broker rebuilds all of them
-        plan = _with_indexes(log, startup, plan, found)
     return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=_valid(outcome))
+
+
+def _with_epochs_of_batches(log: PartitionLog, startup: Startup, outcome: LoadOutcome) -> LoadOutcome:
+    """Return what recovery of the whole log comes to without leader epochs that contradict its batches: it learns them
+    anew. Raises OSError.
+    """
+    contradiction = epoch_contradiction(log, outcome)
+    if contradiction is None:
+        return outcome
+    directory = PlannedPartition(log)
+    directory.delete(names.LEADER_EPOCH_CHECKPOINT, contradiction)
+    return load_log(log, startup, directory)
 
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
@@ -201,10 +218,6 @@ def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
 
 
-def _is_live_log(name: str) -> bool:
-    return _is_log(name) and not parse_file_name(name).state
-
-
 def _is_log(name: str) -> bool:
     return parse_file_name(name).kind == names.LOG
 
@@ -228,26 +241,6 @@ def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
                 flipped = find_flipped_bit(directory, each.file, base, next_base, each.start, each.stop)
         found.append(Damaged(each, flipped))
     return found
-
-
-def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey) -> Plan:
-    """Return the plan, with the unsound indexes built again that a broker leaves as they are, or makes empty."""
-    bases = {segment.base_offset for segment in log.segments}
-    parsed = {name: parse_file_name(name) for name in found.unsound}
-    left = {name for name, each in parsed.items() if each.kind in names.INDEX_KINDS and each.offset in bases}
-    if not left or any(_is_live_log(name) for each in plan.operations for name in (each.name, each.source)):
-        return plan
-    from kdump.repair.indexes import examine_indexes
-
-    task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None, found=found)
-    if task.plan is None:
-        return plan
-    more = tuple(operation for operation in task.plan.operations if operation.name in left)
-    recipes = {
-        operation.name: task.plan.recipes[operation.name] for operation in more if operation.name in task.plan.recipes
-    }
-    others = tuple(operation for operation in plan.operations if operation.name not in left)
-    return plan._replace(operations=(*others, *more), recipes={**plan.recipes, **recipes})
 
 
 PLANNERS: dict[str, Callable[[PartitionLog, Startup, Request], Task]] = {

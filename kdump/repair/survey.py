@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Generator, Iterable, Iterator
 from errno import EIO
 
+from kdump.disk.reading import is_directory, is_file
 from kdump.findings.finding import Finding
 from kdump.findings.kind import NOTE
 from kdump.formats import names
@@ -177,7 +178,7 @@ def _unproved(log: PartitionLog, unsound: Iterable[str]) -> Iterator[str]:
 
 def _should_be_readable(path: str) -> bool:
     """Return whether a path is a file or directory, and not a link or anything else that no broker has made."""
-    return (os.path.isfile(path) or os.path.isdir(path)) and not os.path.islink(path)
+    return (is_file(path) or is_directory(path)) and not os.path.islink(path)
 
 
 _LEFTOVERS = frozenset(("KD-FILE-SWAP", "KD-FILE-CLEANED"))

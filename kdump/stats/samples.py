@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
-from kdump.errors import KdumpError
+from kdump.errors import CodecMemoryError, KdumpError
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE
 from kdump.formats.codecs import NAMES, NONE, compress
 from kdump.formats.faults import DamageError
@@ -26,7 +26,10 @@ class CodecSample:
     sizes: Counter[int] = field(default_factory=Counter)
 
     def add(self, block: BatchBlock, row: int) -> None:
-        """Take a batch that the block holds, unless it cannot be read or is a v0/v1 message that is not compressed."""
+        """Take a batch that the block holds, unless it cannot be read or is a v0/v1 message that is not compressed.
+
+        Raises MemoryError: an estimate from the batches for which there was memory would be another one.
+        """
         try:
             is_packed = bool(block.attributes[row] & CODEC_MASK)
             if is_packed:
@@ -39,6 +42,8 @@ class CodecSample:
                 plain = bytes(memoryview(block.data)[at + HEADER_SIZE : at + block.size[row]])
                 stored = len(plain)
             found = {codec: len(compress(codec, plain)) for codec in range(1, len(NAMES))}
+        except CodecMemoryError:
+            raise MemoryError from None
         except (KdumpError, DamageError):
             return
         self.batches += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from kdump.disk.reading import list_directory
+from kdump.disk.reading import is_directory, is_there, list_directory
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
 from kdump.formats import names
 from kdump.formats.names import FileName, is_partition_dir, parse_file_name
@@ -20,7 +20,7 @@ _NOT_KAFKAS = "neither a partition directory (no <base offset>.log in it) nor a 
 def open_segment(path: str | os.PathLike[str]) -> Segment:
     """Return the segment of a .log file. Raises NameFormatError, and FileNotFoundError where there is no such file."""
     path = os.fspath(path)
-    if not os.path.exists(path):
+    if not is_there(path):
         raise FileNotFoundError(2, "No such file", path)
     return Segment(path)
 
@@ -85,7 +85,7 @@ def check_has_kafka_files(log: PartitionLog) -> None:
     if any(parsed.is_kafkas for parsed in log.files.values()):
         return
     around = os.path.join(os.path.dirname(os.path.abspath(log.path)), names.META_PROPERTIES)
-    if (os.path.isdir(log.path) and os.listdir(log.path)) or not os.path.exists(around):
+    if (is_directory(log.path) and os.listdir(log.path)) or not is_there(around):
         raise RefusedError(f"{log.path} has no Kafka files. Nothing was changed.")
 
 
@@ -102,7 +102,7 @@ def log_directories_in(directory: LogDirectory) -> list[str]:
     inner = [
         name
         for name in directory.directories
-        if os.path.exists(os.path.join(directory.path, name, names.META_PROPERTIES))
+        if is_there(os.path.join(directory.path, name, names.META_PROPERTIES))
     ]
     return inner if inner and set(inner).issuperset(directory.partition_names) else []
 
@@ -113,7 +113,7 @@ _OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIE
 def directory_of_kafka(target: str) -> str | None:
     """Return the partition or log directory that a file or directory to be written would be in; None in no such one."""
     at = os.path.realpath(target)
-    while not os.path.isdir(at) and at != os.path.dirname(at):
+    while not is_directory(at) and at != os.path.dirname(at):
         at = os.path.dirname(at)
     for place in (at, os.path.dirname(at)):
         try:

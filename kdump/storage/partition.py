@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import MAX_SMALL, list_directory, read_small
+from kdump.disk.reading import MAX_SMALL, is_named, is_there, list_directory, read_small
 from kdump.errors import NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
@@ -47,7 +47,7 @@ class PartitionLog:
             self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
         except NameFormatError:
             self.name = None
-        is_absent = may_be_absent and not os.path.lexists(path)
+        is_absent = may_be_absent and not is_named(path)
         directories, files = ([], []) if is_absent else list_directory(path)
         self.directories: frozenset[str] = frozenset(directories)
         self.files: dict[str, FileName] = {name: parse_file_name(name) for name in files}
@@ -100,7 +100,7 @@ class PartitionLog:
     @property
     def closed_cleanly(self) -> bool:
         """Whether the log directory around it says that all its logs were closed in order."""
-        return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))
+        return is_there(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))
 
     def batches(
         self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD

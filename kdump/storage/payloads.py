@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from kdump.blocks import BatchBlock
-from kdump.errors import CodecLimitError, KdumpError
+from kdump.errors import CodecMemoryError, KdumpError
 from kdump.formats import faults
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kdump.formats.codecs import DEFAULT_LIMIT, ZSTD, decompress
@@ -67,7 +67,7 @@ def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes
     with suppress(MemoryError):
         return decompress(codec, packed, magic=block.magic[row], limit=limit)
     # raised here, because an error's context holds on to what was decompressed
-    raise CodecLimitError("There is not enough memory for what the payload decompresses to")
+    raise CodecMemoryError("There is not enough memory for what the payload decompresses to")
 
 
 def packed_payload(block: BatchBlock, row: int) -> tuple[int, memoryview]:

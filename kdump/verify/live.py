@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from kdump.disk.reading import is_named
 from kdump.findings.finding import Finding
 from kdump.findings.kind import NOTE
 from kdump.formats import names
@@ -85,7 +86,7 @@ def confirmed(
         time.sleep(max(0.0, since + PAUSE - time.monotonic()))
         again = set(map(key_of, look_again(doubtful)))
     for finding in found:
-        if key_of(finding) in again or (not is_doubtful(finding) and os.path.lexists(finding.path)):
+        if key_of(finding) in again or (not is_doubtful(finding) and is_named(finding.path)):
             yield finding._replace(severity=NOTE) if finding.code in _IN_TRANSIT else finding
 
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from itertools import chain
 
 from kdump.disk.pace import Pace
-from kdump.disk.reading import status_of
+from kdump.disk.reading import is_directory, status_of
 from kdump.errors import NameFormatError
 from kdump.findings.finding import Finding
 from kdump.formats import names
@@ -101,7 +101,7 @@ class Tasks:
 
     def of(self, paths: list[str]) -> Iterator[Task]:
         """Yield the tasks for log directories, partition directories and files."""
-        resume = self._resume if self._resume and os.path.isdir(self._resume.partition) else None  # gone: start over
+        resume = self._resume if self._resume and is_directory(self._resume.partition) else None  # gone: start over
         self.clusters = Clusters(paths)
         if self._around is not None:
             for folder in paths:
@@ -109,7 +109,7 @@ class Tasks:
             return
         number = 0
         for path in paths:
-            if not os.path.isdir(path):
+            if not is_directory(path):
                 yield from self._file_tasks(path)
                 continue
             is_mine = self._share.has(number)
@@ -312,7 +312,7 @@ def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
 
 def check_path(path: str) -> None:
     """Check that a path is something to verify. Raises OSError, NameFormatError."""
-    if os.path.isdir(path):
+    if is_directory(path):
         open_directory(path)
     else:
         check_file(path)

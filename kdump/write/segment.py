@@ -12,6 +12,7 @@ import os
 
 from kdump.blocks import BatchBlock
 from kdump.disk.durable import create_file, remove_file, write_all
+from kdump.disk.reading import is_there
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
 from kdump.formats.names import segment_file_name
@@ -225,7 +226,7 @@ class ResumedSegment(ActiveSegment):
         if self.size:
             with LogFile(self.path(names.LOG)) as file:
                 self.rolling_timestamp = next(file.blocks(whole=False)).max_timestamp[0]
-        if os.path.exists(self.path(names.TXN_INDEX)):
+        if is_there(self.path(names.TXN_INDEX)):
             self._txns = os.open(self.path(names.TXN_INDEX), os.O_RDWR)
             self.txn_size = os.fstat(self._txns).st_size
         if self.config.preallocate:

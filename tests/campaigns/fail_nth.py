@@ -42,7 +42,8 @@ from tests.campaigns.scenarios import MEMORY, PARTITION, Scenario, prepare, same
 
 CALLS = (
     *("open", "read", "pread", "preadv", "write", "pwrite", "fsync", "ftruncate", "truncate", "fstat"),
-    *("listdir", "scandir", "replace", "rename", "remove", "unlink", "link", "mkdir", "utime", "fchmod", "statvfs"),
+    *("stat", "lstat", "listdir", "scandir", "replace", "rename", "remove", "unlink", "link", "mkdir", "utime"),
+    *("fchmod", "statvfs"),
 )
 READING: dict[str, tuple[str, ...]] = {
     "verify": ("verify", "--deep", "{dir}"),

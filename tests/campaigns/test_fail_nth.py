@@ -38,6 +38,12 @@ def test_repair_plans_nothing_for_a_directory_that_it_cannot_list(tmp_path: Path
     assert read_with_faults("repair", tmp_path, every_call(errno.EIO), lambda: False).wrong == []
 
 
+def test_verify_finds_nothing_missing_that_it_cannot_look_at(tmp_path: Path) -> None:
+    tally = read_with_faults("verify", tmp_path, every_call(errno.EACCES), lambda: False)
+    assert tally.runs > 50
+    assert tally.wrong == []
+
+
 def test_replicas_says_so_when_it_cannot_tell_whose_a_copy_is(tmp_path: Path) -> None:
     assert read_with_faults("replicas", tmp_path, every_call(errno.EIO), lambda: False).wrong == []
 

@@ -194,7 +194,7 @@ def test_nothing_is_found_from_the_log_end_offset_on(tmp_path: Path) -> None:
         assert [lookup.find_offset(offset).found for offset in (4, 5, 6, 7)] == [True, True, False, False]
         assert lookup.find_timestamp(2001) == TimestampOffset(4, 2001, 0)
         assert lookup.find_timestamp(3002) is lookup.find_timestamp(MAX_TIMESTAMP) is None
-    assert "offset 7 is not below the log end offset 6" in steps
+    assert "offset 7 is not in the log, which ends at 6" in steps
 
 
 def test_the_release_is_not_asked_for_where_batches_are_in_order(log_dir: Path) -> None:
@@ -217,10 +217,30 @@ def test_the_steps_of_a_search_are_told(log_dir: Path) -> None:
     assert steps[1].startswith("segment 10: largest timestamp 2500, that of the file's last change")
 
 
+def test_nothing_is_found_above_the_log_end_offset(tmp_path: Path) -> None:
+    """The log ends at a damaged batch, as the last index entry leads to none; another entry leads behind the damage."""
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    batches = [batch(0, 3, 1000), bytes(100), batch(8, 2, 2000), batch(10, 3, 3000)]
+    behind = len(batches[0] + batches[1])
+    (partition / "00000000000000000000.log").write_bytes(b"".join(batches))
+    entries = [OffsetIndexEntry(7, behind), OffsetIndexEntry(12, 7)]
+    (partition / "00000000000000000000.index").write_bytes(encode_offset_entries(entries, 0))
+    times = [TimeIndexEntry(1500, 7), TimeIndexEntry(2001, 9)]
+    (partition / "00000000000000000000.timeindex").write_bytes(encode_time_entries(times, 0))
+    with LogLookup(kdump.open_log(str(partition)), clean=True) as lookup:
+        assert lookup.log_end_offset() == 3
+        assert lookup.find_offset(0).found
+        assert lookup.find_offset(9) == OffsetPosition(0)
+        assert lookup.find_timestamp(1000).offset == 0
+        assert lookup.find_timestamp(2000) is None
+        assert lookup.find_timestamp(MAX_TIMESTAMP) is None
+
+
 def test_the_hot_section_of_an_index_is_told(tmp_path: Path) -> None:
     partition = tmp_path / "orders-0"
     partition.mkdir()
-    (partition / "00000000000000000000.log").write_bytes(batch(0, 1, 1000))
+    (partition / "00000000000000000000.log").write_bytes(batch(0, 3001, 1000))
     entries = [OffsetIndexEntry(n, 0) for n in range(1, 3001)]
     (partition / "00000000000000000000.index").write_bytes(encode_offset_entries(entries, 0))
     steps: list[str] = []

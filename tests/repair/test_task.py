@@ -252,6 +252,35 @@ def test_a_preallocated_index_of_a_segment_that_stays_is_trimmed(tmp_path: Path)
     assert name(0, "index") in {operation.name for operation in task.plan.operations}
 
 
+@pytest.mark.parametrize("without", [None, "index", "timeindex"])
+def test_truncate_mends_indexes_beside_an_interrupted_replacement_in_one_run(
+    partition: Path, without: str | None
+) -> None:
+    """Of the segment that a replacement concerns, too, where it came without an index."""
+    startup = STARTUP._replace(clean=True, recovery_point=60)
+    before = content(partition)
+    DAMAGES["swap complete"](partition)
+    edit(name(20, "index"), flip(7))(partition)
+    if without:
+        removed(name(0, f"{without}.swap"))(partition)
+    task = examined(partition, startup=startup)
+    assert task.plan is not None
+    apply_plan(task.plan, new_change(str(partition)), keep_old=False)
+    assert content(partition) == before
+    assert touched(examined(partition, startup=startup)) == []
+
+
+def test_truncate_takes_leader_epochs_from_the_batches_where_the_checkpoint_contradicts_them(partition: Path) -> None:
+    """It was cut inside its last number, and with that came to lead into the part of the log that is kept."""
+    DAMAGES["middle segment, payload"](partition)
+    (partition / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n1 20\n2 4")
+    task = examined(partition)
+    assert task.plan is not None
+    apply_plan(task.plan, new_change(str(partition)), keep_old=False)
+    assert (partition / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+    assert touched(examined(partition)) == []
+
+
 def test_what_loses_fewer_records_is_offered_first() -> None:
     """Salvage drops a batch that stands in another place; recovery leaves it there."""
     damaged = Damaged(GivenUp("0.log", 0, 100, 4, 5, "CRC"), None)
@@ -282,3 +311,15 @@ def test_an_empty_snapshot_goes_with_the_new_one(partition: Path) -> None:
     apply_plan(task.plan, new_change(str(partition)), keep_old=False)
     assert {each.name for each in partition.glob("*.snapshot")} == {last.name}
     assert examined(partition, strategy=SAFE, startup=STARTUP._replace(clean=False)).plan == (str(partition), (), {})
+
+
+def test_a_stray_snapshot_goes_with_the_new_one(partition: Path) -> None:
+    """It is the newest until then, which no broker deletes; a second run would find it out of place."""
+    startup = STARTUP._replace(clean=False)
+    for each in partition.glob("*.snapshot"):
+        each.rename(partition / name(45, "snapshot"))
+    task = examined(partition, strategy=SAFE, startup=startup)
+    assert task.plan is not None
+    apply_plan(task.plan, new_change(str(partition)), keep_old=False)
+    assert not (partition / name(45, "snapshot")).exists()
+    assert touched(examined(partition, strategy=SAFE, startup=startup)) == []
