@@ -274,6 +274,19 @@ def test_any_two_copies(
     assert later.pairs == (comparison(first, second, most, start),)
 
 
+def test_a_batch_that_reaches_over_one_of_the_other_copy_begins_the_difference(tmp_path: Path) -> None:
+    """Whichever of the two is read first: the other copy lacks offsets 9 to 11."""
+    one, other = (
+        [Held(Sent(base, count, 0)) for base, count in copy]
+        for copy in ([(3, 3), (6, 3), (12, 3)], [(3, 3), (6, 3), (9, 7)])
+    )
+    logs = [on_disk(tmp_path / name / "t-0", copy) for name, copy in (("a", one), ("b", other), ("c", other[2:]))]
+    for number, expected in ((1, comparison(one, other, 9)), (2, comparison(one, other[2:], 9))):
+        assert expected.same_up_to == 9
+        assert compare([logs[0], logs[number]]).pairs == (expected,)
+        assert compare([logs[number], logs[0]]).pairs == (replace(expected.swapped(), first=0, second=1),)
+
+
 def test_from_an_offset_on(tmp_path: Path) -> None:
     """What ends before it is not read."""
     whole = [Held(each) for each in chain(5, (0, 12))]
