@@ -363,11 +363,11 @@ def test_damaged_batches_of_a_mebibyte_are_compared_to_their_end(tmp_path: Path)
             data = bytearray(large)
             data[100] ^= 1
             data[position] ^= position != 100
-            (folder / f"{0 if prefix else 5:020d}.log").write_bytes(prefix + bytes(data))
+            behind = Sent(6, 5, 0, str(number)).data  # which is not the batch's
+            (folder / f"{0 if prefix else 5:020d}.log").write_bytes(prefix + bytes(data) + behind)
             logs.append(PartitionLog(str(folder)))
-        relation = Relation.IDENTICAL if same else Relation.BYTES
-        assert compare(logs).pairs[0].relation is relation, at
-        assert compare(logs[::-1]).pairs[0].relation is relation, at
+        for copies in (logs, logs[::-1]):
+            assert compare(copies).pairs[0].same_up_to == (6 if same else 5), at
 
 
 def test_a_wrapper_has_one_record_and_its_last_offset(tmp_path: Path) -> None:
@@ -390,3 +390,11 @@ def test_an_unknown_pair(tmp_path: Path) -> None:
     logs = [on_disk(tmp_path / name / "t-0", []) for name in "ab"]
     with pytest.raises(KeyError):
         compare(logs).pair(0, 2)
+
+
+def test_a_copy_without_a_segment_begins_at_0(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    tail = [Held(each) for each in chain(5, (0, 2))]
+    found = compare([PartitionLog(str(tmp_path / "t-0")), on_disk(tmp_path / "a" / "t-0", tail)])
+    assert found.contents == (Contents(0, 0, 0, ()), contents(tail, 9))
+    assert found.pairs == (comparison([], tail, 9),)
