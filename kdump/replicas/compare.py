@@ -311,7 +311,9 @@ class _Pair:
 
     def result(self, first: int, second: int) -> Comparison:
         only_first, only_second = (ranges.all() for ranges in self._only)
-        same_up_to = self._same_up_to
+        # Between what is the same and the first batch after it, of either copy, neither has anything.
+        bases = [each.base_offset for each in self._first if each is not None]
+        same_up_to = max(self._same_up_to, min(bases, default=self._start))
         if not self._differs:
             relation = Relation.IDENTICAL
         elif self._first[1] is None:
@@ -334,10 +336,7 @@ class _Pair:
 
     def _note(self, first: Batch | None, second: Batch | None) -> None:
         """Keep the first batches that differ; that of the other copy may be in a later window."""
-        if not self._differs:
-            starts = [each.base_offset for each in (first, second) if each is not None]
-            self._same_up_to = max(self._same_up_to, min(starts))
-            self._differs = True
+        self._differs = True
         for side, batch in enumerate((first, second)):
             if self._first[side] is None:
                 self._first[side] = batch

@@ -274,6 +274,19 @@ def test_any_two_copies(
     assert later.pairs == (comparison(first, second, most, start),)
 
 
+def test_a_batch_that_reaches_over_one_of_the_other_copy_begins_the_difference(tmp_path: Path) -> None:
+    """Whichever of the two is read first: the other copy lacks offsets 9 to 11."""
+    one, other = (
+        [Held(Sent(base, count, 0)) for base, count in copy]
+        for copy in ([(3, 3), (6, 3), (12, 3)], [(3, 3), (6, 3), (9, 7)])
+    )
+    logs = [on_disk(tmp_path / name / "t-0", copy) for name, copy in (("a", one), ("b", other), ("c", other[2:]))]
+    for number, expected in ((1, comparison(one, other, 9)), (2, comparison(one, other[2:], 9))):
+        assert expected.same_up_to == 9
+        assert compare([logs[0], logs[number]]).pairs == (expected,)
+        assert compare([logs[number], logs[0]]).pairs == (replace(expected.swapped(), first=0, second=1),)
+
+
 def test_from_an_offset_on(tmp_path: Path) -> None:
     """What ends before it is not read."""
     whole = [Held(each) for each in chain(5, (0, 12))]
@@ -350,11 +363,11 @@ def test_damaged_batches_of_a_mebibyte_are_compared_to_their_end(tmp_path: Path)
             data = bytearray(large)
             data[100] ^= 1
             data[position] ^= position != 100
-            (folder / f"{0 if prefix else 5:020d}.log").write_bytes(prefix + bytes(data))
+            behind = Sent(6, 5, 0, str(number)).data  # which is not the batch's
+            (folder / f"{0 if prefix else 5:020d}.log").write_bytes(prefix + bytes(data) + behind)
             logs.append(PartitionLog(str(folder)))
-        relation = Relation.IDENTICAL if same else Relation.BYTES
-        assert compare(logs).pairs[0].relation is relation, at
-        assert compare(logs[::-1]).pairs[0].relation is relation, at
+        for copies in (logs, logs[::-1]):
+            assert compare(copies).pairs[0].same_up_to == (6 if same else 5), at
 
 
 def test_a_wrapper_has_one_record_and_its_last_offset(tmp_path: Path) -> None:
@@ -377,3 +390,11 @@ def test_an_unknown_pair(tmp_path: Path) -> None:
     logs = [on_disk(tmp_path / name / "t-0", []) for name in "ab"]
     with pytest.raises(KeyError):
         compare(logs).pair(0, 2)
+
+
+def test_a_copy_without_a_segment_begins_at_0(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    tail = [Held(each) for each in chain(5, (0, 2))]
+    found = compare([PartitionLog(str(tmp_path / "t-0")), on_disk(tmp_path / "a" / "t-0", tail)])
+    assert found.contents == (Contents(0, 0, 0, ()), contents(tail, 9))
+    assert found.pairs == (comparison([], tail, 9),)
