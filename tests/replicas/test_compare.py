@@ -377,3 +377,11 @@ def test_an_unknown_pair(tmp_path: Path) -> None:
     logs = [on_disk(tmp_path / name / "t-0", []) for name in "ab"]
     with pytest.raises(KeyError):
         compare(logs).pair(0, 2)
+
+
+def test_a_copy_without_any_segment_has_nothing(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    log = PartitionLog(str(tmp_path / "t-0"))
+    found = compare([log, log])
+    assert found.contents == (Contents(0, 0, 0, ()),) * 2
+    assert found.pairs == (Comparison(0, 1, Relation.IDENTICAL, 0, 0),)
