@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from kdump.disk.reading import is_directory, list_directory, read_small
+from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
 from kdump.formats.metadata_files import CleanShutdown, MetaProperties, parse_clean_shutdown, parse_meta_properties
 from kdump.formats.names import by_topic_and_number, is_partition_dir
@@ -71,4 +71,4 @@ def holds_metadata_log(path: str) -> bool:
 
     It is the one of metadata.log.dir, by default the first of log.dirs.
     """
-    return is_directory(os.path.join(path, names.CLUSTER_METADATA_DIR))
+    return os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR))
