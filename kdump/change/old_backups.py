@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kdump.disk.reading import is_named, is_there
 from kdump.named_tuples import NamedTuple
 
 BACKUP_FOLDER = ".kdump-backup"
@@ -44,7 +43,7 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
     Raises OSError.
     """
     top = os.path.join(partition_directory, BACKUP_FOLDER)
-    if not is_named(top):
+    if not os.path.lexists(top):
         return
     try:
         names = sorted(os.listdir(top))
@@ -55,7 +54,7 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
         raise
     for name in names:
         path = os.path.join(top, name)
-        plan, done, undone = (is_there(os.path.join(path, each)) for each in (_PLAN, _DONE, _UNDONE))
+        plan, done, undone = (os.path.exists(os.path.join(path, each)) for each in (_PLAN, _DONE, _UNDONE))
         if plan or done or undone:
             yield OldBackup(partition_directory, path, plan and not done and not undone, undone)
 

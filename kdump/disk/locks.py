@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from kdump.disk.durable import take_after
-from kdump.disk.reading import is_named, is_there, open_for_reading
+from kdump.disk.reading import is_there, open_for_reading
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
 from kdump.named_tuples import NamedTuple
@@ -74,7 +74,7 @@ def check_not_locked(log_directory: str) -> None:
 
 def is_log_directory(path: str) -> bool:
     """Return whether there is anything in a directory of what a broker keeps beside partitions."""
-    return any(is_named(os.path.join(path, name)) for name in _OF_A_LOG_DIRECTORY)
+    return any(os.path.lexists(os.path.join(path, name)) for name in _OF_A_LOG_DIRECTORY)
 
 
 @contextmanager

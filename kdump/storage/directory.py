@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import is_directory, list_directory, read_small
+from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
 from kdump.formats.names import by_topic_and_number, is_partition_dir
 from kdump.storage.checkpoints import read_offsets
@@ -78,4 +78,4 @@ def holds_metadata_log(path: str) -> bool:
 
     It is the one of metadata.log.dir, by default the first of log.dirs.
     """
-    return is_directory(os.path.join(path, names.CLUSTER_METADATA_DIR))
+    return os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR))

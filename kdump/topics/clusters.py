@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import is_directory
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
@@ -116,7 +115,7 @@ class Clusters:
 
     def _with_metadata(self) -> Iterator[LogDirectory]:
         for path in self._paths:
-            if is_directory(os.path.join(path, names.CLUSTER_METADATA_DIR)):
+            if os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR)):
                 with suppress(OSError):
                     yield LogDirectory(path)
 
