@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -61,8 +60,6 @@ def run_export(
 
     Raises click.UsageError, OSError, KdumpError.
     """
-    if cluster is None:
-        _leave_numpy_out()
     _check_columns(options)
     check_not_kafkas(folder)
     troubles = Diagnostics()
@@ -127,16 +124,6 @@ def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -
     from kdump.spark.jobs import SparkExport
 
     return SparkExport(cluster)
-
-
-def _leave_numpy_out() -> None:
-    """Have pyarrow start as where numpy is not installed: an export needs none, and to load it takes 0.1 s of CPU.
-
-    That is for the whole process, so the library leaves it alone.
-    """
-    if "pyarrow" not in sys.modules:
-        modules: dict[str, Any] = sys.modules
-        modules.setdefault("numpy", None)
 
 
 def _choose_memory() -> None:

@@ -13,7 +13,6 @@ from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new
 from kdump.change.plan import Operation
 from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
 from kdump.disk.locks import check_not_growing, is_log_directory
-from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import SafetyOptions, locked
@@ -43,14 +42,14 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
     Raises OSError, and HoldsLogDirectoriesError for a directory around log directories.
     """
     given, path = path, os.path.realpath(path)
-    if is_directory(path) and not PartitionLog(path).segments and not any(change_files(path)):
+    if os.path.isdir(path) and not PartitionLog(path).segments and not any(change_files(path)):
         check_is_not_around(LogDirectory(given))
     if _is_log_directory(path):
         changes = Changes(path)
         found = changes.all()
         partitions = [os.path.join(path, name) for name in LogDirectory(path).partition_names]
         for each in partitions:
-            if backup_dir is not None or is_directory(os.path.join(each, IN_PARTITION)):
+            if backup_dir is not None or os.path.isdir(os.path.join(each, IN_PARTITION)):
                 found += [change for change in changes.of(each, backup_dir) if change not in found]
     else:
         changes, partitions = Changes(os.path.dirname(path)), [path]
@@ -73,7 +72,7 @@ def _judged(change: Change, errors: list[KdumpError | OSError]) -> Judged:
 
 
 def _is_log_directory(path: str) -> bool:
-    if not is_directory(path) or PartitionLog(path).segments:
+    if not os.path.isdir(path) or PartitionLog(path).segments:
         return False
     return is_log_directory(path) or bool(LogDirectory(path).partition_names) or any(change_files(path))
 
