@@ -135,10 +135,11 @@ class _Choice:
         end = self._end
         for at in chain if stop is None else (*chain, stop):
             filling = []
-            while end + 1 in others:
+            following = None if at == stop else batches[at].first_offset
+            while end + 1 != following and end + 1 in others:  # not a copy of what follows
                 filling.append(others[end + 1])
                 end = batches[filling[-1]].last_offset
-            if filling and (at == stop or batches[at].first_offset == end + 1):
+            if filling and following in (None, end + 1):
                 fillers[at] = filling
             if at != stop:
                 end = batches[at].last_offset

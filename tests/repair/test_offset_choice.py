@@ -129,7 +129,7 @@ def test_no_more_than_a_window_is_weighed_at_a_time(window: int, parts: list[Par
         # the same offsets again
         ([1, 1], "1 -1"),
         ([(0, 1), (2, 3), (1, 2), (4, 5)], "0 2 -1 4"),
-        ([1, 1, 2, 0], "1 -1 2 -0"),
+        ([1, 1, 2, 0], ">0 1 -1 2"),
         ([0, 10, 11, 12, 4, 5, 6], "0 -10 -11 -12 4 5 6"),
     ],
 )
