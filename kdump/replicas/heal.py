@@ -240,7 +240,7 @@ class _Merge:
         return max(end, self._bases[-1]) if is_empty else end
 
     def _next(self) -> tuple[FoundBatch | None, _Cursor]:
-        """Return the next batch of the log, and whose it is; the cursors that have it as well go on."""
+        """Return the next batch of the log, and whose it is, after all cursors have gone past the one before."""
         for cursor in (self._own, *self._peers):
             while cursor.head is not None and self._expected is not None and cursor.head.last < self._expected:
                 cursor.step()
@@ -260,8 +260,6 @@ class _Merge:
                 right = self._conflict(chosen, peer)
                 (peer if right is chosen else chosen).step()
                 chosen = right
-            else:
-                peer.step()
         assert chosen is not None
         batch = chosen.head
         assert batch is not None
@@ -270,7 +268,6 @@ class _Merge:
                 f"{chosen.path}: its batch {offset_range(batch.base, batch.last)} overlaps the batch before it in"
                 " another copy."
             )
-        chosen.step()
         return batch, chosen
 
     def _conflict(self, chosen: _Cursor, peer: _Cursor) -> _Cursor:

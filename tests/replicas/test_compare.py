@@ -392,9 +392,9 @@ def test_an_unknown_pair(tmp_path: Path) -> None:
         compare(logs).pair(0, 2)
 
 
-def test_a_copy_without_a_segment_begins_at_0(tmp_path: Path) -> None:
+def test_a_copy_without_any_segment_has_nothing(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
-    tail = [Held(each) for each in chain(5, (0, 2))]
-    found = compare([PartitionLog(str(tmp_path / "t-0")), on_disk(tmp_path / "a" / "t-0", tail)])
-    assert found.contents == (Contents(0, 0, 0, ()), contents(tail, 9))
-    assert found.pairs == (comparison([], tail, 9),)
+    log = PartitionLog(str(tmp_path / "t-0"))
+    found = compare([log, log])
+    assert found.contents == (Contents(0, 0, 0, ()),) * 2
+    assert found.pairs == (Comparison(0, 1, Relation.IDENTICAL, 0, 0),)
