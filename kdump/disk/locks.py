@@ -7,10 +7,10 @@ import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kdump.disk.durable import take_after
-from kdump.disk.reading import is_there, open_for_reading
+from kdump.disk.reading import is_named, is_there, open_for_reading
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
 from kdump.named_tuples import NamedTuple
@@ -73,8 +73,14 @@ def check_not_locked(log_directory: str) -> None:
 
 
 def is_log_directory(path: str) -> bool:
-    """Return whether there is anything in a directory of what a broker keeps beside partitions."""
-    return any(os.path.lexists(os.path.join(path, name)) for name in _OF_A_LOG_DIRECTORY)
+    """Return whether there is anything in a directory of what a broker keeps beside partitions.
+
+    One that may not be entered counts as none: nothing can be changed in it. Raises OSError where the system cannot
+    say: a directory that passes for none would be changed without its lock.
+    """
+    with suppress(PermissionError):
+        return any(is_named(os.path.join(path, name)) for name in _OF_A_LOG_DIRECTORY)
+    return False
 
 
 @contextmanager

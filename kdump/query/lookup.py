@@ -123,10 +123,11 @@ class LogLookup:
         if at < 0:
             self._trace(f"no segment has a base offset at or below {offset}")
             return OffsetPosition(None)
-        if offset >= self.log_end_offset():
+        answer = self._find_in(self._segments[at], offset)
+        if answer.found and offset >= self.log_end_offset():
             self._trace(f"offset {offset} is not in the log, which ends at {self.log_end_offset()}")
-            return OffsetPosition(self._segments[at].base_offset)
-        return self._find_in(self._segments[at], offset)
+            return OffsetPosition(answer.segment, answer.index_offset, answer.index_position)
+        return answer
 
     def has_offset(self, offset: int) -> bool:
         """Return whether absolute `offset` is in the log, from its start offset to its end. Raises

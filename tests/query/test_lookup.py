@@ -231,7 +231,7 @@ def test_nothing_is_found_above_the_log_end_offset(tmp_path: Path) -> None:
     with LogLookup(kdump.open_log(str(partition)), clean=True) as lookup:
         assert lookup.log_end_offset() == 3
         assert lookup.find_offset(0).found
-        assert lookup.find_offset(9) == OffsetPosition(0)
+        assert lookup.find_offset(9) == OffsetPosition(0, 7, behind)
         assert lookup.find_timestamp(1000).offset == 0
         assert lookup.find_timestamp(2000) is None
         assert lookup.find_timestamp(MAX_TIMESTAMP) is None

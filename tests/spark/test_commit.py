@@ -13,7 +13,7 @@ from kafka.partitioner.default import murmur2 as kafkas_murmur2
 
 from kdump.columns.arrays import HEADERS
 from kdump.errors import KdumpError, RefusedError
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.library.verifying import verify
 from kdump.spark import commit, swap
 from kdump.spark.commit import Commit
@@ -57,7 +57,7 @@ def values(path: Path) -> list[bytes | None]:
 
 def faults(root: Path) -> list[str]:
     """What a verification minds."""
-    return [found.code for found in verify(root, deep=True) if found.severity != INFO]
+    return [found.code for found in verify(root, deep=True) if found.severity != NOTE]
 
 
 # --- rows to partitions

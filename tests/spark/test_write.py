@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from kdump.findings.kind import INFO
+from kdump.findings.kind import NOTE
 from kdump.library.verifying import verify
 from kdump.spark.errors import reason
 from tests.columns.reading import FIXTURES
@@ -29,7 +29,7 @@ def save(frame: DataFrame, path: Path, mode: str = "append", **options: Any) -> 
 
 
 def faults(root: Path) -> list[str]:
-    return [found.code for found in verify(root, deep=True) if found.severity != INFO]
+    return [found.code for found in verify(root, deep=True) if found.severity != NOTE]
 
 
 def test_round_trip(spark: SparkSession, tmp_path: Path) -> None:

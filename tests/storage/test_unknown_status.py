@@ -11,6 +11,7 @@ import pytest
 
 import kdump
 from kdump.change.plan import make_plan
+from kdump.disk.locks import is_log_directory
 from kdump.disk.reading import is_directory, is_file, is_named, is_there, list_directory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent
@@ -49,6 +50,22 @@ def test_an_error_is_no_answer(
     with pytest.raises(OSError, match="file") as raised:
         question(str(tmp_path / "file"))
     assert raised.value.errno == error
+
+
+def test_a_log_directory_of_which_the_system_says_nothing_is_not_changed_without_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(error: int) -> Callable[..., os.stat_result]:
+        def called(target: str, *_: object, **__: object) -> os.stat_result:
+            raise OSError(error, os.strerror(error), target)
+
+        return called
+
+    monkeypatch.setattr(os, "lstat", failing(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        is_log_directory(str(tmp_path))
+    monkeypatch.setattr(os, "lstat", failing(errno.EACCES))
+    assert not is_log_directory(str(tmp_path))
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
