@@ -20,7 +20,7 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import reasons
-from kdump.repair.load_result import epoch_contradiction, open_txns
+from kdump.repair.load_result import open_txns
 from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.survey import Survey, is_end, survey
@@ -74,8 +74,6 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     if outcome.hides:  # by an index, which recovery rebuilds
         checks = startup._replace(clean=False, recovery_point=0)
         outcome = load_log(log, checks)
-    if found.damage and not any(each.code == "KD-EPOCH-ORDER" for each in found.damage):
-        outcome = _with_epochs_of_batches(log, checks, outcome)
     if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
     files: Mapping[str, Recipe] = outcome.files
@@ -88,18 +86,6 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     if _was_closed(log, startup) and request.kinds is None:
         plan = needed(plan, log, found, clean=True)
     return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=_valid(outcome))
-
-
-def _with_epochs_of_batches(log: PartitionLog, startup: Startup, outcome: LoadOutcome) -> LoadOutcome:
-    """Return what recovery of the whole log comes to without leader epochs that contradict its batches: it learns them
-    anew. Raises OSError.
-    """
-    contradiction = epoch_contradiction(log, outcome)
-    if contradiction is None:
-        return outcome
-    directory = PlannedPartition(log)
-    directory.delete(names.LEADER_EPOCH_CHECKPOINT, contradiction)
-    return load_log(log, startup, directory)
 
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:

@@ -270,17 +270,6 @@ def test_truncate_mends_indexes_beside_an_interrupted_replacement_in_one_run(
     assert touched(examined(partition, startup=startup)) == []
 
 
-def test_truncate_takes_leader_epochs_from_the_batches_where_the_checkpoint_contradicts_them(partition: Path) -> None:
-    """It was cut inside its last number, and with that came to lead into the part of the log that is kept."""
-    DAMAGES["middle segment, payload"](partition)
-    (partition / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n1 20\n2 4")
-    task = examined(partition)
-    assert task.plan is not None
-    apply_plan(task.plan, new_change(str(partition)), keep_old=False)
-    assert (partition / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
-    assert touched(examined(partition)) == []
-
-
 def test_what_loses_fewer_records_is_offered_first() -> None:
     """Salvage drops a batch that stands in another place; recovery leaves it there."""
     damaged = Damaged(GivenUp("0.log", 0, 100, 4, 5, "CRC"), None)
