@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections import namedtuple
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -336,6 +336,16 @@ class TestPlaces:
         assert [each.id for each in Changes(str(partition.parent)).all()] == [change.id]
 
 
+    def test_files_of_changes_inside_a_partition_are_seen(self, partition: Path) -> None:
+        """As where a log directory was not writable, or is a disk of its own."""
+        assert not place.may_have_changes(str(partition.parent), [str(partition)])
+        inside = partition / place.IN_PARTITION
+        inside.mkdir()
+        assert not place.may_have_changes(str(partition.parent), [str(partition)])
+        Path(ChangeFiles(str(inside), "20260101T000000", "orders-0").path(place.JOURNAL)).write_text("{}")
+        assert place.may_have_changes(str(partition.parent), [str(partition)])
+
+
 class TestWhatCannotBeRead:
     def test_a_journal_that_is_none_is_told_of(self, partition: Path) -> None:
         files = ChangeFiles(str(partition.parent), "20260101T000000", "orders-0")
@@ -362,6 +372,37 @@ class TestWhatCannotBeRead:
                 (partition / BACKUP_FOLDER / folder / file).touch()
         assert [(each.id, each.is_interrupted) for each in old_backups(str(partition))] == [("done", False)]
         assert list(unfinished_in(str(partition.parent), [str(partition)])) == []
+
+    @pytest.mark.parametrize("error", [FileNotFoundError, NotADirectoryError])
+    def test_the_folder_of_kdump_0_1_is_gone_or_a_file(
+        self, partition: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+    ) -> None:
+        (partition / BACKUP_FOLDER).mkdir()
+        monkeypatch.setattr(os, "listdir", self.failing(error, BACKUP_FOLDER))
+        assert list(old_backups(str(partition))) == []
+
+    @pytest.mark.parametrize("closed", [BACKUP_FOLDER, "orders-0"])
+    def test_an_error_names_the_directory_that_must_not_be_looked_into(
+        self, partition: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+    ) -> None:
+        """Without permission for a partition, its folder cannot be listed either."""
+        (partition / BACKUP_FOLDER).mkdir()
+        monkeypatch.setattr(os, "listdir", self.failing(PermissionError, closed, BACKUP_FOLDER))
+        with pytest.raises(PermissionError) as raised:
+            list(old_backups(str(partition)))
+        assert os.path.basename(raised.value.filename) == closed
+
+    @staticmethod
+    def failing(error: type[OSError], *closed: str) -> Callable[[str], list[str]]:
+        """os.listdir where these directories fail so."""
+        real = os.listdir
+
+        def listdir(path: str) -> list[str]:
+            if os.path.basename(path) in closed:
+                raise error(errno.EACCES, "no", path)
+            return real(path)
+
+        return listdir
 
     def test_a_file_that_goes_while_it_is_counted(self, partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         change = changed(partition, {A: NewContent(b"new", 3)})

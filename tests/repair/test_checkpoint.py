@@ -47,6 +47,12 @@ def test_inside_the_log_all_is_well(partition: Path, end: int) -> None:
     assert told(partition, end) == []
 
 
+def test_lines_are_those_of_the_live_partition_not_of_one_that_is_being_deleted(partition: Path) -> None:
+    write(partition.parent, names.RECOVERY_POINT_CHECKPOINT, orders=100)
+    deleted = partition.rename(partition.with_name(f"{PARTITION}.5f2d11a8d2ba4f7c8e0b8f6f6e2ad0ce-delete"))
+    assert told(deleted, 40) == []
+
+
 @pytest.mark.parametrize("text", ["", "garbage", "0\n1\n", "0\n1\norders 3 x\n"])
 def test_what_cannot_be_read_is_left_to_the_broker(partition: Path, text: str) -> None:
     (partition.parent / names.RECOVERY_POINT_CHECKPOINT).write_text(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.change import copy_out
 from kdump.change.copy_out import PART_SUFFIX, CopyError, complete, copy_log_directory
 from kdump.errors import RefusedError
 from kdump.formats import names
@@ -159,3 +161,51 @@ def test_owners_are_kept(source: Path) -> None:
     for each in (PARTITION, f"{PARTITION}/{name(0, 'index')}", names.META_PROPERTIES):
         info = (copy / each).stat()
         assert (info.st_uid, info.st_gid) == (1234, 2345)
+
+
+class TestSourcesThatCannotBeRead:
+    @pytest.fixture
+    def failing(self, source: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+        """How reading a file of this name fails, once somebody has said so."""
+        codes: dict[str, int] = {}
+        real = copy_out._copy
+
+        def copy(one: copy_out._Copy) -> None:
+            if code := codes.get(os.path.basename(one.source)):
+                raise OSError(code, os.strerror(code), one.source)
+            real(one)
+
+        monkeypatch.setattr(copy_out, "_copy", copy)
+        return codes
+
+    def copied(self, source: Path) -> tuple[Path, list[str]]:
+        told: list[str] = []
+        target = source.parent / "copy"
+        part = copy_log_directory(str(source), [PARTITION], str(target), lambda path, _: told.append(path))
+        complete(part, str(target))
+        return target, told
+
+    def test_a_directory_is_copied_whole_or_left_out(self, source: Path, failing: dict[str, int]) -> None:
+        failing[name(0, "log")] = errno.EIO
+        copy, told = self.copied(source)
+        assert told == [str(source / PARTITION)]
+        assert not (copy / PARTITION).exists()
+        assert (copy / names.META_PROPERTIES).exists()
+
+    def test_a_file_beside_the_partitions_that_went_meanwhile(self, source: Path, failing: dict[str, int]) -> None:
+        failing[names.META_PROPERTIES] = errno.ENOENT
+        copy, told = self.copied(source)
+        assert told == [str(source / names.META_PROPERTIES)]
+        assert tree(copy / PARTITION) == tree(source / PARTITION)
+
+    def test_a_full_disk_is_no_fault_of_the_source(self, source: Path, failing: dict[str, int]) -> None:
+        failing[name(0, "log")] = errno.ENOSPC
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            self.copied(source)
+        assert not (source.parent / f"copy{PART_SUFFIX}").exists()
+
+    def test_without_somebody_to_tell_it_is_an_error(self, source: Path, failing: dict[str, int]) -> None:
+        failing[name(0, "log")] = errno.EACCES
+        with pytest.raises(PermissionError):
+            copied(source)
+        assert not (source.parent / f"copy{PART_SUFFIX}").exists()
