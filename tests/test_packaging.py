@@ -36,3 +36,12 @@ def test_the_kernel_gives_the_same_digest_twice_and_another_for_another_log(tmp_
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     first, second, third = (line.split()[0] for line in shown.splitlines())
     assert first == second != third
+
+
+@pytest.mark.parametrize(("name", "usage"), [("kdump", "Usage: kdump "), ("dump-log", "This tool helps to parse")])
+def test_the_bundle_begins_with_the_command_that_its_program_is_called_by(
+    tmp_path: Path, name: str, usage: str
+) -> None:
+    (tmp_path / name).symlink_to(ROOT / "packaging" / "start.py")
+    run = subprocess.run([sys.executable, tmp_path / name, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert usage in run.stdout + run.stderr

@@ -335,7 +335,6 @@ class TestPlaces:
         change = changed(partition, {A: NewContent(b"new", 3)})
         assert [each.id for each in Changes(str(partition.parent)).all()] == [change.id]
 
-
     def test_files_of_changes_inside_a_partition_are_seen(self, partition: Path) -> None:
         """As where a log directory was not writable, or is a disk of its own."""
         assert not place.may_have_changes(str(partition.parent), [str(partition)])
