@@ -122,9 +122,9 @@ def command(
     --schemas, or when a log directory among the PATHs has the registry's topic _schemas. It asks no registry. Without
     schemas it shows their id.
 
-    Text shows bytes that are not text in hexadecimal with their number, and escapes control characters.
-    docs/dump-format.md of the project has the schema of jsonl and csv: bytes that are not UTF-8 are null there, with a
-    twin in base64.
+    Text shows bytes that are not UTF-8 in hexadecimal, with their number, and escapes control characters. In jsonl and
+    csv such a field is null, and another field (keyBase64, valueBase64) has the bytes. docs/dump-format.md of the
+    project describes both formats.
 
     \b
     Examples:

@@ -105,8 +105,8 @@ def command(
 ) -> int:
     """Write the records of partitions as files that other tools read.
 
-    PATHs are partition directories or log directories, in any mix; quoted patterns work. Of a partition with several
-    replicas kdump takes the one that reaches farthest.
+    PATHs are partition directories or log directories, in any mix; quoted patterns work. Of several
+    replicas of a partition, kdump exports the one with the highest log end offset.
 
     The records are those of kdump dump, without control records unless --control is given. Each segment becomes a file,
     or one for every date, in directories such as topic=orders/partition=3. Spark, Arrow, DuckDB and others treat these
