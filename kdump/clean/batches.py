@@ -77,11 +77,11 @@ def rebuilt(
     return data, Written(len(data), last_kept, max_timestamp, last_offset)
 
 
-def unchanged(block: BatchBlock, row: int) -> tuple[memoryview, Written]:
-    """Return a batch as it is."""
+def unchanged(block: BatchBlock, row: int) -> tuple[bytes | bytearray, Written, int]:
+    """Return a batch as it is: the bytes that have it from the number on that is the last part."""
     at, size = block.position[row] - block.data_position, block.size[row]
     offset = block.last_offset[row]
-    return memoryview(block.data)[at : at + size], Written(size, offset, block.max_timestamp[row], offset)
+    return block.data, Written(size, offset, block.max_timestamp[row], offset), at
 
 
 def emptied(block: BatchBlock, row: int) -> tuple[bytearray, Written]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
+from kdump import kernels
+from kdump.blocks import BatchBlock
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
-from kdump.formats.batch import FRAME, LAST_OFFSET_DELTA, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAX_TIMESTAMP_AT
+from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
-from kdump.formats.message_set import MESSAGE_AT, TIMESTAMP
 from kdump.formats.names import segment_file_name
 from kdump.named_tuples import NamedTuple
 from kdump.settings.cleaning import CleaningSettings
-from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.storage.segment_indexes import SegmentIndexes
 
 NO_TIMESTAMP = -1
-_TIMESTAMP_AT = 6  # in a message of format v1, behind CRC, magic and attributes
 
 
 class Written(NamedTuple):
@@ -31,22 +32,6 @@ class Written(NamedTuple):
     max_offset: int
     max_timestamp: int
     offset_of_max_timestamp: int
-
-
-def _each_batch(data: bytes | bytearray | memoryview) -> Iterator[Written]:
-    """Yield the batches in what is written, one by one."""
-    position = 0
-    while position < len(data):
-        base_offset, size, _, magic = FRAME.unpack_from(data, position)
-        size += LOG_OVERHEAD
-        last_offset, timestamp = base_offset, NO_TIMESTAMP
-        if magic >= 2:
-            last_offset += LAST_OFFSET_DELTA.unpack_from(data, position + LAST_OFFSET_DELTA_AT)[0]
-            timestamp = TIMESTAMP.unpack_from(data, position + MAX_TIMESTAMP_AT)[0]
-        elif magic == 1:
-            timestamp = TIMESTAMP.unpack_from(data, position + MESSAGE_AT + _TIMESTAMP_AT)[0]
-        yield Written(size, last_offset, timestamp, last_offset)
-        position += size
 
 
 class NewSegment:
@@ -64,72 +49,85 @@ class NewSegment:
         self.size = self.chunk_size = 0
         self.aborted: list[AbortedTxn] = []
         self.out: BinaryIO | None = None
-        self._interval = config.loading.index_interval_bytes
         self._is_per_batch = config.index_per_batch
-        self._batches: list[Written] = []
-        self._since_entry = 0
-        self._max = (NO_TIMESTAMP, base_offset)
+        self._block = BatchBlock()
         self._chunk_max = (NO_TIMESTAMP, -1)
         self._chunk_max_offset = -1
-        index, times = (segment_file_name(base_offset, f".{kind}") for kind in (names.OFFSET_INDEX, names.TIME_INDEX))
-        size = config.loading.segment_index_bytes
-        self._offsets = OffsetIndexBuilder(base_offset, size, index, f"{folder}/{index}.cleaned")
-        self._times = TimeIndexBuilder(base_offset, size, times, f"{folder}/{times}.cleaned")
         self._name = f"{folder}/{segment_file_name(base_offset, f'.{names.LOG}')}"
+        loading = config.loading
+        self._indexes = SegmentIndexes(
+            base_offset,
+            loading.segment_index_bytes,
+            loading.index_interval_bytes,
+            lambda name: f"{folder}/{name}.cleaned",
+        )
 
-    def put(self, data: bytes | bytearray | memoryview, written: Written) -> None:
-        """Add batches. Raises OSError."""
+    def put(self, data: bytes | bytearray, written: Written, start: int = 0) -> None:
+        """Add batches, if any: `data` has them from `start` on. Raises OSError, CleaningError."""
+        if not written.size:
+            return
         if self.out is not None:
-            self.out.write(data)
-        self.chunk_size += written.size
-        if self._is_per_batch:
-            self._batches.extend(_each_batch(data))
+            self.out.write(memoryview(data)[start : start + written.size])
         self._chunk_max_offset = max(self._chunk_max_offset, written.max_offset)
-        if written.max_timestamp > self._chunk_max[0]:
+        if self._is_per_batch:
+            self._check_range()
+            self._index_batches(data, start, start + written.size)
+        elif written.max_timestamp > self._chunk_max[0]:
             self._chunk_max = written.max_timestamp, written.offset_of_max_timestamp
+        self.chunk_size += written.size
 
     def end_chunk(self) -> None:
         """Let what was put since the last time count as one append. Raises CleaningError."""
         if not self.chunk_size:
             return
+        if not self._is_per_batch:
+            self._check_range()
+            with self._failing():
+                self._indexes.append(self._chunk_max_offset, self.size, *self._chunk_max)
+        self.size += self.chunk_size
+        self.chunk_size = 0
+        self._chunk_max = (NO_TIMESTAMP, -1)
+        self._chunk_max_offset = -1
+
+    def _check_range(self) -> None:
+        """Raise CleaningError where an offset cannot be told relative to the base offset."""
         if not 0 <= self._chunk_max_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise CleaningError(
                 f"{self._name}: offset {self._chunk_max_offset} is further than {MAX_RELATIVE_OFFSET} from the base"
                 " offset: Kafka's cleaner splits such a segment and begins again, and so does a broker that starts:"
                 " repair it first"
             )
-        if not self._is_per_batch:
-            self._batches.append(Written(self.chunk_size, self._chunk_max_offset, *self._chunk_max))
-        for batch in self._batches:
-            self._count(batch)
-        self._batches.clear()
-        self.chunk_size = 0
-        self._chunk_max = (NO_TIMESTAMP, -1)
-        self._chunk_max_offset = -1
 
-    def _count(self, written: Written) -> None:
-        """Add what counts as one for the indexes."""
-        if written.max_timestamp > self._max[0]:
-            self._max = written.max_timestamp, written.offset_of_max_timestamp
-        if self._since_entry > self._interval:
-            try:
-                self._offsets.append(written.max_offset, self.size)
-                self._times.maybe_append(*self._max)
-            except LoadError as error:
-                raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
-            self._since_entry = 0
-        self._since_entry += written.size
-        self.size += written.size
+    def _index_batches(self, data: bytes | bytearray, start: int, stop: int) -> None:
+        """Add the index entries that are due at these batches."""
+        block, position = self._block, self.size + self.chunk_size
+        end = position + stop - start
+        block.data, block.data_position, block.available = data, position - start, stop
+        block.next_position, block.status = position, BLOCK_FULL
+        while block.status == BLOCK_FULL:
+            kernels.walk(block, block.next_position, end, end)
+            with self._failing():
+                _, error = self._indexes.add(block, block.length)
+                if error:
+                    raise error
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Raise CleaningError where Kafka's cleaner fails with what an index refuses."""
+        try:
+            yield
+        except LoadError as error:
+            raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
 
     def finish(self) -> dict[str, bytes]:
         """Return the contents of the index files by kind. Raises CleaningError."""
         self.end_chunk()
-        try:
-            self._times.maybe_append(*self._max, last=True)
-        except LoadError as error:
-            raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
+        indexes = self._indexes
+        with self._failing():
+            indexes.finish()
         contents: dict[str, bytes] = {
-            names.OFFSET_INDEX: self._offsets.content(), names.TIME_INDEX: self._times.content()
+            names.OFFSET_INDEX: indexes.offsets.content(),
+            names.TIME_INDEX: indexes.times.content(),
         }
         if self.aborted:
             contents[names.TXN_INDEX] = encode_aborted_txns(self.aborted)

@@ -32,11 +32,13 @@ class Rewritten(NamedTuple):
         beyond = bisect_right(self.ends, size, row - self.first, stop - self.first)
         return min(self.first + beyond + 1, stop)
 
-    def between(self, block: BatchBlock, row: int, stop: int) -> tuple[memoryview, Written]:
-        """Return the bytes of the rows from `row` up to `stop`, and what is to be said of them."""
+    def between(self, block: BatchBlock, row: int, stop: int) -> tuple[bytearray, Written, int]:
+        """Return the rows from `row` up to `stop`: the bytes that have them from the number on that is the last part,
+        and what is to be said of them.
+        """
         start, end = self.start(row), self.start(stop)
         timestamps = self.max_timestamp[row - self.first : stop - self.first]
         largest = max(timestamps, default=NO_TIMESTAMP)
         offset = block.last_offset[row + timestamps.index(largest)]
         last = max(self.max_offset[row - self.first : stop - self.first])
-        return memoryview(self.data)[start:end], Written(end - start, last, largest, offset)
+        return self.data, Written(end - start, last, largest, offset), start

@@ -8,15 +8,14 @@ from kdump.errors import ILLEGAL_ARGUMENT, InvalidMarkerError, LoadError, Offset
 from kdump.formats import names
 from kdump.formats.batch import wrap64
 from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn, encode_aborted_txns
-from kdump.recovery.index_rebuild import IndexRebuild
 from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
 from kdump.settings.loading import LoadingSettings
-from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView
+from kdump.storage.segment_indexes import SegmentIndexes
 from kdump.transactions.producers import CompletedTxn
 
 
@@ -37,12 +36,8 @@ class SegmentRecovery:
         self.states = states
         self.epochs = epochs
         self.partition = partition
-        base, full = segment.base_offset, segment.directory.full
-        index, time_index = segment.file(names.OFFSET_INDEX), segment.file(names.TIME_INDEX)
-        self.indexes = IndexRebuild(
-            OffsetIndexBuilder(base, config.segment_index_bytes, index, full(index)),
-            TimeIndexBuilder(base, config.segment_index_bytes, time_index, full(time_index)),
-            config.index_interval_bytes,
+        self.indexes = SegmentIndexes(
+            segment.base_offset, config.segment_index_bytes, config.index_interval_bytes, segment.directory.full
         )
         self.aborted: list[AbortedTxn] = []
         self.valid_bytes = 0

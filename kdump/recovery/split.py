@@ -24,10 +24,10 @@ from kdump.recovery.outcome import SPLIT, Step
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.decoded import first_offset
-from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import Recipe, piece_of
+from kdump.storage.segment_indexes import SegmentIndexes
 
 CHUNK_BYTES = 1 << 20
 
@@ -48,17 +48,13 @@ class _Builder:
     def __init__(self, base_offset: int, start: int, config: LoadingSettings, directory: PlannedPartition) -> None:
         self.base_offset = base_offset
         self.start = self.end = self._chunk_start = start
-        self._interval = config.index_interval_bytes
         self._is_per_batch = config.index_per_batch
         self._buffer = CHUNK_BYTES
-        self._since_entry = 0
-        self._max = (-1, base_offset)
         self._chunk_max = (-1 << 63, -1)
         self._last_offset = -1
-        index, times = (file_name(base_offset, kind) for kind in (names.OFFSET_INDEX, names.TIME_INDEX))
-        size = config.segment_index_bytes
-        self._offsets = OffsetIndexBuilder(base_offset, size, index, directory.full(index))
-        self._times = TimeIndexBuilder(base_offset, size, times, directory.full(times))
+        self._indexes = SegmentIndexes(
+            base_offset, config.segment_index_bytes, config.index_interval_bytes, directory.full
+        )
 
     def take(self, block: BatchBlock, row: int) -> None:
         """Add a batch, which fits."""
@@ -74,22 +70,16 @@ class _Builder:
     def finish(self) -> Part:
         """Return the new segment, closed."""
         self._append()
-        self._times.maybe_append(*self._max, last=True)
+        indexes = self._indexes
+        indexes.finish()
         return Part(
-            self.base_offset, self.start, self.end - self.start, self._offsets.content(), self._times.content()
+            self.base_offset, self.start, self.end - self.start, indexes.offsets.content(), indexes.times.content()
         )
 
     def _append(self) -> None:
         """Write the chunk, or the batch where each one may have an entry."""
-        size = self.end - self._chunk_start
-        self._buffer = max(self._buffer, size)
-        if self._chunk_max[0] > self._max[0]:
-            self._max = self._chunk_max
-        if self._since_entry > self._interval:
-            self._offsets.append(self._last_offset, self._chunk_start - self.start)
-            self._times.maybe_append(*self._max)
-            self._since_entry = 0
-        self._since_entry += size
+        self._buffer = max(self._buffer, self.end - self._chunk_start)
+        self._indexes.append(self._last_offset, self._chunk_start - self.start, *self._chunk_max)
         self._chunk_start = self.end
         self._chunk_max = (-1 << 63, -1)
 

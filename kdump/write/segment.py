@@ -1,14 +1,10 @@
-"""The active segment: appends to its .log, and the index entries that fall due meanwhile.
-
-An entry is due when more than index.interval.bytes have been appended since the last one (or since the segment was
-opened). Brokers before 4.1 look at that once an append, and the entry names the last offset of the append and the
-position at which it begins; from 4.1 on they look at every batch. The time index gets the largest timestamp so far
-with the last offset of the first batch that has it, if it is beyond the entry before; and once more at the end.
-"""
+"""The active segment: appends to its .log, and the index entries that fall due meanwhile."""
 
 from __future__ import annotations
 
 import os
+from array import array
+from functools import partial
 
 from kdump.blocks import BatchBlock
 from kdump.disk.durable import create_file, remove_file, write_all
@@ -22,18 +18,15 @@ from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.storage.segment_indexes import IndexState, SegmentIndexes
 
 
 class Mark(NamedTuple):
     """How far a segment was written, to go back to."""
 
     size: int
-    offset_entries: int
-    time_entries: int
-    max_timestamp: int
-    offset_of_max: int
+    indexes: IndexState
     rolling_timestamp: int | None
-    bytes_since_entry: int
     txn_size: int
 
 
@@ -62,16 +55,10 @@ class ActiveSegment:
         self.jitter = jitter
         self.like = like
         self.size = 0
-        self.bytes_since_entry = 0
-        self.max_timestamp = -1
-        self.offset_of_max = base_offset
         self.rolling_timestamp: int | None = None
         self.txn_size = 0
-        self.offsets = OffsetIndexBuilder(
-            base_offset, config.segment_index_bytes, self._name(names.OFFSET_INDEX), self.path(names.OFFSET_INDEX)
-        )
-        self.times = TimeIndexBuilder(
-            base_offset, config.segment_index_bytes, self._name(names.TIME_INDEX), self.path(names.TIME_INDEX)
+        self.indexes = SegmentIndexes(
+            base_offset, config.segment_index_bytes, config.index_interval_bytes, partial(os.path.join, folder)
         )
         self._txns: int | None = None
         self._log = self._open()
@@ -98,7 +85,7 @@ class ActiveSegment:
 
     def is_full(self) -> bool:
         """Return whether one of the indexes has no room for another entry."""
-        return not (self.offsets.has_room(1) and self.times.has_room(1))
+        return not (self.indexes.offsets.has_room(1) and self.indexes.times.has_room(1))
 
     def waited(self, now: int, max_timestamp: int) -> int:
         """Return how long (ms) the segment has been active as segment.ms counts it, for an append with this max
@@ -110,24 +97,12 @@ class ActiveSegment:
 
     def mark(self) -> Mark:
         """Return how far the segment is written."""
-        return Mark(
-            self.size,
-            len(self.offsets),
-            len(self.times),
-            self.max_timestamp,
-            self.offset_of_max,
-            self.rolling_timestamp,
-            self.bytes_since_entry,
-            self.txn_size,
-        )
+        return Mark(self.size, self.indexes.state(), self.rolling_timestamp, self.txn_size)
 
     def back_to(self, mark: Mark) -> None:
         """Undo what was appended since `mark`. Raises OSError."""
-        self.offsets.cut(mark.offset_entries)
-        self.times.cut(mark.time_entries)
-        self.size, self.bytes_since_entry, self.txn_size = mark.size, mark.bytes_since_entry, mark.txn_size
-        self.max_timestamp, self.offset_of_max = mark.max_timestamp, mark.offset_of_max
-        self.rolling_timestamp = mark.rolling_timestamp
+        self.indexes.restore(mark.indexes)
+        self.size, self.rolling_timestamp, self.txn_size = mark.size, mark.rolling_timestamp, mark.txn_size
         os.ftruncate(self._log, mark.size)
         if self.config.preallocate:
             os.ftruncate(self._log, max(mark.size, self.config.segment_bytes))
@@ -146,26 +121,17 @@ class ActiveSegment:
         else:
             if position == 0:
                 self.rolling_timestamp = max_timestamp
-            last_offset = batches.last_offset[batches.length - 1]
-            self._index(last_offset, position, len(data), max_timestamp, offset_of_max)
+            self.indexes.append(batches.last_offset[batches.length - 1], position, max_timestamp, offset_of_max)
         self.size = position + len(data)
 
     def _index_batches(self, batches: BatchBlock, position: int) -> None:
         if position == 0:
             self.rolling_timestamp = batches.max_timestamp[0]
-        for row in range(batches.length):
-            last_offset, max_timestamp = batches.last_offset[row], batches.max_timestamp[row]
-            at = position + batches.position[row]
-            self._index(last_offset, at, batches.size[row], max_timestamp, last_offset)
-
-    def _index(self, last_offset: int, position: int, size: int, max_timestamp: int, offset_of_max: int) -> None:
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp, self.offset_of_max = max_timestamp, offset_of_max
-        if self.bytes_since_entry > self.config.index_interval_bytes:
-            self.offsets.append(last_offset, position)
-            self.times.maybe_append(self.max_timestamp, self.offset_of_max)
-            self.bytes_since_entry = 0
-        self.bytes_since_entry += size
+        rows = batches.length
+        batches.position[:rows] = array("q", [position + at for at in batches.position[:rows]])
+        _, error = self.indexes.add(batches, rows)
+        if error:
+            raise error
 
     def append_aborted(self, txns: list[AbortedTxn]) -> None:
         """Add to the transaction index, which is made with its first entry. Raises OSError."""
@@ -182,7 +148,7 @@ class ActiveSegment:
         on the disk after that, the .log before its indexes.
         """
         if clean:
-            self.times.maybe_append(self.max_timestamp, self.offset_of_max, last=True)
+            self.indexes.finish()
             os.ftruncate(self._log, self.size)
         for opened in (self._log, self._txns):
             if opened is not None:
@@ -190,7 +156,7 @@ class ActiveSegment:
                     os.fsync(opened)
                 os.close(opened)
         self._log, self._txns = -1, None
-        for index in (self.offsets, self.times):
+        for index in (self.indexes.offsets, self.indexes.times):
             self._write_index(index, clean, durable)
 
     def _write_index(self, index: OffsetIndexBuilder | TimeIndexBuilder, clean: bool, durable: bool) -> None:
@@ -217,12 +183,11 @@ class ResumedSegment(ActiveSegment):
         self.size = os.fstat(log).st_size
         with OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset) as index:
             for offset, position in decode_offset_entries(index.read(0, index.size), self.base_offset):
-                self.offsets.put(offset, position)
+                self.indexes.offsets.put(offset, position)
         with TimeIndex(self.path(names.TIME_INDEX), self.base_offset) as time_index:
             for timestamp, offset in decode_time_entries(time_index.read(0, time_index.size), self.base_offset):
-                self.times.put(timestamp, offset)
-        if len(self.times):
-            self.max_timestamp, self.offset_of_max = self.times.timestamps[-1], self.times.offsets[-1]
+                self.indexes.times.put(timestamp, offset)
+        self.indexes.resume(self.size)
         if self.size:
             with LogFile(self.path(names.LOG)) as file:
                 self.rolling_timestamp = next(file.blocks(whole=False)).max_timestamp[0]

@@ -1,19 +1,22 @@
-"""Which index entries the batches of a segment call for when Kafka rebuilds its indexes.
+"""The indexes of a segment whose batches go by: while it is appended to, cleaned, split, or recovered.
 
 An entry is due at the first batch that starts more than index.interval.bytes behind the last one that has an entry:
 its last offset and its position in the offset index, and in the time index the largest timestamp so far with the last
-offset of the first batch that has it, if it is larger than that of the entry before.
+offset of the first batch that has it, if it is larger than that of the entry before (LogSegment.append and recover).
+Brokers before 4.1 look at that once an append; from 4.1 on, and in recovery, at every batch.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import LoadError
+from kdump.formats import names
+from kdump.formats.names import segment_file_name
 from kdump.named_tuples import NamedTuple
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 
@@ -29,16 +32,20 @@ class IndexState(NamedTuple):
     highest_offset: int
 
 
-class IndexRebuild:
-    """The indexes of one segment while its batches go by.
+class SegmentIndexes:
+    """The two indexes of one segment.
 
     `max_timestamp` (ms) is the largest so far, `offset_of_max` the last offset of the first batch that has it.
     """
 
-    def __init__(self, offsets: OffsetIndexBuilder, times: TimeIndexBuilder, interval: int) -> None:
-        """Start with two empty indexes; `interval` is index.interval.bytes."""
-        self.offsets = offsets
-        self.times = times
+    def __init__(self, base_offset: int, size: int, interval: int, full: Callable[[str], str]) -> None:
+        """Start with two empty indexes of `size` bytes at most; `interval` is index.interval.bytes.
+
+        `full` makes of a file's name the path that Kafka's texts have.
+        """
+        index, times = (segment_file_name(base_offset, f".{kind}") for kind in (names.OFFSET_INDEX, names.TIME_INDEX))
+        self.offsets = OffsetIndexBuilder(base_offset, size, index, full(index))
+        self.times = TimeIndexBuilder(base_offset, size, times, full(times))
         self.interval = interval
         self.begin()
 
@@ -81,6 +88,22 @@ class IndexRebuild:
             self._add_at_once(block, stop, points)
             return stop, None
         return self._add_row_by_row(block, stop, points)
+
+    def append(self, last_offset: int, position: int, max_timestamp: int, offset_of_max: int) -> None:
+        """Count several batches as one, which begins at `position`. Raises LoadError."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max = max_timestamp, offset_of_max
+        if position - self._last_entry_at > self.interval:
+            self.offsets.append(last_offset, position)
+            self.times.maybe_append(self.max_timestamp, self.offset_of_max)
+            self._last_entry_at = position
+        self._highest_offset = max(self._highest_offset, last_offset)
+
+    def resume(self, position: int) -> None:
+        """Go on at `position` behind entries that were read, as a broker does that is started anew."""
+        self._last_entry_at = position
+        if len(self.times):
+            self.max_timestamp, self.offset_of_max = self.times.timestamps[-1], self.times.offsets[-1]
 
     def finish(self) -> None:
         """Add the time index entry that every rebuilt or closed segment ends with. Raises LoadError."""

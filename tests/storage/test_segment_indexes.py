@@ -10,19 +10,14 @@ from hypothesis import strategies as st
 
 from kdump.blocks import BatchBlock
 from kdump.errors import InvalidOffsetError, LoadError
-from kdump.recovery.index_rebuild import IndexRebuild
-from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.storage.segment_indexes import SegmentIndexes
 from tests.recovery.building import batch, file, loaded, make_log
 
 FULL = 10485760
 
 
-def rebuild(base_offset: int = 0, interval: int = 4096, size: int = FULL) -> IndexRebuild:
-    return IndexRebuild(
-        OffsetIndexBuilder(base_offset, size, "index", "/log/index"),
-        TimeIndexBuilder(base_offset, size, "timeindex", "/log/timeindex"),
-        interval,
-    )
+def rebuild(base_offset: int = 0, interval: int = 4096, size: int = FULL) -> SegmentIndexes:
+    return SegmentIndexes(base_offset, size, interval, "/log/{}".format)
 
 
 def rows(batches: list[tuple[int, int, int]], position: int = 0) -> BatchBlock:
@@ -232,7 +227,7 @@ def test_any_log_gets_the_entries_of_the_rule(
     assert list(zip(indexes.times.timestamps, indexes.times.offsets, strict=True)) == times
 
 
-def entries(indexes: IndexRebuild) -> list[tuple[int, int]]:
+def entries(indexes: SegmentIndexes) -> list[tuple[int, int]]:
     return list(zip(indexes.times.timestamps, indexes.times.offsets, strict=True))
 
 
