@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, ItemsView, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -203,6 +205,18 @@ def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str]
     return row_line(with_old_names({"type": kind} | dict(fields), old_names))
 
 
+class RowPrinter:
+    """Prints what a command finds as rows."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def row(self, kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Print an object of a type, as `json_line` has it."""
+        self._write(json_line(kind, fields, old_names))
+
+
 def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[str, Any]:
     """Return a row that has some fields twice: `old_names` by the present ones. Both stay for two releases."""
     return row | {old_names[name]: value for name, value in row.items() if name in old_names}
@@ -213,6 +227,31 @@ def row_line(row: Mapping[str, Any]) -> str:
     import json
 
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def fields_of(thing: object, names: str) -> dict[str, Any]:
+    """Return fields of a thing as a row has them: `end_offset` as endOffset; null for each where there is no thing.
+
+    `bytes=size` is a field that has another name in the row, `epoch?` a number that is null where it is negative, as
+    Kafka has those that are not known.
+    """
+    return {name: None if thing is None else read(thing) for name, read in _readers(names)}
+
+
+@cache
+def _readers(names: str) -> ItemsView[str, Callable[[object], Any]]:
+    """Return the names in a row, and what reads each field of a thing."""
+    words = (word.rpartition("=") for word in names.split())
+    return {name or _camel_case(field.strip("?").split("_")): _reader(field) for name, _, field in words}.items()
+
+
+def _reader(field: str) -> Callable[[object], Any]:
+    read = attrgetter(field.strip("?"))
+    return (lambda thing: None if (number := read(thing)) < 0 else number) if field.endswith("?") else read
+
+
+def _camel_case(words: Sequence[str]) -> str:
+    return "".join((words[0], *map(str.title, words[1:])))
 
 
 def _command_name(ctx: click.Context) -> str:
@@ -232,8 +271,7 @@ def _options(ctx: click.Context) -> dict[str, Any]:
         name = str(param.name)
         is_given = ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
         if isinstance(param, click.Option) and is_given and name in ctx.params and name not in _NOT_OPTIONS:
-            words = max(param.opts, key=len).lstrip("-").split("-")
-            found["".join((words[0], *map(str.title, words[1:])))] = _plain(ctx.params[name])
+            found[_camel_case(max(param.opts, key=len).lstrip("-").split("-"))] = _plain(ctx.params[name])
     return found
 
 
