@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +16,10 @@ from ..shell.options import color_option, ignore_lock_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas, check_target
 from ..shell.rows import format_option, output_for
-from .run import Printer, Run
+from .run import Run
+
+if TYPE_CHECKING:
+    from .run import Printer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
