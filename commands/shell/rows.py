@@ -22,6 +22,7 @@ from click.core import ParameterSource
 from kdump.formats.printable import escape_json
 
 from . import exit_codes
+from .options import Option, all_of
 from .output import Output, verbatim
 
 TEXT, JSON, JSONL = "text", "json", "jsonl"
@@ -168,13 +169,10 @@ def _check_schema(ctx: click.Context, param: click.Parameter, number: int | None
         raise click.BadParameter(f"the rows of {ctx.command_path} have the schema {SCHEMA_VERSION}", ctx, param)
 
 
-_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def format_options(*others: str, name: str = "format_") -> _Decorator:
+def format_options(*others: str, name: str = "format_") -> Option:
     """Return the options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header."""
     more = f", {', '.join(others)}" if others else ""
-    options = (
+    return all_of(
         click.option(
             "-o", "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
             callback=_choose, help=f"text for people, one JSON document, one JSON object a line{more}.",
@@ -189,15 +187,8 @@ def format_options(*others: str, name: str = "format_") -> _Decorator:
         ),
     )  # fmt: skip
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
 
-    return decorate
-
-
-format_option: _Decorator = format_options()
+format_option = format_options()
 
 
 def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> str:
