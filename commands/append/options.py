@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
@@ -22,17 +21,18 @@ from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from ..shell import exit_codes
+from ..shell.options import all_of
 from ..shell.output import NO_SUCH, as_given, complain
 from ..shell.property_files import read_config
 from ..shell.session import tell_refused
 from ..shell.startup_options import startup_options
 
-Command = Callable[..., Any]
 PER_BATCH, PER_APPEND = "batch", "append"
 REFUSALS = (RefusedError, NotAppendableError)
 """What makes a command refuse to touch a log."""
 
-_OPTIONS = (
+write_options = all_of(
+    startup_options,
     click.option(
         "--topic-config", "settings", multiple=True, metavar="NAME=VALUE",
         help="A setting of the topic, such as segment.bytes=1048576. May be repeated.",
@@ -51,13 +51,7 @@ _OPTIONS = (
         help="Write even though a broker seems to run. Give the name of the partition directory.",
     ),
 )  # fmt: skip
-
-
-def write_options(command: Command) -> Command:
-    """Give a command the options that `chosen_config` and `chosen_opening` take."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return startup_options(command)
+"""The options that `chosen_config` and `chosen_opening` take."""
 
 
 def chosen_config(

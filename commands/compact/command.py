@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from kdump.operations.compact import CompactRequest
@@ -60,14 +62,11 @@ def command(
     applies: bool,
     output: str | None,
     no_backup: bool,
-    passes: int,
     config_files: tuple[str, ...],
-    min_cleanable_ratio: float | None,
     legacy_batches: str | None,
     kafka: KafkaRelease | None,
-    exact_keys: bool,
-    now: int,
     format_: str,
+    **asked: Any,
 ) -> int:
     """Say what Kafka's log cleaner would do with these partitions, or what blocks it. Nothing is changed.
 
@@ -104,17 +103,9 @@ def command(
         raise click.UsageError("--apply and --output exclude each other.")
     if no_backup and not applies:
         raise click.UsageError("--no-backup needs --apply.")
-    if passes > 1 and not applies and output is None:
+    if asked["passes"] > 1 and not applies and output is None:
         raise click.UsageError("--passes needs --apply or --output.")
     files = tuple(property_file(text, CleaningSettings) for text in config_files)
-    request = CompactRequest(
-        now=now,
-        files=files,
-        min_cleanable_ratio=min_cleanable_ratio,
-        converts_legacy=None if legacy_batches is None else legacy_batches == "convert",
-        release=kafka,
-        passes=passes,
-        exact_keys=exact_keys,
-    )
-    options = Options(request, format_, applies, output, not no_backup)
-    return compact(paths, options)
+    converts = None if legacy_batches is None else legacy_batches == "convert"
+    request = CompactRequest(files=files, release=kafka, converts_legacy=converts, **asked)
+    return compact(paths, Options(request, format_, applies, output, not no_backup))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from kdump.clean.cleaning import Cleaning, Group
@@ -10,7 +9,7 @@ from kdump.clean.state import LAG, TRANSACTION, Limit
 from kdump.operations.compact import Compacted
 
 from ..shell.paths import place_of
-from ..shell.rows import json_line, with_old_names
+from ..shell.rows import RowPrinter, fields_of, with_old_names
 
 Row = dict[str, Any]
 
@@ -18,12 +17,8 @@ _OLD_PARTITION = {"isDue": "due", "isDone": "done"}
 _OLD_CLEANING = {"isMapFull": "mapIsFull"}
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """Prints findings as JSON lines."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
-        self._write = write
 
     def partition(self, found: Compacted) -> None:
         """Write one pass over a partition."""
@@ -31,10 +26,7 @@ class JsonLines:
         fields = place_of(state.log.path) | {
             "pass": found.number,
             "isDue": state.is_due(config),
-            "isDone": found.is_done,
-            "change": found.kept,
-            "output": found.output,
-            "error": found.failure,
+            **fields_of(found, "is_done change=kept output error=failure"),
             "logStartOffset": state.log_start_offset,
             "logEndOffset": state.log_end_offset,
             "highWatermark": state.high_watermark if state.is_watermark_known else None,
@@ -44,19 +36,17 @@ class JsonLines:
             "firstDirtyOffset": state.first_dirty_offset,
             "firstUncleanableOffset": state.first_uncleanable_offset,
             "limits": [_limit(limit) for limit in state.limits],
-            "cleanBytes": state.clean_size,
-            "cleanableBytes": state.cleanable_size,
-            "dirtyRatio": state.dirty_ratio,
+            **fields_of(state, "cleanBytes=clean_size cleanableBytes=cleanable_size dirty_ratio"),
             "minCleanableRatio": config.min_cleanable_ratio,
             "overdueSince": state.overdue_since,
             "bytes": state.size,
             "cleaning": _cleaning(cleaning, found.capacity) if cleaning else None,
         }
-        self._write(json_line("partition", fields, _OLD_PARTITION))
+        self.row("partition", fields, _OLD_PARTITION)
 
     def passed_over(self, path: str, why: str) -> None:
         """Write a partition that is none for the cleaner."""
-        self._write(json_line("passedOver", place_of(path) | {"why": why}))
+        self.row("passedOver", place_of(path) | {"why": why})
 
     def end(self, *, is_complete: bool) -> None:
         """Do nothing: no line comes after the last partition."""
@@ -76,9 +66,7 @@ def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
     row = {
         "keys": cleaning.keys,
         "mapCapacity": capacity,
-        "isMapFull": cleaning.is_full,
-        "endOffset": cleaning.end_offset,
-        "bytesAfter": cleaning.size_after,
+        **fields_of(cleaning, "isMapFull=is_full end_offset bytesAfter=size_after"),
         "before": {
             "segments": sum(len(group.segments) for group in cleaning.groups),
             "bytes": counts.size_before,
@@ -91,13 +79,7 @@ def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
             "batches": counts.batches_after,
             "records": counts.records_after,
         },
-        "dropped": {
-            "superseded": counts.superseded,
-            "tombstones": counts.expired,
-            "keyless": counts.keyless,
-            "aborted": counts.aborted,
-            "markers": counts.markers,
-        },
+        "dropped": fields_of(counts, "superseded tombstones=expired keyless aborted markers"),
         "tombstonesKept": counts.tombstones,
         "firstDeleteHorizon": counts.first_horizon,
         "emptyBatchesKept": counts.emptied,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -25,6 +25,12 @@ from ..shell.rows import output_for
 from ..shell.screen import Screen
 from ..shell.session import Failures
 
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -35,19 +41,6 @@ class Options:
     applies: bool = False
     output: str | None = None
     keep_old: bool = True
-
-
-class Printer(Protocol):
-    """What prints the findings."""
-
-    def partition(self, found: Compacted) -> None:
-        """Take one pass over a partition."""
-
-    def passed_over(self, path: str, why: str) -> None:
-        """Take a partition that is none for the cleaner."""
-
-    def end(self, *, is_complete: bool) -> None:
-        """End: nothing comes any more; `is_complete`: everything could be read, and nothing was refused."""
 
 
 def compact(paths: Iterable[str], options: Options) -> int:

@@ -11,7 +11,7 @@ from kdump.operations.doctor import Health
 from kdump.replicas.choice import Choice
 
 from ..shell.paths import place_of
-from ..shell.rows import json_line
+from ..shell.rows import fields_of, json_line
 
 _OLD_SUMMARY = {"isStartable": "starts", "isComplete": "complete"}
 
@@ -21,14 +21,10 @@ def rows(health: Health) -> Iterator[str]:
     for each in health.directories:
         fields = {
             "path": each.path,
-            "nodeId": each.state.broker.node_id if each.state.broker else None,
-            "clusterId": each.state.broker.cluster_id if each.state.broker else None,
-            "isController": each.state.is_controller,
-            "isClean": each.state.clean,
+            **fields_of(each.state.broker, "node_id cluster_id"),
+            **fields_of(each.state, "is_controller isClean=clean"),
             "isOffline": each.path in health.offline,
-            "hasBroker": each.has_broker,
-            "partitions": each.partitions,
-            "bytes": each.size,
+            **fields_of(each, "has_broker partitions bytes=size"),
             "warnings": list(each.state.warnings),
         }
         yield json_line("logDirectory", fields)
@@ -46,21 +42,15 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
         "codes": list(diagnosis.codes),
         **place_of(path),
         "paths": list(diagnosis.paths),
-        "file": first.path if first else None,
-        "position": first.position if first else None,
-        "length": first.length if first else None,
+        **fields_of(first, "file=path position length"),
         "firstOffset": diagnosis.offsets[0] if diagnosis.offsets else None,
         "lastOffset": diagnosis.offsets[1] if diagnosis.offsets else None,
         "found": list(diagnosis.found),
         "broker": diagnosis.broker or None,
         "consumers": diagnosis.consumers or None,
         "failure": diagnosis.failure.exception if diagnosis.failure else None,
-        "replicas": list(diagnosis.replicas.brokers) if diagnosis.replicas else None,
-        "inSync": list(diagnosis.replicas.in_sync) if diagnosis.replicas else None,
-        "isUnderReplicated": diagnosis.replicas.is_under_replicated if diagnosis.replicas else None,
-        "isUnderMinIsr": diagnosis.replicas.is_under_min_isr if diagnosis.replicas else None,
-        "leader": diagnosis.replicas.leader if diagnosis.replicas else None,
-        "nextLeader": diagnosis.replicas.next_leader if diagnosis.replicas else None,
+        **fields_of(diagnosis.replicas, "replicas=brokers in_sync is_under_replicated is_under_min_isr"),
+        **fields_of(diagnosis.replicas, "leader next_leader"),
         "leaders": [_leader(choice) for choice in diagnosis.copies.known_choices] if diagnosis.copies else None,
         "actions": [_action(action) for action in diagnosis.actions],
     }
@@ -101,10 +91,6 @@ def _summary(health: Health) -> dict[str, Any]:
         "behindPartitions": health.copies.behind,
         "differingPartitions": health.copies.differing,
         "uncomparedPartitions": health.copies.left,
-        "segments": health.segments,
-        "bytes": health.size,
-        "bytesChecked": health.checked,
-        "isComplete": health.is_complete,
-        "unread": health.unread,
+        **fields_of(health, "segments bytes=size bytesChecked=checked is_complete unread"),
         "seconds": round(health.seconds, 3),
     }

@@ -19,7 +19,7 @@ from kdump.storage.segment import Segment
 
 from ..shell import exit_codes
 from ..shell.paths import KafkaFile, Place
-from ..shell.rows import JSONL, json_line, output_for
+from ..shell.rows import JSONL, fields_of, json_line, output_for
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from .lone import LoneLog, partition_of
@@ -155,14 +155,7 @@ def _record(record: RecordField) -> tuple[str, str, str, str]:
 def _row(path: str, batch: BatchFields, flipped: FlippedBit | None) -> dict[str, object]:
     return {
         "path": path,
-        "position": batch.position,
-        "length": batch.size,
-        "firstOffset": batch.first_offset,
-        "lastOffset": batch.last_offset,
-        "magic": batch.magic,
-        "isValid": batch.is_valid,
-        "storedCrc": batch.stored_crc,
-        "computedCrc": batch.computed_crc,
+        **fields_of(batch, "position length=size first_offset last_offset magic is_valid stored_crc computed_crc"),
         "fields": [
             {"position": each.position, "name": each.name, "bytes": each.data.hex(), "value": each.value}
             for each in batch.fields

@@ -23,7 +23,7 @@ from ..shell.completing import finding_codes
 from ..shell.options import color_option
 from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
-from ..shell.rows import JSONL, format_option, json_line, output_for
+from ..shell.rows import JSONL, fields_of, format_option, json_line, output_for
 from .server_log import ServerLog
 from .text import explained, listed, recognized, summarized
 
@@ -107,9 +107,7 @@ def _fields(kind: FindingKind) -> dict[str, object]:
         "severity": kind.severity,
         "title": known.title,
         "meaning": kind.meaning,
-        "broker": known.broker,
-        "consumers": known.consumers,
-        "causes": known.causes,
+        **fields_of(known, "broker consumers causes"),
         "kafkaSays": said_of(kind.code),
         "actions": [
             {"command": list(remedy.words("PATH")) or None, "text": remedy.note, "loses": remedy.loses}

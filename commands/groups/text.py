@@ -12,7 +12,7 @@ from kdump.topics.lag import BEFORE_START, BEYOND_CODE, BEYOND_END, Range, Range
 from kdump.topics.share_state import ShareStart
 
 from ..shell.line_budget import LineBudget
-from ..shell.rows import json_line
+from ..shell.rows import fields_of, json_line
 from ..shell.screen import Screen
 from ..shell.tables import aligned, times_of_table
 from ..shell.times import iso_time
@@ -131,23 +131,12 @@ def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Ite
     yield json_line(
         "group",
         {
-            "group": group.name,
-            "offsetsPartition": group.partition,
-            "groupType": group.kind,
-            "state": group.state,
-            "stateTimestamp": _known(group.state_timestamp),
-            "protocolType": group.protocol_type,
-            "protocol": group.protocol,
-            "leader": group.leader,
-            "epoch": group.epoch,
-            "assignmentEpoch": group.assignment_epoch,
+            **fields_of(group, "group=name offsetsPartition=partition groupType=kind state state_timestamp?"),
+            **fields_of(group, "protocol_type protocol leader epoch assignment_epoch"),
             "members": len(group.members),
             "commits": len(group.commits),
             "pendingCommits": len(group.pending),
-            "liveBytes": group.live_bytes,
-            "liveRecords": group.live_records,
-            "supersededBytes": group.superseded_bytes,
-            "supersededRecords": group.superseded_records,
+            **fields_of(group, "live_bytes live_records superseded_bytes superseded_records"),
         },
     )
     for member in group.members:
@@ -244,18 +233,10 @@ def _is_expired(group: Group, commit: Commit, retention_ms: int, now: int) -> bo
 
 def _member_fields(member: Member) -> dict[str, Any]:
     return {
-        "memberId": member.member_id,
-        "instanceId": member.instance_id,
-        "clientId": member.client_id,
-        "clientHost": member.client_host,
-        "rack": member.rack,
-        "epoch": member.epoch,
-        "state": member.state,
-        "subscribedTopics": member.topics,
-        "subscribedRegex": member.regex,
+        **fields_of(member, "member_id instance_id client_id client_host rack epoch state"),
+        **fields_of(member, "subscribedTopics=topics subscribedRegex=regex"),
         "assignment": _assignment(member.assignment),
-        "sessionTimeoutMs": member.session_timeout,
-        "rebalanceTimeoutMs": member.rebalance_timeout,
+        **fields_of(member, "sessionTimeoutMs=session_timeout rebalanceTimeoutMs=rebalance_timeout"),
     }
 
 
@@ -267,19 +248,12 @@ def _commit_fields(group: Group, commit: Commit, ranges: Ranges, retention_ms: i
     known = ranges.of(commit.topic, commit.partition)
     is_pending = commit.producer_id >= 0
     return {
-        "topic": commit.topic,
-        "partition": commit.partition,
-        "offset": commit.offset,
-        "leaderEpoch": _known(commit.leader_epoch),
-        "metadata": commit.metadata,
-        "commitTimestamp": commit.commit_timestamp,
-        "expireTimestamp": _known(commit.expire_timestamp),
+        **fields_of(commit, "topic partition offset leader_epoch? metadata commit_timestamp expire_timestamp?"),
         "expiresAt": None if is_pending else group.expires_at(commit, retention_ms),
         "isExpired": not is_pending and _is_expired(group, commit, retention_ms, now),
         "pendingProducerId": commit.producer_id if is_pending else None,
         "recordOffset": commit.record_offset,
-        "logStartOffset": known.start if known else None,
-        "logEndOffset": known.end if known else None,
+        **fields_of(known, "logStartOffset=start logEndOffset=end"),
         "lag": known.lag(commit) if known else None,
         "place": known.place(commit) if known else None,
     }
@@ -298,16 +272,7 @@ def _start_fields(topic: str, start: ShareStart, ranges: Ranges) -> dict[str, An
     known = ranges.of(topic, start.partition)
     return {
         "topic": topic,
-        "partition": start.partition,
-        "startOffset": _known(start.start_offset),
-        "stateEpoch": start.state_epoch,
-        "leaderEpoch": start.leader_epoch,
-        "deliveryCompleteCount": _known(start.delivery_complete_count),
-        "logStartOffset": known.start if known else None,
-        "logEndOffset": known.end if known else None,
+        **fields_of(start, "partition start_offset? state_epoch leader_epoch delivery_complete_count?"),
+        **fields_of(known, "logStartOffset=start logEndOffset=end"),
         "lag": known.end - start.start_offset if known and start.start_offset >= 0 else None,
     }
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number

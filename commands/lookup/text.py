@@ -19,7 +19,7 @@ from kdump.query.lookup import (
 )
 
 from ..shell.paths import place_of
-from ..shell.rows import with_old_names
+from ..shell.rows import fields_of, with_old_names
 from ..shell.times import iso_time
 
 Answer = dict[str, Any]
@@ -31,17 +31,11 @@ OUT_OF_RANGE = "(OFFSET_OUT_OF_RANGE)"
 
 def offset_answer(position: OffsetPosition) -> Answer:
     """Return where an offset is."""
-    has_segment, is_found = position.segment is not None, position.found
     answer = {
         "segment": position.segment,
-        "indexOffset": position.index_offset if has_segment else None,
-        "indexPosition": position.index_position if has_segment else None,
-        "isFound": is_found,
-        "batchBaseOffset": position.batch_base_offset if is_found else None,
-        "batchLastOffset": position.batch_last_offset if is_found else None,
-        "position": position.position if is_found else None,
-        "size": position.size if is_found else None,
-        "isValid": position.is_valid if is_found else None,
+        **fields_of(None if position.segment is None else position, "index_offset index_position"),
+        "isFound": position.found,
+        **fields_of(position if position.found else None, "batch_base_offset batch_last_offset position size is_valid"),
     }
     return with_old_names(answer, _OLD_NAMES)
 
@@ -50,29 +44,20 @@ def timestamp_answer(found: TimestampOffset | None) -> Answer:
     """Return what a search by time gives."""
     if found is None:
         return {"result": None}
-    return {"result": {"offset": found.offset, "timestamp": found.timestamp, "leaderEpoch": found.leader_epoch}}
+    return {"result": fields_of(found, "offset timestamp leader_epoch")}
 
 
 def located_answer(located: Located) -> Answer:
     """Return what was found in a partition, and where that begins and ends."""
     found = located.found
-    log = {
-        "logStartOffset": located.log_start_offset,
-        "remoteLogStartOffset": located.remote_start_offset,
-        "logEndOffset": located.log_end_offset,
-    }
+    log = fields_of(located, "log_start_offset remoteLogStartOffset=remote_start_offset log_end_offset")
     answer = offset_answer(found) if isinstance(found, OffsetPosition) else timestamp_answer(found)
     return place_of(located.path) | log | answer
 
 
 def aborted_answer(txn: AbortedTxn) -> Answer:
     """Return an aborted transaction."""
-    return {
-        "producerId": txn.producer_id,
-        "firstOffset": txn.first_offset,
-        "lastOffset": txn.last_offset,
-        "lastStableOffset": txn.last_stable_offset,
-    }
+    return fields_of(txn, "producer_id first_offset last_offset last_stable_offset")
 
 
 def offset_words(offset: int, located: Located) -> str:

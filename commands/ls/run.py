@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
 from kdump.query.inventory import (
-    LogDirectoryInfo,
     PartitionInfo,
     Placing,
     duplicates,
@@ -19,10 +18,10 @@ from kdump.query.inventory import (
     owner_of,
     partition_info,
 )
-from kdump.storage.broker import BrokerIdentity, Duplicate
+from kdump.storage.broker import BrokerIdentity
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
-from kdump.storage.facts import SegmentInfo, segment_info
+from kdump.storage.facts import segment_info
 from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
@@ -35,6 +34,13 @@ from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
 from ..shell.rows import output_for
 from ..shell.unfinished import note_unfinished
+
+if TYPE_CHECKING:
+    from .graph import Graphs
+    from .jsonl import JsonLines
+    from .text import Tables
+
+    Printer: TypeAlias = JsonLines | Graphs | Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +59,6 @@ class Options:
     def wants_topic(self, topic: str | None) -> bool:
         """Return whether partitions of this topic are asked for."""
         return not self.topics or (topic is not None and any(fnmatchcase(topic, glob) for glob in self.topics))
-
-
-class Printer(Protocol):
-    """What prints the facts, in the order of these methods."""
-
-    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
-        """Take a log directory with its partitions."""
-
-    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
-        """Take a partition that was named itself."""
-
-    def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
-        """Take a segment that was named itself, and whose it is where its directory's name says that."""
-
-    def file(self, path: str, kind: str, size: int) -> None:
-        """Take another file that was named itself: its kind (formats.names) and its size in bytes."""
-
-    def end(self, found: list[Duplicate]) -> None:
-        """Take partitions that are in several places; nothing comes after them."""
 
 
 def _name_key(info: PartitionInfo) -> tuple[Any, ...]:

@@ -22,6 +22,8 @@ from kdump.topics.cluster_image import (
 from kdump.topics.metadata_log import MetadataState
 from kdump.topics.partition_state import PartitionState, state_of_partition
 
+from ..shell.rows import fields_of
+
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 ZK_MIGRATION_STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
@@ -88,10 +90,7 @@ def _cluster(state: MetadataState) -> Fields:
     level = image.features.get(METADATA_VERSION)
     supported = image.supported_metadata_version(None)
     return {
-        "snapshot": state.snapshot,
-        "endOffset": state.end_offset,
-        "epoch": state.epoch,
-        "timestamp": state.timestamp if state.timestamp >= 0 else None,
+        **fields_of(state, "snapshot end_offset epoch timestamp?"),
         "metadataVersion": level,
         "metadataVersionName": None if level is None else metadata_version_name(level),
         "leader": state.leader,
@@ -101,8 +100,7 @@ def _cluster(state: MetadataState) -> Fields:
         "zkMigrationState": None
         if image.zk_migration_state is None
         else _named(ZK_MIGRATION_STATES, image.zk_migration_state),
-        "heldBackRecords": state.held_back,
-        "heldBackSince": state.held_back_since if state.held_back_since >= 0 else None,
+        **fields_of(state, "heldBackRecords=held_back held_back_since?"),
         "topics": len(image.topics),
         "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
         "brokers": len(image.brokers),
@@ -176,10 +174,8 @@ def _partition(partition: Fields, state: PartitionState) -> Fields:
         "removingReplicas": partition["removingReplicas"],
         "leaderRecoveryState": _named(RECOVERY_STATES, partition["leaderRecoveryState"]),
         "directories": [format_uuid(directory) for directory in partition["directories"]],
-        "minInsyncReplicas": state.min_insync,
-        "isUnderReplicated": state.is_under_replicated,
-        "isUnderMinIsr": state.is_under_min_isr,
-        "nextLeader": state.leader_after if state.leader_after >= 0 else None,
+        **fields_of(state, "minInsyncReplicas=min_insync is_under_replicated is_under_min_isr"),
+        **fields_of(state, "nextLeader=leader_after?"),
     }
 
 

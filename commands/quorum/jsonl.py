@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,32 +12,26 @@ from kdump.cluster.quorum import Quorum, lost
 from kdump.cluster.set_voters import NewVoters
 from kdump.formats.uuids import format_uuid
 
-from ..shell.rows import json_line
+from ..shell.rows import RowPrinter, fields_of
 
 _OLD_ELECTION = {"isElectable": "canWin"}
 _OLD_SUMMARY = {"isApplied": "applied"}
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """Prints a quorum as JSON lines."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
-        self._write = write
 
     def quorum(self, quorum: Quorum) -> None:
         """Write a line for the quorum, each copy, each voter's chances, and each thing that a choice would lose."""
-        row = {"kraftVersion": quorum.kraft_version, "voters": list(quorum.voters), "committedOffset": quorum.committed}
-        self._row("quorum", row)
+        self.row("quorum", fields_of(quorum, "kraft_version voters committedOffset=committed"))
         for copy in quorum.copies:
-            self._row("copy", _copy(quorum, copy))
+            self.row("copy", _copy(quorum, copy))
         for election in quorum.elections:
-            row = {"voter": election.voter, "votes": list(election.votes), "needed": election.needed}
-            self._write(json_line("election", row | {"isElectable": election.can_win}, _OLD_ELECTION))
+            self.row("election", fields_of(election, "voter votes needed isElectable=can_win"), _OLD_ELECTION)
         for copy in quorum.copies:
             if quorum.best is not None and copy is not quorum.best and copy.rank < quorum.best.rank:
                 for each in lost(copy, quorum.best):
-                    self._row("difference", {"path": copy.path, **asdict(each)})
+                    self.row("difference", {"path": copy.path, **asdict(each)})
 
     def plan(self, plan: NewVoters) -> None:
         """Write a line for the record, unless the voters are these already, and each refusal."""
@@ -45,19 +39,16 @@ class JsonLines:
             {"voterId": each.id, "directoryId": format_uuid(each.directory_id), "host": each.host, "port": each.port}
             for each in plan.voters
         ]
-        row = {"voters": voters, "epoch": plan.epoch, "offset": plan.offset, "heldBack": plan.held_back}
+        row = {"voters": voters, **fields_of(plan, "epoch offset held_back")}
         if not plan.is_done:
-            self._row("record", row | {"paths": [copy.path for copy in plan.leaders]})
+            self.row("record", row | {"paths": [copy.path for copy in plan.leaders]})
         for refusal in plan.refusals:
-            self._row("refusal", {"subject": refusal.subject, "reason": refusal.reason, "do": refusal.way_out})
+            self.row("refusal", fields_of(refusal, "subject reason do=way_out"))
 
     def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
         """Write the sum of it."""
         fields = {"isApplied": changes is not None, "change": changes[0].id if changes else None}
-        self._write(json_line("summary", fields, _OLD_SUMMARY))
-
-    def _row(self, kind: str, fields: dict[str, Any]) -> None:
-        self._write(json_line(kind, fields))
+        self.row("summary", fields, _OLD_SUMMARY)
 
 
 def _copy(quorum: Quorum, copy: MetadataCopy) -> dict[str, Any]:
@@ -67,12 +58,8 @@ def _copy(quorum: Quorum, copy: MetadataCopy) -> dict[str, Any]:
         "nodeId": copy.disk.node_id,
         "isVoter": copy.disk.node_id in quorum.voters,
         "isNewest": copy is quorum.best,
-        "lastEpoch": state.epoch if state else None,
-        "logEndOffset": state.end_offset if state else None,
-        "snapshot": state.snapshot if state else None,
+        **fields_of(state, "lastEpoch=epoch logEndOffset=end_offset snapshot"),
         "voters": [voter["voterId"] for voter in state.voters] if state else [],
-        "leaderId": seen.leader_id if seen else None,
-        "leaderEpoch": seen.leader_epoch if seen else None,
-        "votedId": seen.voted_id if seen else None,
+        **fields_of(seen, "leader_id leader_epoch voted_id"),
         "problems": [problem.text for problem in copy.problems],
     }

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
-from kdump.change.change import Change
-from kdump.cluster.quorum import Quorum
-from kdump.cluster.set_voters import NewVoters, VoterAt, plan_voters
+from kdump.cluster.set_voters import VoterAt, plan_voters
 from kdump.errors import RefusedError
 from kdump.operations.quorum import apply_voters, quorum_at
 
@@ -17,6 +15,12 @@ from ..shell.output import Output
 from ..shell.paths import matches
 from ..shell.rows import output_for
 from ..shell.session import Diagnostics, tell_refused
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +32,6 @@ class SetVoters:
     accepts_loss: bool
     applies: bool
     now: int
-
-
-class Printer(Protocol):
-    """What prints a quorum."""
-
-    def quorum(self, quorum: Quorum) -> None:
-        """Take all copies, and who could win."""
-
-    def plan(self, plan: NewVoters) -> None:
-        """Take the record that would be written, and what stands in the way."""
-
-    def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
-        """Take what came of it; None where nothing was done."""
 
 
 def show(paths: Sequence[str], format_: str) -> int:

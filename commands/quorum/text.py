@@ -89,7 +89,7 @@ class Text:
             self._line(f"{records} of a metadata transaction that never ended: the controller aborts it")
 
     def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
-        """Print what came of it, and what is next."""
+        """Print what came of it (None: nothing was done), and what is next."""
         if plan.refusals:
             self._line("\nRefused: see above. Nothing was changed.")
             return

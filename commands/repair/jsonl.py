@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kdump.change.plan import Operation
 from kdump.operations.repair import Repaired
-from kdump.recovery.outcome import Failure, Loss
+from kdump.recovery.outcome import Loss
 from kdump.repair.decision import Decision
 
 from ..shell.paths import place_of
-from ..shell.rows import json_line, with_old_names
+from ..shell.rows import RowPrinter, fields_of, with_old_names
 from .run import Totals
 
 if TYPE_CHECKING:
@@ -26,12 +25,8 @@ _OLD_SUMMARY = {"isApplied": "applied"}
 _OLD_MARKER = {"isProven": "proven"}
 
 
-class JsonPrinter:
+class JsonPrinter(RowPrinter):
     """Prints plans as JSON lines."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
-        self._write = write
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
         """Write a line for each operation and for each stretch that is left out, then one for the partition."""
@@ -39,14 +34,14 @@ class JsonPrinter:
         assert task is not None
         place = place_of(done.path)
         for operation in task.plan.operations if task.plan else ():
-            self._write(json_line("operation", place | _operation(operation)))
+            self.row("operation", place | _operation(operation))
         for cut in task.cuts:
-            self._write(json_line("leftOut", place | cut._asdict()))
+            self.row("leftOut", place | cut._asdict())
         if task.decision is not None:
-            self._write(json_line("decision", place | _decision(task.decision)))
+            self.row("decision", place | _decision(task.decision))
         for each in task.fixed:
             if each.flipped is not None:
-                self._write(json_line("flippedBit", place | {"file": each.range.file} | _flipped(each.flipped)))
+                self.row("flippedBit", place | {"file": each.range.file} | _flipped(each.flipped))
         rescue = task.rescue
         fields = place | {
             "isComplete": task.plan is not None and not task.problems,
@@ -54,7 +49,7 @@ class JsonPrinter:
             "isApplied": done.change is not None,
             "change": done.change.id if done.change and done.kept else None,
             "interrupted": [change.id for change in done.interrupted],
-            "failure": _failure(task.failure) if task.failure else None,
+            "failure": fields_of(task.failure, "exception message=text file") if task.failure else None,
             "problems": list(task.problems),
             "notes": list(task.notes),
             "isDecisionNeeded": task.decision is not None,
@@ -66,33 +61,26 @@ class JsonPrinter:
             "kafkaKeeps": _held(rescue.kafka_keeps) if rescue and rescue.kafka_keeps else None,
             "markers": [_marker(marker) for marker in rescue.markers] if rescue else None,
             "openTransactions": [_open_transaction(each) for each in rescue.open_txns] if rescue else None,
-            }
-        self._write(json_line("partition", fields, _OLD_PARTITION))
+        }
+        self.row("partition", fields, _OLD_PARTITION)
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Write a line for a partition to which nothing was done."""
-        self._write(json_line("leftAlone", place_of(path) | {"reason": reason, "exitCode": code}))
+        self.row("leftAlone", place_of(path) | {"reason": reason, "exitCode": code})
 
     def end(self, totals: Totals) -> None:
         """Write the sum of it."""
         counts = {"partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
         fields = counts | {"isApplied": totals.applies, "nothingChanged": totals.reason or None}
-        self._write(json_line("summary", fields, _OLD_SUMMARY))
+        self.row("summary", fields, _OLD_SUMMARY)
 
 
 def _operation(operation: Operation) -> Row:
     return {
-        "action": operation.action,
-        "file": operation.name,
-        "size": operation.size,
-        "oldSize": operation.old_size if operation.old_size >= 0 else None,
+        **fields_of(operation, "action file=name size old_size?"),
         "source": operation.source or None,
         "why": operation.why,
     }
-
-
-def _failure(failure: Failure) -> Row:
-    return {"exception": failure.exception, "message": failure.text, "file": failure.file}
 
 
 def _marker(marker: NewMarker) -> Row:
@@ -101,11 +89,7 @@ def _marker(marker: NewMarker) -> Row:
 
 
 def _open_transaction(producer: ProducerEntry) -> Row:
-    return {
-        "producerId": producer.producer_id,
-        "producerEpoch": producer.producer_epoch,
-        "firstOffset": producer.current_txn_first_offset,
-    }
+    return fields_of(producer, "producer_id producer_epoch firstOffset=current_txn_first_offset")
 
 
 def _decision(decision: Decision) -> Row:
@@ -113,9 +97,7 @@ def _decision(decision: Decision) -> Row:
     return {
         "damaged": [
             {
-                "file": each.range.file,
-                "start": each.range.start,
-                "stop": each.range.stop,
+                **fields_of(each.range, "file start stop"),
                 "firstOffset": each.offsets[0],
                 "lastOffset": each.offsets[1],
                 "why": each.range.why,
@@ -131,20 +113,8 @@ def _decision(decision: Decision) -> Row:
 
 
 def _flipped(bit: FlippedBit) -> Row:
-    return {
-        "position": bit.position,
-        "bit": bit.bit,
-        "firstOffset": bit.first_offset,
-        "lastOffset": bit.last_offset,
-        "bitsConsidered": bit.bits,
-    }
+    return fields_of(bit, "position bit first_offset last_offset bitsConsidered=bits")
 
 
 def _held(loss: Loss) -> Row:
-    return {
-        "bytes": loss.bytes,
-        "batches": loss.batches,
-        "records": loss.records,
-        "firstOffset": loss.first_offset,
-        "lastOffset": loss.last_offset,
-    }
+    return fields_of(loss, "bytes batches records first_offset last_offset")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,13 +12,14 @@ from kdump.operations.repair import Examine
 from kdump.operations.startup import StartupOptions
 from kdump.storage.directory import LogDirectory
 
-from ..shell.options import color_option, ignore_lock_option
+from ..shell.options import all_of, color_option, ignore_lock_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas, check_target
 from ..shell.rows import format_option, output_for
-from .run import Printer, Run
+from .run import Run
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from .run import Printer
 
 
 def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
@@ -29,7 +30,7 @@ def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | N
     raise click.BadParameter("expected a number of records, or 'all'", ctx, param)
 
 
-_OPTIONS: tuple[Any, ...] = (
+repair_options = all_of(
     click.option("--apply", "applies", is_flag=True, help="Apply the plan; else it is only shown."),
     click.option(
         "--plan-out", type=click.Path(dir_okay=False), metavar="FILE", help="Save the plan, for --apply-plan.",
@@ -56,13 +57,7 @@ _OPTIONS: tuple[Any, ...] = (
     format_option,
     color_option,
 )
-
-
-def repair_options(command: _Command) -> _Command:
-    """Give a command the options that `run` takes."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""The options that `run` takes."""
 
 
 def run(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from errno import EROFS
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -29,6 +29,12 @@ from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
 
+if TYPE_CHECKING:
+    from .jsonl import JsonPrinter
+    from .text import TextPrinter
+
+    Printer: TypeAlias = JsonPrinter | TextPrinter
+
 
 @dataclass
 class Totals:
@@ -47,19 +53,6 @@ class Totals:
     changes: dict[str, str] = field(default_factory=dict)
     reason: str = ""
     output: str | None = None
-
-
-class Printer(Protocol):
-    """What prints what is planned and done."""
-
-    def partition(self, done: Repaired, *, applies: bool) -> None:
-        """Take one partition."""
-
-    def left_alone(self, path: str, reason: str, code: int) -> None:
-        """Take one partition to which nothing was done, with the exit code for it; stderr has the reason already."""
-
-    def end(self, totals: Totals) -> None:
-        """Take the last lines."""
 
 
 class Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from kdump.formats.uuids import format_uuid
@@ -11,34 +10,27 @@ from kdump.replicas.choice import Choice, Followed
 from kdump.replicas.compare import Comparison, OffsetRange, Relation
 from kdump.replicas.loss import Loss, LostRange
 
-from ..shell.rows import json_line
+from ..shell.rows import RowPrinter, fields_of
 
 Row = dict[str, Any]
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """Prints partitions as JSON lines: `partition`, and its `copy`, `pair` and `choice` rows."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
-        self._write = write
 
     def partition(self, found: PartitionReplicas) -> None:
         """Write all rows of a partition."""
         place = {"topic": found.key.topic, "partition": found.key.partition}
-        self._row("partition", place | _partition(found))
+        self.row("partition", place | _partition(found))
         for number, copy in enumerate(found.copies, 1):
-            self._row("copy", place | _copy(number, copy))
+            self.row("copy", place | _copy(number, copy))
         for pair in found.pairs:
-            self._row("pair", place | _pair(pair, found))
+            self.row("pair", place | _pair(pair, found))
         for choice in found.choices:
-            self._row("choice", place | _choice(choice))
+            self.row("choice", place | _choice(choice))
 
     def finish(self, code: int) -> None:
         """Do nothing: no line comes after the last partition."""
-
-    def _row(self, kind: str, fields: Row) -> None:
-        self._write(json_line(kind, fields))
 
 
 def _partition(found: PartitionReplicas) -> Row:
@@ -46,27 +38,13 @@ def _partition(found: PartitionReplicas) -> Row:
     return {
         "topicId": format_uuid(found.key.topic_id) if found.key.topic_id else None,
         "clusterId": found.key.cluster_id,
-        "replicas": list(state.replicas) if state else None,
-        "addingReplicas": list(state.adding) if state else None,
-        "removingReplicas": list(state.removing) if state else None,
-        "isr": list(state.isr) if state else None,
-        "eligibleLeaderReplicas": list(state.elr) if state else None,
-        "lastKnownElr": list(state.last_known_elr) if state else None,
-        "leader": state.leader if state and state.leader >= 0 else None,
-        "leaderEpoch": state.leader_epoch if state else None,
-        "partitionEpoch": state.partition_epoch if state else None,
-        "isRecovering": state.is_recovering if state else None,
-        "minInsyncReplicas": state.min_insync if state else None,
-        "isUnderReplicated": state.is_under_replicated if state else None,
-        "isUnderMinIsr": state.is_under_min_isr if state else None,
-        "isUncleanElectionAllowed": state.is_unclean_allowed if state else None,
+        **fields_of(state, "replicas addingReplicas=adding removingReplicas=removing isr eligibleLeaderReplicas=elr"),
+        **fields_of(state, "last_known_elr leader? leader_epoch partition_epoch is_recovering"),
+        **fields_of(state, "minInsyncReplicas=min_insync is_under_replicated is_under_min_isr"),
+        **fields_of(state, "isUncleanElectionAllowed=is_unclean_allowed"),
         "isCompacted": found.compacts,
-        "metadataPath": source.path if source else None,
-        "metadataEndOffset": source.end_offset if source else None,
-        "metadataTimestamp": source.timestamp if source and source.timestamp >= 0 else None,
-        "absent": list(found.absent),
-        "notGiven": list(found.not_given),
-        "aside": list(found.aside),
+        **fields_of(source, "metadataPath=path metadataEndOffset=end_offset metadataTimestamp=timestamp?"),
+        **fields_of(found, "absent not_given aside"),
         "otherTopicIds": [format_uuid(each) for each in found.namesakes],
     }
 
@@ -75,25 +53,14 @@ def _copy(number: int, copy: Copy) -> Row:
     log = copy.log
     return {
         "copy": number,
-        "broker": copy.broker,
-        "path": copy.path,
-        "isClean": copy.clean,
-        "firstOffset": copy.contents.first_offset,
-        "endOffsetOnDisk": copy.contents.end_offset,
-        "batches": copy.contents.batches,
+        **fields_of(copy, "broker path isClean=clean"),
+        **fields_of(copy.contents, "first_offset endOffsetOnDisk=end_offset batches"),
         "damaged": [_range(each) for each in copy.contents.damaged],
         "highWatermark": copy.high_watermark,
-        "logStart": log.log_start if log else None,
-        "logEnd": log.log_end if log else None,
+        **fields_of(log, "log_start log_end"),
         "leaderEpochs": [[entry.epoch, entry.start_offset] for entry in log.epochs] if log else None,
-        "cutByLoading": {
-            "bytes": copy.load_loss.bytes,
-            "batches": copy.load_loss.batches,
-            "records": copy.load_loss.records,
-            "firstOffset": copy.load_loss.first_offset,
-            "lastOffset": copy.load_loss.last_offset,
-        },
-        "failure": {"exception": copy.failure.exception, "message": copy.failure.text} if copy.failure else None,
+        "cutByLoading": fields_of(copy.load_loss, "bytes batches records first_offset last_offset"),
+        "failure": fields_of(copy.failure, "exception message=text") if copy.failure else None,
     }
 
 
@@ -141,13 +108,8 @@ def _follower(followed: Followed) -> Row:
 
 def _loss(loss: Loss) -> Row:
     return {
-        "records": loss.records,
-        "bytes": loss.size,
-        "committed": loss.committed,
-        "possiblyAcknowledgedByAll": loss.possible,
-        "keys": loss.keys.lost if loss.keys else None,
-        "committedKeys": loss.keys.committed if loss.keys else None,
-        "keysPossiblyAcknowledgedByAll": loss.keys.possible if loss.keys else None,
+        **fields_of(loss, "records bytes=size committed possiblyAcknowledgedByAll=possible"),
+        **fields_of(loss.keys, "keys=lost committedKeys=committed keysPossiblyAcknowledgedByAll=possible"),
         "ranges": [_lost_range(each) for each in loss.ranges],
     }
 
@@ -155,30 +117,13 @@ def _loss(loss: Loss) -> Row:
 def _lost_range(lost: LostRange) -> Row:
     return {
         "copy": lost.copy + 1,
-        "isCut": lost.is_cut,
-        "firstOffset": lost.first,
-        "lastOffset": lost.last,
-        "batches": lost.batches,
-        "records": lost.records,
-        "bytes": lost.size,
-        "committed": lost.committed,
-        "possiblyAcknowledgedByAll": lost.possible,
+        **fields_of(lost, "is_cut firstOffset=first lastOffset=last batches records bytes=size committed"),
+        **fields_of(lost, "possiblyAcknowledgedByAll=possible"),
         "keys": len(lost.keys.offsets) if lost.keys else None,
-        "committedKeys": lost.keys.committed if lost.keys else None,
-        "keysPossiblyAcknowledgedByAll": lost.keys.possible if lost.keys else None,
-        "firstTimestamp": lost.first_timestamp,
-        "lastTimestamp": lost.last_timestamp,
-        "leaderEpochs": list(lost.epochs),
-        "producers": lost.producers,
+        **fields_of(lost.keys, "committedKeys=committed keysPossiblyAcknowledgedByAll=possible"),
+        **fields_of(lost, "first_timestamp last_timestamp leaderEpochs=epochs producers"),
     }
 
 
 def _range(each: OffsetRange) -> Row:
-    return {
-        "firstOffset": each.first,
-        "lastOffset": each.last,
-        "batches": each.batches,
-        "records": each.records,
-        "bytes": each.size,
-        "isDamaged": each.is_damaged,
-    }
+    return fields_of(each, "firstOffset=first lastOffset=last batches records bytes=size is_damaged")

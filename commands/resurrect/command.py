@@ -11,6 +11,7 @@ from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.uuids import parse_uuid
+from kdump.releases import KafkaRelease
 
 from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.rows import format_option
@@ -60,7 +61,7 @@ def _lies_in(path: str, folder: str) -> bool:
 )
 @click.option(
     "--map",
-    "mapping",
+    "map",
     multiple=True,
     callback=read_by(_mapping),
     metavar="OLD=NEW",
@@ -97,6 +98,7 @@ def _lies_in(path: str, folder: str) -> bool:
 @click.option(
     "--unknown-topics",
     type=click.Choice([each.value for each in UnknownTopics]),
+    callback=read_by(UnknownTopics),
     help="What to do with directories whose topic is not in the metadata.",
 )
 @click.option(
@@ -112,9 +114,10 @@ def _lies_in(path: str, folder: str) -> bool:
     "--share-state-partitions", type=click.IntRange(min=1), metavar="N", help="The same for __share_group_state."
 )
 @click.option(
-    "--hold-retention", is_flag=True, help="Switch retention off for topics whose records it would delete at once."
+    "--hold-retention", "holds_retention", is_flag=True,
+    help="Switch retention off for topics whose records it would delete at once.",
 )
-@click.option("--remote-storage", is_flag=True,
+@click.option("--remote-storage", "has_remote_storage", is_flag=True,
     help="The remote objects of tiered topics exist, and the brokers can read them.")
 @click.option(
     "--accept-loss",
@@ -125,7 +128,20 @@ def _lies_in(path: str, folder: str) -> bool:
 @now_option
 @format_option
 def command(
-    paths: tuple[str, ...], into: str | None, in_place: bool, applies: bool, now: int, format_: str, **options: Any
+    paths: tuple[str, ...],
+    into: str | None,
+    in_place: bool,
+    map: tuple[tuple[str, int], ...],
+    controller: ControllerAt | None,
+    quorum: str | None,
+    kafka: KafkaRelease | None,
+    offsets_partitions: int | None,
+    transaction_partitions: int | None,
+    share_state_partitions: int | None,
+    applies: bool,
+    now: int,
+    format_: str,
+    **options: Any,
 ) -> int:
     """Make a working cluster from the log directories of dead brokers: all of them, or some.
 
@@ -155,25 +171,14 @@ def command(
             f"--into: {into} lies in one of the PATHs, which stay as they are: name a directory outside, or --in-place."
         )
     counts = {
-        names.CONSUMER_OFFSETS_TOPIC: options["offsets_partitions"],
-        names.TRANSACTION_STATE_TOPIC: options["transaction_partitions"],
-        names.SHARE_GROUP_STATE_TOPIC: options["share_state_partitions"],
+        names.CONSUMER_OFFSETS_TOPIC: offsets_partitions,
+        names.TRANSACTION_STATE_TOPIC: transaction_partitions,
+        names.SHARE_GROUP_STATE_TOPIC: share_state_partitions,
     }
-    unknown = options["unknown_topics"]
+    partitions = {topic: number for topic, number in counts.items() if number is not None}
+    controller = controller or ControllerAt()
+    kind = None if quorum is None else quorum == "dynamic"
     wanted = Wanted(
-        nodes=options["nodes"],
-        map=dict(options["mapping"]),
-        cluster_id=options["cluster_id"],
-        release=options["kafka"],
-        metadata=options["metadata"],
-        controller=options["controller"] or ControllerAt(),
-        is_dynamic=None if options["quorum"] is None else options["quorum"] == "dynamic",
-        new_empty=options["new_empty"],
-        unknown_topics=None if unknown is None else UnknownTopics(unknown),
-        partitions={topic: number for topic, number in counts.items() if number is not None},
-        holds_retention=options["hold_retention"],
-        has_remote_storage=options["remote_storage"],
-        accept_loss=options["accept_loss"],
-        properties=options["properties"],
+        map=dict(map), controller=controller, is_dynamic=kind, release=kafka, partitions=partitions, **options
     )
     return resurrect(paths, ResurrectArgs(wanted, into, applies, now, format_))

@@ -12,18 +12,18 @@ from kdump.cluster.resurrection import Resurrection
 from kdump.formats.uuids import format_uuid
 from kdump.operations.cluster import Resurrected
 
-from ..shell.rows import json_line
+from ..shell.rows import RowPrinter, fields_of
 from .run import ResurrectArgs
 
 _OLD_SUMMARY = {"isApplied": "applied"}
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """Prints a resurrection as JSON lines."""
 
     def __init__(self, write: Callable[[str], None], asked: ResurrectArgs) -> None:
         """`write` takes whole lines."""
-        self._write = write
+        super().__init__(write)
         self._asked = asked
 
     def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
@@ -39,28 +39,25 @@ class JsonLines:
             "metadataEndOffset": metadata.rank[1] if metadata else None,
             "snapshot": found.snapshot_name,
         }
-        self._row("cluster", cluster)
+        self.row("cluster", cluster)
         for node in found.nodes:
             own = [each for each in directories if each.node.id == node.id]
             row = {"nodeId": node.id, "directories": [_directory(found, each) for each in own]}
             row["properties"] = dict(server_properties(found, node.id, directories, self._asked.wanted.controller))
-            self._row("node", row)
+            self.row("node", row)
         for chosen in found.partitions:
-            self._row("partition", _partition(found, chosen))
+            self.row("partition", _partition(found, chosen))
         for note in found.notes:
-            self._row("note", {"kind": note.kind, "subject": note.subject, "message": note.text})
+            self.row("note", fields_of(note, "kind subject message=text"))
         for refusal in found.refusals:
-            self._row("refusal", {"subject": refusal.subject, "reason": refusal.reason, "do": refusal.way_out})
+            self.row("refusal", fields_of(refusal, "subject reason do=way_out"))
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
         """Write the sum of it."""
         row: dict[str, Any] = {"isApplied": done is not None, "nothingChanged": reason or None}
         row["partitions"] = len(found.partitions)
         row["change"] = done.changes[0].id if done and done.changes else None
-        self._write(json_line("summary", row, _OLD_SUMMARY))
-
-    def _row(self, kind: str, fields: dict[str, Any]) -> None:
-        self._write(json_line(kind, fields))
+        self.row("summary", row, _OLD_SUMMARY)
 
 
 def _directory(found: Resurrection, each: NewDirectory) -> dict[str, Any]:
@@ -74,9 +71,7 @@ def _partition(found: Resurrection, chosen: Chosen) -> dict[str, Any]:
     best = chosen.best
     copies = [
         {
-            "path": copy.path,
-            "validEndOffset": copy.valid_end,
-            "lastEpoch": copy.last_epoch,
+            **fields_of(copy, "path validEndOffset=valid_end last_epoch"),
             "isDamaged": copy.damage is not None,
             "isLeader": copy is best,
             "isSetAside": copy in chosen.extra,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.cluster.copies import Copy
-from kdump.cluster.files import NewDirectory
 from kdump.cluster.resurrection import Resurrection
 from kdump.cluster.wanted import Wanted
 from kdump.errors import RefusedError
@@ -22,6 +21,12 @@ from ..shell.progress import ProgressBar
 from ..shell.rows import output_for
 from ..shell.session import Diagnostics, tell_refused
 
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
+
 
 @dataclass(frozen=True, slots=True)
 class ResurrectArgs:
@@ -32,16 +37,6 @@ class ResurrectArgs:
     applies: bool
     now: int
     format: str
-
-
-class Printer(Protocol):
-    """What prints a resurrection."""
-
-    def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
-        """Take the plan, or why there is none."""
-
-    def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
-        """Take what came of it; `reason` is why nothing was done, "" where nothing stands in the way."""
 
 
 def resurrect(paths: Sequence[str], asked: ResurrectArgs) -> int:

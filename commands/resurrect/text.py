@@ -78,7 +78,7 @@ class Text:
             self._line(f"  and {count_text(len(by_text) - _SHOWN)} more (--format jsonl has all)")
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
-        """Print what came of it, and what is next."""
+        """Print what came of it, and what is next; `reason` is why nothing was done, "" where nothing is in the way."""
         if reason:
             self._line(f"\nRefused: {reason}. Nothing was changed.")
             return

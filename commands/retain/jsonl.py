@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
@@ -14,7 +14,7 @@ from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
 from ..shell.paths import place_of
-from ..shell.rows import json_line, with_old_names
+from ..shell.rows import RowPrinter, fields_of, with_old_names
 
 Row = dict[str, Any]
 
@@ -24,42 +24,34 @@ _OLD_DIRECTORY = {"blockedSpace": "heldSpace"}
 _OLD_BLOCK = {"blockedSegments": "heldSegments", "blockedSpace": "heldSpace", "blockedBy": "holder"}
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """Prints findings as JSON lines."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
-        self._write = write
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
         """Write the partition's line, then those of its segments."""
-        self._write(json_line("partition", _partition(found), _OLD_PARTITION))
+        self.row("partition", _partition(found), _OLD_PARTITION)
         for number in range(len(found.segments) if segments else 0):
-            self._write(json_line("segment", _segment(found, number), _OLD_SEGMENT))
+            self.row("segment", _segment(found, number), _OLD_SEGMENT)
 
     def directory(self, path: str, totals: Totals) -> None:
         """Write the log directory's line."""
         fields = {
             "path": path,
-            "partitions": totals.partitions,
-            "partitionsWithWork": totals.working,
-            "partitionsBlocked": totals.blocked,
-            "segments": totals.segments,
-            "space": totals.space,
+            **fields_of(totals, "partitions partitionsWithWork=working partitionsBlocked=blocked segments space"),
             "frees": _share(totals.freed),
             "byPolicy": _shares(totals.shares),
             "alone": _shares(totals.alone),
             "blockedSpace": totals.held_space,
         }
-        self._write(json_line("logDirectory", fields, _OLD_DIRECTORY))
+        self.row("logDirectory", fields, _OLD_DIRECTORY)
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
         """Write the changes, and that they were made."""
         for plan in plans:
             for operation in plan.operations:
-                self._write(json_line("operation", _operation(path, operation)))
+                self.row("operation", _operation(path, operation))
         operations = sum(len(plan.operations) for plan in plans)
-        self._write(json_line("applied", place_of(path) | {"operations": operations, "change": kept}))
+        self.row("applied", place_of(path) | {"operations": operations, "change": kept})
 
     def end(self, *, is_complete: bool) -> None:
         """Write nothing: the summary is every command's."""
@@ -80,11 +72,8 @@ def _partition(found: PartitionRetention) -> Row:
         },
         "configFrom": list(found.settings.sources),
         "isTiered": config.remote_storage,
-        "logStartOffset": found.log_start_offset,
-        "newLogStartOffset": found.new_log_start_offset,
-        "highWatermark": found.high_watermark,
-        "isHighWatermarkKnown": found.is_watermark_known,
-        "logEndOffset": found.end_offset,
+        **fields_of(found, "log_start_offset new_log_start_offset high_watermark"),
+        **fields_of(found, "isHighWatermarkKnown=is_watermark_known logEndOffset=end_offset"),
         "segments": len(found.segments),
         "space": sum(state.space for state in found.segments),
         "deletes": len(found.reasons),
@@ -93,16 +82,9 @@ def _partition(found: PartitionRetention) -> Row:
         "alone": _shares(found.alone),
         "isRolled": found.rolls,
         "checkpoints": [change._asdict() for change in found.checkpoint_changes()],
-        "next": {
-            "baseOffset": following.base_offset,
-            "due": following.due,
-            "moreBytes": following.more_bytes,
-            "logStartOffset": following.log_start_offset,
-        }
-        if following
-        else None,
+        "next": fields_of(following, "base_offset due more_bytes log_start_offset") if following else None,
         "blocked": _block(found.block) if found.block else None,
-        "advice": [{"text": item.text, "commands": list(item.commands)} for item in advice_on(found)],
+        "advice": [fields_of(item, "text commands") for item in advice_on(found)],
         "tombstones": _waiting(found.tombstones.records) if found.tombstones else None,
         "transactionMarkers": _waiting(found.tombstones.markers) if found.tombstones else None,
         "problems": list(found.problems),
@@ -116,13 +98,8 @@ def _segment(found: PartitionRetention, number: int) -> Row:
         "path": state.segment.log_path,
         "topic": name.topic if name else None,
         "partition": name.partition if name else None,
-        "baseOffset": state.base_offset,
-        "nextOffset": state.end_offset,
-        "size": state.size,
-        "space": state.space,
-        "largestTimestamp": state.largest_timestamp,
-        "timestampFrom": state.source,
-        "modified": state.modified,
+        **fields_of(state, "base_offset nextOffset=end_offset size space largest_timestamp timestampFrom=source"),
+        **fields_of(state, "modified"),
         "seemsToBeIn": found.wrong_unit(state),
         "deletedBy": found.reasons[number] if number < len(found.reasons) else None,
         "isBlocked": bool(found.block and state in found.block.held),
@@ -159,30 +136,15 @@ def _block(block: Block) -> Row:
 
 def _blocking_batch(holder: BlockingBatch) -> Row:
     return {
-        "timestamp": holder.timestamp,
-        "seemsToBeIn": holder.unit,
-        "isLogAppendTime": holder.is_append_time,
-        "position": holder.position,
-        "size": holder.size,
-        "baseOffset": holder.base_offset,
-        "lastOffset": holder.last_offset,
-        "recordOffset": holder.record_offset,
-        "producerId": holder.producer_id if holder.producer_id >= 0 else None,
-        "producerEpoch": holder.producer_epoch if holder.producer_id >= 0 else None,
-        "batches": holder.batches,
-        "youngBatches": holder.young,
-        "largestOfOthers": holder.largest_of_others if holder.largest_of_others >= 0 else None,
+        **fields_of(holder, "timestamp seemsToBeIn=unit isLogAppendTime=is_append_time position size base_offset"),
+        **fields_of(holder, "last_offset record_offset"),
+        **fields_of(holder if holder.producer_id >= 0 else None, "producer_id producer_epoch"),
+        **fields_of(holder, "batches youngBatches=young largest_of_others?"),
     }
 
 
 def _waiting(waiting: Waiting) -> Row:
-    return {
-        "due": waiting.due,
-        "waiting": waiting.waiting,
-        "unset": waiting.unset,
-        "nextHorizon": waiting.next_horizon,
-        "lastHorizon": waiting.last_horizon,
-    }
+    return fields_of(waiting, "due waiting unset next_horizon last_horizon")
 
 
 def _shares(shares: Mapping[Policy, DeletedAmount]) -> Row:
@@ -190,4 +152,4 @@ def _shares(shares: Mapping[Policy, DeletedAmount]) -> Row:
 
 
 def _share(share: DeletedAmount) -> Row:
-    return {"segments": share.segments, "space": share.space}
+    return fields_of(share, "segments space")

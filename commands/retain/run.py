@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
-from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import retain as operation
 from kdump.operations.rails import SafetyOptions
@@ -24,6 +23,12 @@ from ..shell.progress import PathCounter
 from ..shell.rows import output_for
 from ..shell.screen import Screen
 from ..shell.session import Failures
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +53,6 @@ class Options:
         return operation.RetainRequest(
             self.now, self.files, self.given, self.log_start_offset, self.high_watermark, self.tombstones
         )
-
-
-class Printer(Protocol):
-    """What prints the findings, in the order of these methods."""
-
-    def partition(self, found: PartitionRetention, *, segments: bool) -> None:
-        """Take one partition."""
-
-    def directory(self, path: str, totals: Totals) -> None:
-        """Take a log directory, after its partitions."""
-
-    def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
-        """Tell that the plans for a log directory were carried out; the change with the id `kept` keeps what was
-        removed.
-        """
-
-    def end(self, *, is_complete: bool) -> None:
-        """Say what came of all; `is_complete`: everything could be read, and nothing was refused."""
 
 
 def retain(paths: Iterable[str], options: Options) -> int:

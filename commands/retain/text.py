@@ -103,11 +103,11 @@ class Text:
             self._line(f"  {blocked}: {size_text(totals.held_space)} stay that are old enough")
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
-        """Keep what was done and where the old is kept, for the end."""
+        """Keep what was done, and the id of the change that keeps the old, for the end."""
         self._done.append((path, len(plans), kept))
 
     def end(self, *, is_complete: bool) -> None:
-        """Print the answer."""
+        """Print the answer; `is_complete`: everything could be read, and nothing was refused."""
         if self._applies and any(count for _, count, _ in self._done):
             self._line("")
             changed = number_words(sum(count for _, count, _ in self._done), "partition")

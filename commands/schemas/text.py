@@ -13,7 +13,7 @@ from kdump.schemas.errors import SchemaError
 from kdump.schemas.registry import Registry, Schema, State
 from kdump.schemas.usage import FieldUse, PartitionUse
 
-from ..shell.rows import json_line
+from ..shell.rows import RowPrinter
 from ..shell.tables import aligned
 
 Write = Callable[[str], None]
@@ -138,11 +138,8 @@ def _verdict(uses: list[TopicUse], problems: Problems) -> str:
     return f"FOUND: {', '.join(parts)}." if parts else "OK."
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """An object a line."""
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
 
     def registry(self, source: str, registry: Registry, problems: Problems) -> None:
         """Print an object for each version of a subject."""
@@ -159,7 +156,7 @@ class JsonLines:
                 "error": problems.get(schema.id),
                 "schema": schema.text,
             }
-            self._write(json_line("schemaVersion", fields))
+            self.row("schemaVersion", fields)
 
     def uses(self, uses: Iterable[TopicUse]) -> None:
         """Print an object for each schema that the keys or values of a topic name."""
@@ -167,7 +164,7 @@ class JsonLines:
             for name, found in use.fields:
                 for row in _json_uses(found):
                     place = {"topic": use.topic, "field": name, "isSample": use.is_sample}
-                    self._write(json_line("schemaUse", place | row))
+                    self.row("schemaUse", place | row)
 
     def finish(self, registry: Registry, uses: list[TopicUse], problems: Problems) -> None:
         """Print the last object: what was looked at."""
@@ -177,7 +174,7 @@ class JsonLines:
             "topics": len(uses),
             "records": sum(use.records for use in uses),
         }
-        self._write(json_line("summary", fields))
+        self.row("summary", fields)
 
 
 def _json_uses(use: FieldUse) -> Iterable[dict[str, object]]:

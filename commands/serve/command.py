@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from kdump.errors import KdumpError
@@ -43,10 +45,12 @@ def _users(path: str) -> dict[str, str]:
 @click.option("--advertise", metavar="HOST",
     help="The host that clients are given; by default the one that they reached.")
 @click.option("--on-damage", type=click.Choice([each.value for each in OnDamage]), default=OnDamage.STOP.value,
-    show_default=True, help="Batches that fail their CRC: stop ends the partition before them, skip skips them,"
+    show_default=True, callback=read_by(OnDamage),
+    help="Batches that fail their CRC: stop ends the partition before them, skip skips them,"
     " serve sends them, and some clients crash.")
 @click.option("--commits", type=click.Choice([each.value for each in Commits]), default=Commits.KEEP.value,
-    show_default=True, help="Offsets that clients commit: keep them in memory until the end, or refuse them.")
+    show_default=True, callback=read_by(Commits),
+    help="Offsets that clients commit: keep them in memory until the end, or refuse them.")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="Serve with TLS: the certificate chain in PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
@@ -57,28 +61,13 @@ def _users(path: str) -> dict[str, str]:
     help="The users with SCRAM credentials in the cluster's metadata may connect.")
 @click.option("--max-connections", type=click.IntRange(1, 100_000), default=1000, show_default=True, metavar="N",
     help="Refuse more connections than these.")
-@click.option("--max-request-size", callback=read_by(size), default="2M", show_default=True, metavar="SIZE",
-    help="Close the connection at a larger request.")
-@click.option("--ignore-lock", is_flag=True,
+@click.option("--max-request-size", "max_request_bytes", callback=read_by(size), default="2M", show_default=True,
+    metavar="SIZE", help="Close the connection at a larger request.")
+@click.option("--ignore-lock", "ignores_lock", is_flag=True,
     help="Serve a directory that a running broker uses. kdump follows what the broker appends and deletes.")
 @verbose_option
 @format_option
-def command(
-    paths: tuple[str, ...],
-    address: tuple[str, int],
-    advertise: str | None,
-    on_damage: str,
-    commits: str,
-    tls_cert: str | None,
-    tls_key: str | None,
-    passwords: dict[str, str] | None,
-    has_metadata_users: bool,
-    max_connections: int,
-    max_request_size: int,
-    ignore_lock: bool,
-    verbose: bool,
-    format_: str,
-) -> int:
+def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
     """Let Kafka clients read log directories, without a broker.
 
     PATHs are log directories of one cluster (all disks of a broker, and of several brokers, each of which becomes a
@@ -97,20 +86,7 @@ def command(
       kdump serve /data --listen 0.0.0.0:9092 --users users.txt \\
         --tls-cert server.pem
     """
-    if tls_key is not None and tls_cert is None:
+    asked = ServeArgs(**options)
+    if asked.tls_key is not None and asked.tls_cert is None:
         raise click.UsageError("--tls-key goes with --tls-cert")
-    asked = ServeArgs(
-        address,
-        advertise,
-        OnDamage(on_damage),
-        Commits(commits),
-        tls_cert,
-        tls_key,
-        passwords,
-        has_metadata_users,
-        max_connections,
-        max_request_size,
-        ignore_lock,
-        verbose,
-    )
     return serve(paths, asked, format_)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from kdump.errors import KdumpError
 
+from .options import all_of
 from .progress import shows_progress
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 LOCAL, _ = ENGINES = ("local", "spark")
 PATIENCE = 2.0
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _settings(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -32,18 +30,15 @@ def _settings(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
     return found
 
 
-def engine_options(command: Command) -> Command:
-    """Return the options --engine, --master and --conf, as `engine`, `master` and `conf`."""
-    for option in (
-        click.option("--conf", multiple=True, metavar="NAME=VALUE", callback=_settings,
-            help="A setting of Spark's, for driver and executors. May be repeated."),
-        click.option("--master", metavar="URL", default="local[*]", show_default=True,
-            help="With --engine spark: the master. Other machines must see all directories under the same paths."),
-        click.option("--engine", type=click.Choice(ENGINES), default=LOCAL, show_default=True,
-            help="Do the work in this process, or on Spark, for more than one machine."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+engine_options = all_of(
+    click.option("--engine", type=click.Choice(ENGINES), default=LOCAL, show_default=True,
+        help="Do the work in this process, or on Spark, for more than one machine."),
+    click.option("--master", metavar="URL", default="local[*]", show_default=True,
+        help="With --engine spark: the master. Other machines must see all directories under the same paths."),
+    click.option("--conf", multiple=True, metavar="NAME=VALUE", callback=_settings,
+        help="A setting of Spark's, for driver and executors. May be repeated."),
+)  # fmt: skip
+"""The options --engine, --master and --conf, as `engine`, `master` and `conf`."""
 
 
 def cluster_of(engine: str, master: str, conf: dict[str, str]) -> Cluster | None:

@@ -27,6 +27,18 @@ from .values import duration_seconds, read_by, time_ms
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+
+def all_of(*options: Option) -> Option:
+    """Return several options as one decorator; the help has them in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 NO_PATHS = frozenset({"explain", "help", "completion", "fixture build", "fixture faults", "fixture schema"})
 """Commands that take no log directories."""
 NO_REPORT = frozenset({"help", "completion", "fixture schema"})

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, ItemsView, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -20,6 +22,7 @@ from click.core import ParameterSource
 from kdump.formats.printable import escape_json
 
 from . import exit_codes
+from .options import Option, all_of
 from .output import Output, verbatim
 
 TEXT, JSON, JSONL = "text", "json", "jsonl"
@@ -166,13 +169,10 @@ def _check_schema(ctx: click.Context, param: click.Parameter, number: int | None
         raise click.BadParameter(f"the rows of {ctx.command_path} have the schema {SCHEMA_VERSION}", ctx, param)
 
 
-_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def format_options(*others: str, name: str = "format_") -> _Decorator:
+def format_options(*others: str, name: str = "format_") -> Option:
     """Return the options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header."""
     more = f", {', '.join(others)}" if others else ""
-    options = (
+    return all_of(
         click.option(
             "-o", "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
             callback=_choose, help=f"text for people, one JSON document, one JSON object a line{more}.",
@@ -187,20 +187,25 @@ def format_options(*others: str, name: str = "format_") -> _Decorator:
         ),
     )  # fmt: skip
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
 
-    return decorate
-
-
-format_option: _Decorator = format_options()
+format_option = format_options()
 
 
 def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return an object of a type as a line; renamed fields have their old names, too: `old_names` by the new ones."""
     return row_line(with_old_names({"type": kind} | dict(fields), old_names))
+
+
+class RowPrinter:
+    """Prints what a command finds as rows."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def row(self, kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Print an object of a type, as `json_line` has it."""
+        self._write(json_line(kind, fields, old_names))
 
 
 def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[str, Any]:
@@ -213,6 +218,31 @@ def row_line(row: Mapping[str, Any]) -> str:
     import json
 
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def fields_of(thing: object, names: str) -> dict[str, Any]:
+    """Return fields of a thing as a row has them: `end_offset` as endOffset; null for each where there is no thing.
+
+    `bytes=size` is a field that has another name in the row, `epoch?` a number that is null where it is negative, as
+    Kafka has those that are not known.
+    """
+    return {name: None if thing is None else read(thing) for name, read in _readers(names)}
+
+
+@cache
+def _readers(names: str) -> ItemsView[str, Callable[[object], Any]]:
+    """Return the names in a row, and what reads each field of a thing."""
+    words = (word.rpartition("=") for word in names.split())
+    return {name or _camel_case(field.strip("?").split("_")): _reader(field) for name, _, field in words}.items()
+
+
+def _reader(field: str) -> Callable[[object], Any]:
+    read = attrgetter(field.strip("?"))
+    return (lambda thing: None if (number := read(thing)) < 0 else number) if field.endswith("?") else read
+
+
+def _camel_case(words: Sequence[str]) -> str:
+    return "".join((words[0], *map(str.title, words[1:])))
 
 
 def _command_name(ctx: click.Context) -> str:
@@ -232,8 +262,7 @@ def _options(ctx: click.Context) -> dict[str, Any]:
         name = str(param.name)
         is_given = ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
         if isinstance(param, click.Option) and is_given and name in ctx.params and name not in _NOT_OPTIONS:
-            words = max(param.opts, key=len).lstrip("-").split("-")
-            found["".join((words[0], *map(str.title, words[1:])))] = _plain(ctx.params[name])
+            found[_camel_case(max(param.opts, key=len).lstrip("-").split("-"))] = _plain(ctx.params[name])
     return found
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -13,12 +11,9 @@ from kdump.releases import KafkaRelease
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.views import View
 
-from .options import kafka_option, now_if_given_option
+from .options import all_of, kafka_option, now_if_given_option
 
-_Command = Callable[..., Any]
-
-
-_OPTIONS = (
+startup_options = all_of(
     click.option(
         "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown shows."
     ),
@@ -37,13 +32,7 @@ _OPTIONS = (
     ),
     kafka_option,
 )
-
-
-def startup_options(command: _Command) -> _Command:
-    """Give a command the options that `chosen_startup` takes."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""The options that `chosen_startup` takes."""
 
 
 def chosen_startup(

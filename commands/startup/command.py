@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -26,8 +26,12 @@ from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for
 from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.unfinished import note_unfinished
-from .report import Printer
 from .text import TextPrinter
+
+if TYPE_CHECKING:
+    from .jsonl import JsonPrinter
+
+    Printer: TypeAlias = JsonPrinter | TextPrinter
 
 
 @click.command("startup")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kdump.operations.startup import BrokerStart, Loaded
@@ -10,7 +10,7 @@ from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure, Loss, Step
 
 from ..shell.paths import place_of
-from ..shell.rows import json_line, with_old_names
+from ..shell.rows import RowPrinter, fields_of, with_old_names
 
 Row = dict[str, Any]
 
@@ -20,12 +20,8 @@ _OLD_BROKER = {"isStartable": "starts"}
 _OLD_FAILURE = {"isBrokerStartable": "brokerStarts"}
 
 
-class JsonPrinter:
+class JsonPrinter(RowPrinter):
     """Prints outcomes as JSON lines."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
-        self._write = write
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
         """Write what concerns a log directory as a whole."""
@@ -37,18 +33,18 @@ class JsonPrinter:
             "isController": state.is_controller,
             "warnings": list(state.warnings),
         }
-        self._write(json_line("logDirectory", fields, _OLD_DIRECTORY))
+        self.row("logDirectory", fields, _OLD_DIRECTORY)
 
     def failures(self, failures: Sequence[Failure]) -> None:
         """Write what keeps the broker from loading anything."""
         for failure in failures:
-            self._write(json_line("failure", _failure(failure)))
+            self.row("failure", _failure(failure))
 
     def log(self, loaded: Loaded) -> None:
         """Write a line for each step, and the outcome."""
         place, startup, outcome = place_of(loaded.path), loaded.startup, loaded.outcome
         for step in outcome.steps:
-            self._write(json_line("step", place | _step(step)))
+            self.row("step", place | _step(step))
         is_loaded = outcome.ok
         fields = place | {
             "state": loaded.state or "live",
@@ -57,16 +53,16 @@ class JsonPrinter:
             "isClean": startup.clean,
             "recoveryPoint": startup.recovery_point,
             "highWatermark": loaded.high_watermark,
-            "logStartOffset": outcome.log_start_offset if is_loaded else None,
-            "logEndOffset": outcome.log_end_offset if is_loaded else None,
-            "newRecoveryPoint": outcome.recovery_point if is_loaded else None,
+            **fields_of(
+                outcome if is_loaded else None, "log_start_offset log_end_offset newRecoveryPoint=recovery_point"
+            ),
             "hasLoss": outcome.loss.has_data,
             "lost": _loss(outcome.loss),
             "stray": loaded.stray,
             "expiring": list(loaded.expiring),
             "files": {name: recipe.size for name, recipe in outcome.files.items()} if outcome.files else None,
         }
-        self._write(json_line("outcome", fields, _OLD_OUTCOME))
+        self.row("outcome", fields, _OLD_OUTCOME)
 
     def end(self, start: BrokerStart) -> None:
         """Write what log directories come to together: the `broker` row."""
@@ -79,36 +75,23 @@ class JsonPrinter:
             "failures": [_failure(failure) for failure in start.stops],
             "orderDecides": start.by_order,
         }
-        self._write(json_line("broker", fields, _OLD_BROKER))
+        self.row("broker", fields, _OLD_BROKER)
 
 
 def _step(step: Step) -> Row:
     return {
-        "action": step.action,
-        "file": step.file,
-        "why": step.why,
-        "position": step.position,
-        "size": step.size,
+        **fields_of(step, "action file why position size"),
         "lost": _loss(step.loss) if step.loss else None,
     }
 
 
 def _loss(loss: Loss) -> Row:
-    return {
-        "bytes": loss.bytes,
-        "zeros": loss.zeros,
-        "batches": loss.batches,
-        "records": loss.records,
-        "firstOffset": loss.first_offset,
-        "lastOffset": loss.last_offset,
-    }
+    return fields_of(loss, "bytes zeros batches records first_offset last_offset")
 
 
 def _failure(failure: Failure) -> Row:
     row = {
-        "exception": failure.exception,
-        "message": failure.text,
-        "file": failure.file,
+        **fields_of(failure, "exception message=text file"),
         "position": failure.batch[0] if failure.batch else None,
         "isBrokerStartable": failure.offline,
     }

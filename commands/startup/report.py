@@ -1,13 +1,10 @@
-"""What `kdump startup` tells, and what has to be able to print it."""
+"""What partitions and log directories come to together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
-from kdump.operations.startup import BrokerStart, Loaded
+from kdump.operations.startup import Loaded
 from kdump.recovery.broker_start import DirectoryState
-from kdump.recovery.outcome import RECOVER, Failure, Loss, total_loss
+from kdump.recovery.outcome import RECOVER, Loss, total_loss
 
 
 class Totals:
@@ -36,22 +33,3 @@ class Totals:
         self.failing += not outcome.ok
         self.stray += loaded.stray is not None
         self.expiring += bool(loaded.expiring)
-
-
-class Printer(Protocol):
-    """What prints the outcomes, in the order in which they come."""
-
-    def directory(self, state: DirectoryState, clean: bool | None) -> None:
-        """Take what concerns a log directory as a whole; its partitions follow.
-
-        `clean` is what the command line says of the last shutdown, None: as the directory has it.
-        """
-
-    def failures(self, failures: Sequence[Failure]) -> None:
-        """Take what keeps the broker from loading anything."""
-
-    def log(self, loaded: Loaded) -> None:
-        """Take one partition."""
-
-    def end(self, start: BrokerStart) -> None:
-        """Take what it comes to for the broker; nothing comes any more."""

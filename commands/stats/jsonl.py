@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from kdump.formats.codecs import NAMES
@@ -12,15 +11,12 @@ from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
-from ..shell.rows import json_line
+from ..shell.rows import RowPrinter, fields_of
 from .text import codec_name, other_codec
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """Prints objects."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
 
     def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
         """Write partitions, each topic after its own; everything is in them, whatever `details` says."""
@@ -32,9 +28,9 @@ class JsonLines:
                     "lastOffset": each.stats.batches.last_offset,
                     "cleaner": _dirtiness(each.dirtiness),
                 }
-                self._write(json_line("partition", place | offsets | figures(each.stats)))
+                self.row("partition", place | offsets | figures(each.stats))
             partitions = {"topic": topic.topic, "partitions": len(topic.partitions)}
-            self._write(json_line("topic", partitions | figures(topic.stats)))
+            self.row("topic", partitions | figures(topic.stats))
 
 
 def figures(stats: Stats) -> dict[str, Any]:
@@ -87,39 +83,16 @@ def _contents(found: RecordStats) -> dict[str, Any]:
         "sizes": _sizes(found.sizes),
         "keySizes": _sizes(found.keys),
         "valueSizes": _sizes(found.values),
-        "headers": found.headers,
-        "recordsWithHeaders": found.with_headers,
-        "nullKeys": found.null_keys,
-        "nullValues": found.null_values,
-        "tombstones": found.tombstones,
-        "recordsWithoutTimestamp": found.no_timestamp,
-        "earliestTimestamp": found.earliest,
-        "latestTimestamp": found.latest,
-        "distinctKeys": found.distinct_keys,
-        "supersededRatio": found.superseded_ratio,
-        "keptRecords": found.kept,
-        "keptBytes": found.kept_bytes,
-        "keptTombstones": found.kept_tombstones,
+        **fields_of(found, "headers recordsWithHeaders=with_headers null_keys null_values tombstones"),
+        **fields_of(found, "recordsWithoutTimestamp=no_timestamp earliestTimestamp=earliest latestTimestamp=latest"),
+        **fields_of(found, "distinct_keys superseded_ratio keptRecords=kept kept_bytes kept_tombstones"),
     }
 
 
 def _sizes(sizes: Sizes) -> dict[str, Any]:
     buckets = [[bucket.low, bucket.high, bucket.members] for bucket in sizes.buckets()]
-    return {
-        "count": sizes.count,
-        "total": sizes.total,
-        "least": sizes.least,
-        "most": sizes.most,
-        "buckets": buckets,
-    }
+    return {**fields_of(sizes, "count total least most"), "buckets": buckets}
 
 
 def _dirtiness(dirtiness: Dirtiness | None) -> dict[str, Any] | None:
-    if dirtiness is None:
-        return None
-    return {
-        "checkpoint": dirtiness.checkpoint,
-        "clean": dirtiness.clean,
-        "dirty": dirtiness.dirty,
-        "dirtyRatio": dirtiness.ratio,
-    }
+    return fields_of(dirtiness, "checkpoint clean dirty dirtyRatio=ratio") if dirtiness else None

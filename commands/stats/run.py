@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kdump.errors import Problem
 from kdump.formats.printable import safe, safe_path
@@ -39,13 +39,6 @@ class Options:
     report: str | None = None
     retention_ms: int = 604_800_000
     cluster: Cluster | None = None
-
-
-class Printer(Protocol):
-    """What prints the figures."""
-
-    def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
-        """Take everything; `details` is None where the command line does not say."""
 
 
 def run_stats(paths: Iterable[str], options: Options) -> int:

@@ -14,7 +14,7 @@ from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import OpenTxn, PartitionTxns
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
-from ..shell.rows import json_line
+from ..shell.rows import RowPrinter, fields_of
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
@@ -187,7 +187,7 @@ _OLD_OPEN = {"isBlockingLastStableOffset": "holdsLastStableOffset"}
 """Fields that had another name: it stays for two releases."""
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """One object a line."""
 
     def __init__(self, write: Callable[[str], None], now: int) -> None:
@@ -197,50 +197,34 @@ class JsonLines:
     def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
         """Print the objects of a partition; it is always shown."""
         del is_shown
-        place: dict[str, Any] = {
-            "topic": found.replica.topic,
-            "partition": found.replica.partition,
-            "path": found.replica.log.path,
-        }
+        place = fields_of(found.replica, "topic partition path=log.path")
         holder = found.holder
         fields = place | {
-            "logStartOffset": found.replica.log_start_offset,
-            "lastStableOffset": found.last_stable_offset,
-            "highWatermark": found.replica.high_watermark,
-            "logEndOffset": found.end_offset,
+            **fields_of(found, "logStartOffset=replica.log_start_offset last_stable_offset"),
+            **fields_of(found, "highWatermark=replica.high_watermark logEndOffset=end_offset"),
             "blockedBy": holder.first_offset if holder else None,
             "open": len(rows),
             "hanging": sum(row.is_hanging for row in rows),
-            "commitMarkers": found.commits,
-            "abortMarkers": found.aborts,
-            "emptyMarkers": found.empty,
-            "batches": found.batches,
+            **fields_of(found, "commitMarkers=commits abortMarkers=aborts emptyMarkers=empty batches"),
         }
-        self._write(json_line("partition", fields, _OLD_PARTITION))
+        self.row("partition", fields, _OLD_PARTITION)
         for row in rows:
-            self._write(json_line("openTransaction", place | self._open_fields(found, row), _OLD_OPEN))
+            self.row("openTransaction", place | self._open_fields(found, row), _OLD_OPEN)
         for txn in found.ended:
-            self._write(json_line("endedTransaction", place | _ended_fields(txn)))
+            self.row("endedTransaction", place | _ended_fields(txn))
         for mismatch in found.mismatches:
-            self._write(json_line("indexMismatch", place | _mismatch_fields(mismatch)))
+            self.row("indexMismatch", place | fields_of(mismatch, "kind path producer_id first_offset last_offset"))
 
     def transactional_id(self, found: TransactionalId, is_stuck: bool) -> None:
         """Print a transactional id's object."""
         fields = {
-            "transactionalId": found.transactional_id,
-            "statePartition": found.partition,
-            "state": found.state,
+            **fields_of(found, "transactional_id statePartition=partition state"),
             "isStuck": is_stuck,
-            "producerId": found.producer_id,
-            "producerEpoch": found.producer_epoch,
-            "previousProducerId": _known(found.previous_producer_id),
-            "nextProducerId": _known(found.next_producer_id),
-            "timeoutMs": found.timeout_ms,
-            "startTimestamp": _known(found.start_timestamp),
-            "lastUpdateTimestamp": found.last_update_timestamp,
+            **fields_of(found, "producer_id producer_epoch previous_producer_id? next_producer_id?"),
+            **fields_of(found, "timeout_ms start_timestamp? last_update_timestamp"),
             "partitions": [{"topic": topic, "partitions": ids} for topic, ids in found.partitions.items()],
         }
-        self._write(json_line("transactionalId", fields))
+        self.row("transactionalId", fields)
 
     def finish(self, code: int) -> None:
         """Do nothing: no line follows."""
@@ -248,23 +232,13 @@ class JsonLines:
     def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:
         txn = row.txn
         return {
-            "producerId": txn.producer_id,
-            "producerEpoch": txn.producer_epoch,
-            "coordinatorEpoch": _known(txn.coordinator_epoch),
-            "firstOffset": txn.first_offset,
-            "lastOffset": _known(txn.last_offset),
-            "firstTimestamp": _known(txn.first_timestamp),
-            "lastTimestamp": txn.last_timestamp,
+            **fields_of(txn, "producer_id producer_epoch coordinator_epoch? first_offset last_offset?"),
+            **fields_of(txn, "first_timestamp? last_timestamp"),
             "ageMs": self._now - txn.last_timestamp,
-            "batches": txn.batches,
-            "records": txn.records,
-            "bytes": txn.size,
-            "isOlderThanLog": txn.is_older,
+            **fields_of(txn, "batches records bytes=size isOlderThanLog=is_older"),
             "isBlockingLastStableOffset": found.holder is txn,
-            "transactionalId": row.owner.transactional_id if row.owner else None,
-            "state": row.owner.state if row.owner else None,
-            "isHanging": row.is_hanging,
-            "reasons": row.reasons,
+            **fields_of(row.owner, "transactional_id state"),
+            **fields_of(row, "is_hanging reasons"),
             "abortCommand": abort_line(found, txn),
             "abortCommandBefore30": old_abort_line(found, txn),
         }
@@ -312,14 +286,9 @@ def _ended_cells(txn: EndedTxn) -> tuple[str, ...]:
 
 def _ended_fields(txn: EndedTxn) -> dict[str, Any]:
     return {
-        "producerId": txn.producer_id,
-        "producerEpoch": txn.producer_epoch,
-        "coordinatorEpoch": txn.coordinator_epoch,
+        **fields_of(txn, "producer_id producer_epoch coordinator_epoch"),
         "outcome": "abort" if txn.is_abort else "commit",
-        "firstOffset": _known(txn.first_offset),
-        "lastOffset": txn.last_offset,
-        "timestamp": txn.timestamp,
-        "lastStableOffset": txn.last_stable_offset,
+        **fields_of(txn, "first_offset? last_offset timestamp last_stable_offset"),
     }
 
 
@@ -329,17 +298,3 @@ def _mismatch(mismatch: IndexMismatch) -> str:
         f" {offset_range(mismatch.first_offset, mismatch.last_offset)}: {safe_path(mismatch.path)}"
         f" {_MISMATCHES[mismatch.kind]}"
     )
-
-
-def _mismatch_fields(mismatch: IndexMismatch) -> dict[str, Any]:
-    return {
-        "kind": mismatch.kind,
-        "path": mismatch.path,
-        "producerId": mismatch.producer_id,
-        "firstOffset": mismatch.first_offset,
-        "lastOffset": mismatch.last_offset,
-    }
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number

@@ -12,19 +12,19 @@ from kdump.errors import NameFormatError
 from kdump.formats.names import parse_partition_dir
 from kdump.operations.undo import Listed, Undone
 
-from ..shell.rows import json_line
+from ..shell.rows import RowPrinter
 from .run import Shown, UndoArgs
 
 _OLD_NAMES = {"isApplied": "applied"}
 
 
-class JsonLines:
+class JsonLines(RowPrinter):
     """Prints changes as JSON lines."""
 
     def __init__(self, write: Callable[[str], None], asked: UndoArgs, shown: Shown) -> None:
         """`write` takes whole lines."""
+        super().__init__(write)
         self._shown = shown
-        self._write = write
         self._asked = asked
 
     def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
@@ -37,31 +37,31 @@ class JsonLines:
                 | {"path": self._shown(change.file(each.file))}
                 for each in change.cuts
             ]
-            self._write(json_line("change", row))
+            self.row("change", row)
         for backup in old:
             state = "INTERRUPTED" if backup.is_interrupted else "undone" if backup.is_undone else "made by kdump 0.1"
             row = {"id": backup.id, "command": None, **self._place(backup.partition), "begunTimestamp": None}
-            self._write(json_line("change", row | {"keptBytes": backup.size, "state": state, "why": None, "kept": []}))
+            self.row("change", row | {"keptBytes": backup.size, "state": state, "why": None, "kept": []})
 
     def undone(self, done: Undone) -> None:
         """Write a line for a change, with its operations."""
         operations = [{"action": each.action, "file": each.name, "size": each.size} for each in done.operations]
         row = {"isApplied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
-        self._write(json_line("undo", self._change(done.change) | row, _OLD_NAMES))
+        self.row("undo", self._change(done.change) | row, _OLD_NAMES)
 
     def closed(self, change: Change) -> None:
         """Write a line for a change."""
-        self._write(json_line("close", self._change(change) | {"isApplied": self._asked.applies}, _OLD_NAMES))
+        self.row("close", self._change(change) | {"isApplied": self._asked.applies}, _OLD_NAMES)
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
         """Write a line for a change."""
         row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(kept.partition)}
-        self._write(json_line("prune", row | {"bytes": size, "isApplied": self._asked.applies}, _OLD_NAMES))
+        self.row("prune", row | {"bytes": size, "isApplied": self._asked.applies}, _OLD_NAMES)
 
     def end(self, reason: str) -> None:
         """Write the sum of it."""
         fields = {"isApplied": self._asked.applies, "nothingChanged": reason or None}
-        self._write(json_line("summary", fields, _OLD_NAMES))
+        self.row("summary", fields, _OLD_NAMES)
 
     def _change(self, change: Change) -> dict[str, Any]:
         return {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
@@ -17,8 +17,6 @@ from kdump.errors import HoldsLogDirectoriesError, KdumpError, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import SafetyOptions
 from kdump.operations.undo import (
-    Listed,
-    Undone,
     close_change,
     delete_originals,
     list_changes,
@@ -32,6 +30,12 @@ from ..shell.output import NO_SUCH, Output, about, as_given, complain, os_error_
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
 from ..shell.session import tell_refused
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +55,6 @@ class UndoArgs:
     def rails(self) -> SafetyOptions:
         """How carefully it is done."""
         return SafetyOptions(self.applies, "undo", backup_dir=self.backup_dir, ignore_lock=self.force)
-
-
-class Printer(Protocol):
-    """What prints changes and what becomes of them."""
-
-    def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
-        """Take the changes below one PATH."""
-
-    def undone(self, done: Undone) -> None:
-        """Take a change that was, or would be, taken back."""
-
-    def closed(self, change: Change) -> None:
-        """Take an interrupted change that was, or would be, ended."""
-
-    def pruned(self, kept: Change | OldBackup, size: int) -> None:
-        """Take a change whose originals were, or would be, deleted."""
-
-    def end(self, reason: str) -> None:
-        """Take the last lines; `reason` is why something was refused or could not be done, "" for nothing."""
 
 
 class Shown:

@@ -87,7 +87,7 @@ class Text:
             self._unlisted += 1
 
     def end(self, reason: str) -> None:
-        """Print the last lines."""
+        """Print the last lines; `reason` is why something was refused or could not be done, "" for nothing."""
         asked = self._asked
         if self._unlisted:
             self._write(f"{more_alike(self._unlisted)}\n")

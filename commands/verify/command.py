@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
@@ -138,22 +139,16 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @engine_options
 def command(
     paths: tuple[str, ...],
-    deep: bool,
     jobs: int | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     severities: tuple[str, ...],
-    max_per_code: int,
     fail_on: str,
-    since_checkpoint: bool,
     max_duration: float | None,
-    max_rate: int | None,
     resume: str | None,
     state_file: str | None,
     drop_cache: bool | None,
     priority: str,
-    now: int | None,
-    retention_ms: int | None,
     format_: str,
     reports: tuple[tuple[str, str], ...],
     verbose: bool,
@@ -161,6 +156,7 @@ def command(
     engine: str,
     master: str,
     conf: dict[str, str],
+    **checks: Any,
 ) -> int:
     """Verify log directories: every file from its first byte to its last, not only its end.
 
@@ -185,17 +181,12 @@ def command(
     """
     is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
     options = Options(
-        deep=deep,
         jobs=jobs or 0,
-        now=now,
-        retention_ms=retention_ms,
-        since_checkpoint=since_checkpoint,
         drops_pages=is_beside if drop_cache is None else drop_cache,
-        max_rate=max_rate,
         select=patterns_of(select),
         ignore=patterns_of(ignore),
         severities=tuple(severity_of(text) for text in severities),
-        max_per_code=max_per_code,
+        **checks,
     )
     try:
         options.check()

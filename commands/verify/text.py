@@ -22,7 +22,7 @@ from ..shell.options import severities_from
 from ..shell.output import Style
 from ..shell.paths import partition_of
 from ..shell.prose import folded
-from ..shell.rows import row_line, with_old_names
+from ..shell.rows import fields_of, row_line, with_old_names
 from ..shell.screen import Screen
 from ..shell.words import way_out
 
@@ -50,11 +50,7 @@ def summary_row(totals: Totals) -> dict[str, Any]:
         "errors": totals.counts[ERROR],
         "warnings": totals.counts[WARNING],
         "notes": totals.counts[NOTE],
-        "unread": totals.unread,
-        "partitions": totals.partitions,
-        "segments": totals.segments,
-        "segmentsSkipped": totals.skipped,
-        "bytes": totals.bytes,
+        **fields_of(totals, "unread partitions segments segmentsSkipped=skipped bytes"),
         "seconds": round(totals.seconds, 3),
     } | ({"pass": pass_row(totals.whole)} if totals.is_part else {})
     return with_old_names(row, OLD_NAMES)
@@ -89,26 +85,13 @@ def row(finding: Finding) -> dict[str, Any]:
     name = partition_of(finding.group)
     return {
         "type": "finding",
-        "code": finding.code,
-        "severity": finding.severity,
-        "topic": name.topic if name else None,
-        "partition": name.partition if name else None,
-        "path": finding.path,
-        "position": finding.position,
-        "length": finding.length,
-        "offset": finding.offset,
-        "firstOffset": finding.first_offset,
-        "lastOffset": finding.last_offset,
+        **fields_of(finding, "code severity"),
+        **fields_of(name, "topic partition"),
+        **fields_of(finding, "path position length offset first_offset last_offset"),
         "details": dict(finding.details or {}),
-        "message": finding.message,
-        "broker": finding.broker,
-        "repair": finding.repair,
+        **fields_of(finding, "message broker repair"),
         "actions": [
-            {
-                "command": list(remedy.words(finding.group)) or None,
-                "text": remedy.note,
-                "loses": remedy.loses,
-            }
+            {"command": list(remedy.words(finding.group)) or None, **fields_of(remedy, "text=note loses")}
             for remedy in finding.remedies
         ],
     }
