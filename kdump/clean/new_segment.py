@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
+from kdump.clean.reading import repair_first
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.batch import FRAME, LAST_OFFSET_DELTA, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAX_TIMESTAMP_AT
@@ -96,7 +98,7 @@ class NewSegment:
             raise CleaningError(
                 f"{self._name}: offset {self._chunk_max_offset} is further than {MAX_RELATIVE_OFFSET} from the base"
                 " offset: Kafka's cleaner splits such a segment and begins again, and so does a broker that starts:"
-                " repair it first"
+                f" {repair_first(os.path.dirname(self._name))}"
             )
         if not self._is_per_batch:
             self._batches.append(Written(self.chunk_size, self._chunk_max_offset, *self._chunk_max))
