@@ -26,9 +26,7 @@ from kdump.storage.directory import LogDirectory
 Clean = Callable[[Staging], Cleaning]
 
 
-def clean_in_place(
-    state: PartitionState, clean: Clean, files: ChangeFiles, *, command: str = "compact", keep_old: bool = True
-) -> Cleaning:
+def clean_in_place(state: PartitionState, clean: Clean, files: ChangeFiles, *, keep_old: bool) -> Cleaning:
     """Clean a partition, which nobody else may be using, where it is.
 
     `files`, in the same file system, are those of the change. Nothing is changed before everything new is on the disk.
@@ -46,7 +44,7 @@ def clean_in_place(
         discard(files, state.log.path)
         raise
     if plan:
-        apply_staged(plan, files, command=command, keep_old=keep_old)
+        apply_staged(plan, files, command="compact", keep_old=keep_old)
     else:
         discard(files, state.log.path)
     return cleaning
@@ -59,11 +57,11 @@ def _check_room(state: PartitionState, clean: Clean | None, directory: str, *, c
     Raises OSError, KdumpError.
     """
     cleaned = sum(each.size for each in state.between(0, state.first_uncleanable_offset))
-    staying = state.size - cleaned if copies or clean is None else 0
+    staying = state.size - cleaned if copies else 0
     try:
         check_room(SPARE_BYTES + staying + cleaned, directory)
     except RefusedError:
-        if clean is None or not cleaned:
+        if clean is None:
             raise
         paper = clean(Staging(None))
         staying = paper.state.size - paper.counts.size_before if copies else 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
+from kdump.clean.reading import repair_first
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL
@@ -95,7 +97,7 @@ class NewSegment:
             raise CleaningError(
                 f"{self._name}: offset {self._chunk_max_offset} is further than {MAX_RELATIVE_OFFSET} from the base"
                 " offset: Kafka's cleaner splits such a segment and begins again, and so does a broker that starts:"
-                " repair it first"
+                f" {repair_first(os.path.dirname(self._name))}"
             )
 
     def _index_batches(self, data: bytes | bytearray, start: int, stop: int) -> None:

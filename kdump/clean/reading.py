@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from kdump.errors import CleaningError, OnError
@@ -26,7 +27,12 @@ def read_batches(
         yield part
 
 
+def repair_first(path: str) -> str:
+    """Say what to do with the partition directory at `path` before it can be cleaned."""
+    return f"repair it first: kdump repair {path} shows the ways"
+
+
 def _wrong(damage: Damage) -> str:
     if damage.offsets is None:
-        return f"{damage.text}: repair it first"
+        return f"{damage.text}: {repair_first(os.path.dirname(damage.path))}"
     return f"the records of the batch at offset {damage.offsets[1]} cannot be read: {damage.cause}"

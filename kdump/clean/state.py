@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kdump.clean.producers import LastRecord, Producers, producers_at
+from kdump.clean.reading import repair_first
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
@@ -143,7 +144,9 @@ def _producers(log: PartitionLog, startup: Startup, start: int, end: int) -> Pro
     try:
         return producers_at(log, startup, start, end)
     except LoadError as error:
-        raise CleaningError(f"{log.path}: its producers' state is not known: {error}: repair it first") from None
+        raise CleaningError(
+            f"{log.path}: its producers' state is not known: {error}: {repair_first(log.path)}"
+        ) from None
 
 
 def _check_leftovers(log: PartitionLog) -> None:
@@ -157,7 +160,7 @@ def _check_leftovers(log: PartitionLog) -> None:
         for name in log.in_state(state):
             raise CleaningError(
                 f"{os.path.join(log.path, name)}: left over from a replacement of segments; a broker that starts"
-                " finishes or undoes that, and so does `kdump repair`: do that first"
+                f" finishes or undoes that: {repair_first(log.path)}"
             )
 
 

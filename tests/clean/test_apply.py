@@ -7,20 +7,24 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kdump
 from kdump.change.apply import apply_plan
+from kdump.change.checks import SPARE_BYTES
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import new_change
 from kdump.change.undo import undo
-from kdump.clean.apply import check_output, clean_into, copy_directory_files
+from kdump.clean.apply import Clean, check_output, clean_in_place, clean_into, copy_directory_files
 from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.staging import Staging
 from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
+from kdump.settings.cleaning import CleaningSettings
 from tests.change.kept import change_files, only_change
 from tests.clean.building import (
     CONFIG,
@@ -35,6 +39,7 @@ from tests.clean.building import (
     marker,
     name,
     state_of,
+    write_checkpoint,
 )
 from tests.repair.test_crash import KILLED, Saboteur
 
@@ -54,6 +59,12 @@ def partition(tmp_path: Path) -> Path:
 
 GROUPED = CONFIG._replace(segment_bytes=sum(map(len, SEGMENTS[0] + SEGMENTS[10])))
 """With these settings the first two segments become one, and the third stays for itself."""
+
+
+def cleaner(partition: Path, config: CleaningSettings = CONFIG) -> Clean:
+    """A pass over the partition as it is now."""
+    state = state_of(partition, config)
+    return lambda staging: clean(state, config, NOW, staging)
 
 
 def test_what_was_replaced_can_be_put_back(partition: Path) -> None:
@@ -138,6 +149,178 @@ def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
     (partition / name(20, "log")).write_bytes(before[name(20, "log")])
     assert files_of(partition) == before
     assert change_files(partition.parent) == []
+
+
+# --- a copy, and what is around it
+
+
+def test_a_copy_goes_into_a_directory_that_is_there_and_empty(partition: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    output.mkdir()
+    check_output(str(output))
+    clean_into(state_of(partition), None, str(output))
+    assert files_of(output / "users-0") == files_of(partition)
+
+
+def test_a_copy_has_the_time_of_the_directory_that_it_was_made_from(partition: Path, tmp_path: Path) -> None:
+    os.utime(partition, ns=(5_000_000_000, 6_000_000_000))
+    clean_into(state_of(partition), cleaner(partition), str(tmp_path / "out"))
+    assert (tmp_path / "out" / "users-0").stat().st_mtime_ns == 6_000_000_000
+
+
+def test_a_copy_and_all_its_names_are_on_the_disk(
+    partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, synced = tmp_path / "out", set[str]()
+    fsync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    (partition.parent / names.META_PROPERTIES).write_text("version=1\n")
+    cleaning = clean_into(state_of(partition), cleaner(partition), str(output))
+    assert synced >= {str(path) for path in (output, *output.rglob("*"))}
+    assert cleaning is not None
+    synced.clear()
+    copy_directory_files(str(partition.parent), str(output), [cleaning])
+    assert synced >= {str(path) for path in (output, *output.iterdir()) if path.name != "users-0"}
+
+
+def test_of_the_files_around_partitions_a_copy_has_those_that_a_broker_starts_with(
+    partition: Path, tmp_path: Path
+) -> None:
+    files = {names.META_PROPERTIES: "version=1\n", names.CLEAN_SHUTDOWN: "", ".lock": "", "notes.txt": "mine"}
+    for file, text in files.items():
+        (partition.parent / file).write_text(text)
+    (partition.parent / names.REPLICATION_CHECKPOINT).write_text("0\n2\nusers 0 31\nothers 0 9\n")
+    (partition.parent / names.CLEANER_CHECKPOINT).unlink()
+    output = tmp_path / "out"
+    cleaning = clean_into(state_of(partition), cleaner(partition), str(output))
+    assert cleaning is not None
+    for _ in range(2):  # once more after each further pass
+        copy_directory_files(str(partition.parent), str(output), [cleaning])
+        assert files_of(output) == {
+            names.META_PROPERTIES: b"version=1\n",
+            names.CLEAN_SHUTDOWN: b"",
+            names.REPLICATION_CHECKPOINT: b"0\n1\nusers 0 31\n",
+            names.CLEANER_CHECKPOINT: b"0\n1\nusers 0 30\n",
+        }
+
+
+def test_what_was_never_cleaned_is_in_no_cleaners_checkpoint_of_a_copy(partition: Path, tmp_path: Path) -> None:
+    write_checkpoint(partition.parent, names.CLEANER_CHECKPOINT, None)
+    state = state_of(partition)
+    clean_into(state, None, str(tmp_path / "out"))
+    copy_directory_files(str(partition.parent), str(tmp_path / "out"), [state])
+    assert (tmp_path / "out" / names.CLEANER_CHECKPOINT).read_text() == "0\n0\n"
+
+
+def test_a_directory_that_is_not_named_as_a_partition_is_cleaned_and_copied_without_lines(
+    partition: Path, tmp_path: Path
+) -> None:
+    unnamed = partition.rename(partition.with_name("users"))
+    cleaning = clean_into(state_of(unnamed), cleaner(unnamed), str(tmp_path / "out"))
+    assert cleaning is not None
+    copy_directory_files(str(unnamed.parent), str(tmp_path / "out"), [cleaning])
+    assert (tmp_path / "out" / names.CLEANER_CHECKPOINT).read_text() == "0\n0\n"
+    before = (unnamed.parent / names.CLEANER_CHECKPOINT).read_text()
+    clean_once(unnamed)
+    assert files_of(unnamed) == files_of(tmp_path / "out" / "users")
+    assert (unnamed.parent / names.CLEANER_CHECKPOINT).read_text() == before
+
+
+def test_a_copy_keeps_the_snapshots_that_cleaning_in_place_keeps(tmp_path: Path) -> None:
+    partition = build(tmp_path / "logs", SEGMENTS)
+    for offset in (0, 10, 20):  # from an unclean start of a broker, say
+        shutil.copyfile(partition / name(31, "snapshot"), partition / name(offset, "snapshot"))
+    (partition / f"{name(10, 'log')}.deleted").write_bytes(b"gone")
+    clean_into(state_of(partition, GROUPED), cleaner(partition, GROUPED), str(tmp_path / "out"))
+    clean_once(partition, GROUPED)
+    there = files_of(partition)
+    assert files_of(tmp_path / "out" / "users-0") == there
+    assert [file for file in sorted(there) if file.endswith("snapshot")] == [
+        name(offset, "snapshot") for offset in (0, 20, 30, 31)
+    ]
+    assert there[f"{name(10, 'log')}.deleted"] == b"gone"
+
+
+# --- whether there is room
+
+
+READ = sum(map(len, SEGMENTS[0] + SEGMENTS[10] + SEGMENTS[20]))
+STAYS = len(SEGMENTS[30][0])
+
+
+class Room:
+    """A file system with so many bytes free, and how often something was cleaned there, on paper or not."""
+
+    def __init__(self, partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free = self.passes = 0
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=self.free))
+        self._cleaner = cleaner(partition)
+        self.size_after = self.clean(Staging(None)).counts.size_after
+
+    def clean(self, staging: Staging) -> Cleaning:
+        self.passes += 1
+        return self._cleaner(staging)
+
+
+@pytest.fixture
+def room(partition: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    """A file system without room so far."""
+    return Room(partition, monkeypatch)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_there_has_to_be_room_for_what_will_be_written(
+    partition: Path, tmp_path: Path, room: Room, copies: bool
+) -> None:
+    def run() -> None:
+        room.passes = 0
+        state = state_of(partition)
+        if copies:
+            clean_into(state, room.clean, str(tmp_path / "out"))
+        else:
+            clean_in_place(state, room.clean, new_change(str(partition)), keep_old=True)
+
+    before = files_of(partition)
+    most = SPARE_BYTES + READ + copies * STAYS
+    least = SPARE_BYTES + room.size_after + copies * STAYS
+    assert least < most
+    room.free = least - 1
+    with pytest.raises(RefusedError, match=f": {least} bytes of space are needed here, and {least - 1} are free"):
+        run()
+    assert files_of(partition) == before
+    assert not change_files(partition.parent)
+    assert not (tmp_path / "out" / "users-0").exists()
+    room.free = least
+    run()
+    assert room.passes == 2  # the first on paper, to find out how much it will be
+    assert (files_of(partition) == before) == copies
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize(("missing", "passes"), [(0, 1), (1, 2)])
+def test_where_there_is_room_for_all_that_is_read_nothing_is_tried_on_paper(
+    partition: Path, tmp_path: Path, room: Room, copies: bool, missing: int, passes: int
+) -> None:
+    room.free, room.passes = SPARE_BYTES + READ + copies * STAYS - missing, 0
+    if copies:
+        clean_into(state_of(partition), room.clean, str(tmp_path / "out"))
+    else:
+        clean_in_place(state_of(partition), room.clean, new_change(str(partition)), keep_old=True)
+    assert room.passes == passes
+
+
+def test_what_is_copied_as_it_is_needs_room_for_all_of_it(partition: Path, tmp_path: Path, room: Room) -> None:
+    room.free = SPARE_BYTES + READ + STAYS - 1
+    with pytest.raises(RefusedError, match="bytes of space are needed here"):
+        clean_into(state_of(partition), None, str(tmp_path / "out"))
+    room.free += 1
+    clean_into(state_of(partition), None, str(tmp_path / "out"))
+    assert files_of(tmp_path / "out" / "users-0") == files_of(partition)
 
 
 # --- killed at every step

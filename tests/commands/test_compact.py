@@ -258,7 +258,8 @@ def test_a_running_broker_is_not_interfered_with(run: Run, partition: Path) -> N
             [sys.executable, "-m", "kdump", "compact", str(partition), AT, "--apply"], capture_output=True, text=True
         )
     assert done.returncode == 4
-    assert f"Refused: a broker is running on {partition.parent} (process {os.getpid()} holds .lock)." in done.stderr
+    said = " ".join(done.stderr.split())  # lines break where the path is long
+    assert f"Refused: a broker is running on {partition.parent} (process {os.getpid()} holds .lock)." in said
     assert len(list(partition.glob("*.log"))) == 3
 
 
