@@ -136,26 +136,17 @@ def _believed(runs: list[tuple[int, int]]) -> set[int]:
     do not decrease.
     """
     weights: list[int] = []
-    before: list[int] = []
+    before: list[int | None] = []
     for number, (epoch, batches) in enumerate(runs):
-        if epoch < 0:
-            weights.append(0)
-            before.append(-1)
-            continue
-        best = max(
-            (other for other in range(number) if 0 <= runs[other][0] <= epoch),
-            key=weights.__getitem__,
-            default=-1,
-        )
+        earlier = (other for other in range(number) if 0 <= runs[other][0] <= epoch)
+        best = max(earlier, key=weights.__getitem__, default=None)
         before.append(best)
-        weights.append(batches + (weights[best] if best >= 0 else 0))
+        weights.append(0 if epoch < 0 else batches + (0 if best is None else weights[best]))
     chain: set[int] = set()
-    number = max(range(len(runs)), key=weights.__getitem__, default=-1)
-    if number >= 0 and not weights[number]:
-        return chain
-    while number >= 0:
-        chain.add(number)
-        number = before[number]
+    at = max(range(len(runs)), key=weights.__getitem__, default=None)
+    while at is not None and weights[at]:
+        chain.add(at)
+        at = before[at]
     return chain
 
 

@@ -60,8 +60,8 @@ def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Pl
             continue
         name = os.path.basename(segment.log_path)
         valid_log = _valid_log(log, segment)
-        if valid_log.size < 0:
-            problems.append(f"{segment.log_path}: {valid_log.why}")
+        if isinstance(valid_log, str):
+            problems.append(f"{segment.log_path}: {valid_log}")
             continue
         valid_part = (name, SourceBytes(name, 0, valid_log.size), valid_log.why)
         for file, recipe, reason in (valid_part, *_valid_indexes(log, segment, valid_log)):
@@ -74,50 +74,47 @@ def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Pl
 class _ValidLog(NamedTuple):
     """A .log up to the end of its last valid batch: bytes, the last offset (absolute) up to there, and what follows.
 
-    Where that must not be cut the size is -1. `first_timestamp` is the first batch's largest one (ms; -1: none),
-    `latest` what the last entry of a complete time index is: None where no batch has a timestamp.
+    `first_timestamp` is the first batch's largest one (ms), `latest` what the last entry of a complete time index is:
+    None where no batch has a timestamp.
     """
 
     size: int
     last_offset: int
     why: str
-    first_timestamp: int = -1
-    latest: TimeIndexEntry | None = None
+    first_timestamp: int | None
+    latest: TimeIndexEntry | None
 
 
-def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog:
+def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog | str:
+    """Return what a .log is once it is trimmed; why it has to be left alone where it must not be cut. Raises OSError."""
     damage: Damage | None = None
-    last_offset, latest = segment.base_offset - 1, TimeIndexEntry(-1, -1)
+    last_offset = segment.base_offset - 1
     first_timestamp: int | None = None
+    latest: TimeIndexEntry | None = None
     with segment.open_log() as log:
+        size = log.size
         for part in scan(log, segment.base_offset, whole=False):
             if isinstance(part, Damage):
                 damage = part
                 continue
             if damage is not None:
-                why = _left("valid batches follow the damage", damage)
-                return _ValidLog(-1, last_offset, why, -1 if first_timestamp is None else first_timestamp)
+                return _left("valid batches follow the damage", damage)
             offsets = part.block.last_offset[part.first : part.stop]
             timestamps = part.block.max_timestamp[part.first : part.stop]
             if min(offsets) < segment.base_offset:
-                return _ValidLog(-1, last_offset, f"it has offsets below {segment.base_offset}, its first: {_WAYS_OUT}")
+                return f"it has offsets below {segment.base_offset}, its first: {_WAYS_OUT}"
             last_offset = max(last_offset, *offsets)
             first_timestamp = timestamps[0] if first_timestamp is None else first_timestamp
             largest = max(timestamps)
-            if largest > latest.timestamp:
+            if largest >= 0 and (latest is None or largest > latest.timestamp):
                 latest = TimeIndexEntry(largest, offsets[timestamps.index(largest)])
-        size, why = (log.size, "") if damage is None else (damage.position, damage.text)
-        if damage is not None and damage.kind not in _INCOMPLETE:
-            size, why = -1, _left("a complete batch is damaged", damage)
-        elif damage is not None and _is_one_bit(partition, segment, damage):
-            size, why = -1, _left("one flipped bit explains the damage", damage)
-        return _ValidLog(
-            size,
-            last_offset,
-            why,
-            -1 if first_timestamp is None else first_timestamp,
-            latest if latest.timestamp >= 0 else None,
-        )
+    if damage is None:
+        return _ValidLog(size, last_offset, "", first_timestamp, latest)
+    if damage.kind not in _INCOMPLETE:
+        return _left("a complete batch is damaged", damage)
+    if _is_one_bit(partition, segment, damage):
+        return _left("one flipped bit explains the damage", damage)
+    return _ValidLog(damage.position, last_offset, damage.text, first_timestamp, latest)
 
 
 _INCOMPLETE = (*AT_THE_END, DamageKind.SIZE)

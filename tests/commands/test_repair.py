@@ -562,7 +562,8 @@ class TestInterrupted:
             """
         )
         arguments = ["repair", str(data), "--apply", "--jobs", "1", *AS_BROKER, *config]
-        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
         assert done.returncode == 130
         assert "interrupted: the same command continues from here" in done.stderr
         assert "Traceback" not in done.stderr
@@ -588,7 +589,8 @@ class TestInterrupted:
             """
         )
         arguments = ["repair", str(data), "--apply", "--jobs", "2", *config]
-        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
         assert done.returncode == 130
         assert "interrupted: the same command continues from here" in done.stderr
         assert not [change for each in DAMAGED for change in journal.unfinished(str(data / each))]
@@ -686,7 +688,8 @@ class TestCodecs:
         before = tree(copy)
         program = "import sys; sys.modules['zstandard'] = None\nfrom kdump.commands.cli import main; main()"
         arguments = ["repair", str(copy), "--strategy", "salvage", "--apply", *config]
-        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
         assert done.returncode == 3
         assert "zstd needs the package zstandard, which is not installed: pip install zstandard" in done.stderr
         assert tree(copy) == before
