@@ -86,7 +86,7 @@ class _ValidLog(NamedTuple):
 
 
 def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog | str:
-    """Return what a .log is once it is trimmed; why it has to be left alone where it must not be cut. Raises OSError."""
+    """Return what a .log is once it is trimmed; why it is left alone where it must not be cut. Raises OSError."""
     damage: Damage | None = None
     last_offset = segment.base_offset - 1
     first_timestamp: int | None = None
