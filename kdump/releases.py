@@ -34,7 +34,7 @@ class KafkaRelease(Enum):
 
         Raises ValueError for anything else, and for a release whose behaviour is not known.
         """
-        numbers = _VERSION.fullmatch(text.strip())
+        numbers = re.fullmatch(_VERSION, text.strip())
         if numbers is None:
             raise ValueError(f"{text!r} is not a release of Kafka; write it as {NEWEST.value} or {NEWEST.value}.1")
         patch = int(numbers[2] or 0)
@@ -65,7 +65,7 @@ class KafkaRelease(Enum):
         return is_between or self in behaviour.backports
 
 
-_VERSION = re.compile(r"(\d+\.\d+)(?:\.(\d{1,4}))?(?:-[A-Za-z0-9]+)?")
+_VERSION = r"(\d+\.\d+)(?:\.(\d{1,4}))?(?:-[A-Za-z0-9]+)?"
 _ORDER = {release: number for number, release in enumerate(KafkaRelease)}
 _OLDEST, *_, _LAST = KafkaRelease
 

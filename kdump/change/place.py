@@ -43,8 +43,8 @@ ELSEWHERE = "elsewhere"
 _SEPARATOR = "+"
 _MAX_NAME = 100
 """Characters of a name that is part of another; names of files have at most 255 bytes."""
-_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
-_FILE = re.compile(rf"{re.escape(PREFIX)}(\d{{8}}T\d{{6}}(?:-\d+)?)\+([^+]+)\+(\w+)(?:\+.*)?", re.DOTALL)
+_PLAIN = r"[A-Za-z0-9._-]+"
+_FILE = r"(?s:\.kdump-(\d{8}T\d{6}(?:-\d+)?)\+([^+]+)\+(\w+)(?:\+.*)?)"
 
 
 class ChangeFiles(NamedTuple):
@@ -73,9 +73,9 @@ class ChangeFiles(NamedTuple):
 
 def label_of(name: str) -> str:
     """Return a name, or what stands for one that is long or has characters that no name of Kafka's has."""
-    if len(name) <= _MAX_NAME and _PLAIN.fullmatch(name):
+    if len(name) <= _MAX_NAME and re.fullmatch(_PLAIN, name):
         return name
-    plain = "".join(character if _PLAIN.fullmatch(character) else "_" for character in name[: _MAX_NAME - 10])
+    plain = "".join(character if re.fullmatch(_PLAIN, character) else "_" for character in name[: _MAX_NAME - 10])
     return f"{plain}-{crc32(os.fsencode(name)):08x}"
 
 
@@ -166,13 +166,13 @@ def change_files(place: str) -> Iterator[tuple[ChangeFiles, str]]:
     The name of the partition may be a shortened one.
     """
     for name in sorted(_names(place)):
-        if found := _FILE.fullmatch(name):
+        if found := re.fullmatch(_FILE, name):
             yield ChangeFiles(place, found[1], found[2]), found[3]
 
 
 def is_change_file(name: str) -> bool:
     """Return whether a file of a log directory belongs to a change."""
-    return _FILE.fullmatch(name) is not None
+    return re.fullmatch(_FILE, name) is not None
 
 
 def _names(place: str) -> list[str]:

@@ -6,7 +6,7 @@ import os
 import re
 
 # controls (C0 but tab and line feed, DEL, C1), line and paragraph separators, marks of direction
-_UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_UNSAFE = "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 _CONTROLS = {code: f"\\u{code:04x}" for code in (0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
 
@@ -34,7 +34,7 @@ def escape_json(text: str) -> str:
     """
     if text.isascii() and "\x7f" not in text:
         return text
-    return _UNSAFE.sub(_json_escape, text)
+    return re.sub(_UNSAFE, _json_escape, text)
 
 
 def escape_controls(text: str) -> str:
@@ -48,4 +48,4 @@ def _json_escape(found: re.Match[str]) -> str:
 
 def is_unsafe(text: str) -> bool:
     """Return whether a text could drive a terminal or turn the direction of writing; tabs and line feeds cannot."""
-    return not text.isprintable() and _UNSAFE.search(text) is not None
+    return not text.isprintable() and re.search(_UNSAFE, text) is not None

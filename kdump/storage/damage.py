@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kdump.blocks import BatchBlock, RecordBlock
@@ -58,8 +57,7 @@ class BatchHeader(NamedTuple):
     computed_crc: int | None = None
 
 
-@dataclass(frozen=True)
-class Damage:
+class Damage(NamedTuple):
     """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
 
     `resumed` is the log's end where there is none; of damage inside a batch it is the batch's end. `cause` is what is
@@ -70,10 +68,10 @@ class Damage:
     kind: DamageKind
     position: int
     resumed: int
-    cause: KdumpError = field(compare=False)
+    cause: KdumpError
     path: str = ""
     offsets: tuple[int, int] | None = None
-    header: BatchHeader | None = field(default=None, compare=False)
+    header: BatchHeader | None = None
 
     @property
     def text(self) -> str:
