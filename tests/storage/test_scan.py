@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,7 +102,7 @@ def test_damage_says_where_it_is(tmp_path: Path) -> None:
     assert isinstance(damage, Damage)
     assert damage.path == path
     assert str(damage) == f"{path}: byte {len(batch(0))}: {damage.text}"
-    assert str(replace(damage, path="")) == f"byte {len(batch(0))}: {damage.text}"
+    assert str(damage._replace(path="")) == f"byte {len(batch(0))}: {damage.text}"
 
 
 def test_a_log_of_nothing_but_zeros(tmp_path: Path) -> None:
