@@ -628,7 +628,7 @@ def _is_learnt_anew(answers: Answers, row: Row, name: str) -> bool:
     if name == "leader-epoch-checkpoint":
         return answers.has_misplaced(relative(row["path"]))
     dropped = ("remove", f"{row['logStartOffset']:020d}.snapshot")
-    return name.endswith(".snapshot") and dropped in operations(answers.plan(TRUNCATE), relative(row["path"]))
+    return name.endswith((".snapshot", ".txnindex")) and dropped in operations(answers.plan(TRUNCATE), relative(row["path"]))
 
 
 def a_broker_loads_what_was_repaired(answers: Answers) -> Iterator[str]:
