@@ -333,3 +333,21 @@ def test_a_sound_transaction_index_of_the_last_segment_stays(tmp_path: Path) -> 
     apply_plan(task.plan, new_change(str(partition)), command="repair")
     assert index.read_bytes() == before
     assert touched(examined(partition, strategy=Strategy.SAFE, startup=startup)) == []
+
+
+def test_truncate_leaves_wrong_leader_epochs_as_a_broker_does_and_repair_mends_them(partition: Path) -> None:
+    """As with Kafka 4.3.1: what is below the new log end stays, and two starts of it change nothing more."""
+    path = partition / names.LEADER_EPOCH_CHECKPOINT
+    path.write_text("0\n4\n0 0\n1 20\n2 40\n28 10\n")
+    edit(name(0, "log"), flip(-10))(partition)
+    task = examined(partition)
+    assert task.plan is not None
+    apply_plan(task.plan, new_change(str(partition)), command="repair")
+    assert path.read_text() == "0\n2\n0 0\n28 10\n"
+    assert "KD-EPOCH-CHECKPOINT" in {finding.code for finding in kdump.verify(str(partition))}
+    assert touched(examined(partition)) == []
+    task = examined(partition, strategy=Strategy.SAFE)
+    assert task.plan is not None
+    assert task.dropped == Loss()
+    apply_plan(task.plan, new_change(str(partition)), command="repair")
+    assert path.read_text() == "0\n1\n0 0\n"
