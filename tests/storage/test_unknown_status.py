@@ -21,6 +21,7 @@ from kdump.change.states import state_of
 from kdump.change.unfinished import unfinished_in
 from kdump.disk.locks import is_log_directory
 from kdump.disk.reading import is_directory, is_file, is_named, is_there, list_directory
+from kdump.findings.kind import GOES_OFFLINE, REFUSES
 from kdump.formats import names
 from kdump.operations.rails import SafetyOptions, guarded
 from kdump.operations.started_clusters import warnings_of
@@ -29,6 +30,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent
 from kdump.topics.clusters import Clusters
+from tests.commands.running import invoked
 from tests.repair.damaged import build, name
 
 UNKNOWN = [errno.EIO, errno.EACCES]
@@ -237,6 +239,20 @@ def test_metadata_of_which_the_system_says_nothing_is_trouble_and_not_missing(
     assert (trouble.path, trouble.is_unreadable) == (str(place), True)
     (warning,) = warnings_of(Clusters(paths).of(directory))
     assert f": {names.CLUSTER_METADATA_DIR}: Input/output error" in warning
+
+
+def test_what_goes_offline_may_end_the_process_where_nobody_knows_whether_the_metadata_is_beside_it(
+    tmp_path: Path, no_status: Callable[[Path, int], None]
+) -> None:
+    (tmp_path / names.META_PROPERTIES).write_text("version=1\nnode.id=3\ncluster.id=abcdefghijklmnopqrstuv\n")
+    (build(tmp_path) / names.PARTITION_METADATA).write_text("no metadata")
+    (before,) = (finding for finding in kdump.verify(tmp_path) if finding.code == "KD-META-PARTITION")
+    no_status(tmp_path / names.CLUSTER_METADATA_DIR, errno.EIO)
+    (finding,) = (finding for finding in kdump.verify(tmp_path) if finding.code == "KD-META-PARTITION")
+    assert (before.broker, finding.broker) == (GOES_OFFLINE, REFUSES)
+    said = invoked("startup", tmp_path)
+    assert said.return_value == 3
+    assert f"{names.CLUSTER_METADATA_DIR}: Input/output error" in said.stderr
 
 
 def test_a_log_directory_inside_that_cannot_be_looked_at_is_no_reason_to_go_on(
