@@ -13,6 +13,7 @@ from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
 from kdump.change.place import new_id, place_of
 from kdump.change.undo import Verdict
+from kdump.disk.reading import is_directory, is_named
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import SafetyOptions
@@ -121,7 +122,7 @@ class _Run:
             try:
                 yield from matches(path)
             except FileNotFoundError:
-                if os.path.isdir(os.path.dirname(os.path.abspath(path))):
+                if is_directory(os.path.dirname(os.path.abspath(path))):
                     yield path
                 else:
                     self._complain(f"{safe_path(path)} {NO_SUCH}", exit_codes.INCOMPLETE)
@@ -130,7 +131,7 @@ class _Run:
         """Take one PATH. Raises OSError, KdumpError."""
         asked = self._asked
         listing = list_changes(path, asked.backup_dir)
-        if not os.path.lexists(path) and not listing.changes:
+        if not is_named(path) and not listing.changes:
             raise FileNotFoundError(2, NO_SUCH, path)
         if not listing.changes and not listing.old:
             directories([path])  # what is Kafka's has no changes then; of what is not, it is said
@@ -161,7 +162,7 @@ class _Run:
                     f"{backup.partition}: this change was made by kdump 0.1, which did not note what it left, so undo"
                     f" could drop records. Its originals are in {backup.path}/old: copy them back by hand"
                 )
-        there = [change.path for change in chosen if os.path.isdir(change.path)]
+        there = [change.path for change in chosen if is_directory(change.path)]
         id_ = new_id(*{place_of(path, self._asked.backup_dir) for path in there})
         for change in PathCounter("change").over(chosen):
             with self.told(change.path):

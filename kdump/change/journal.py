@@ -17,7 +17,7 @@ from kdump.change.place import ChangeFiles, change_files, log_directory_of, plac
 from kdump.change.plan import Action, Cut, Operation
 from kdump.change.states import FileState, PartitionState
 from kdump.disk import durable
-from kdump.disk.reading import read_small, real_path
+from kdump.disk.reading import is_directory, is_named, is_there, read_small, real_path
 from kdump.errors import KdumpError
 
 VERSION = 2
@@ -183,7 +183,7 @@ class Changes:
         found = [self._listed.get(label, {})]
         is_inside = os.path.dirname(path) == self._real  # so it is a partition's
         for directory in (places_of_partition if is_inside else places_of)(path, backup_dir):
-            if directory != self._log_directory and os.path.isdir(directory):
+            if directory != self._log_directory and is_directory(directory):
                 found.append(_by_partition(directory).get(label, {}))
         return {
             each: is_begun
@@ -213,13 +213,13 @@ def _where_noted(files: ChangeFiles, role: str) -> dict[ChangeFiles, bool]:
     if role != place.ELSEWHERE:
         return {files: role == place.JOURNAL}
     note = files.path(place.ELSEWHERE)
-    if not os.path.lexists(note):  # it was removed since it was listed
+    if not is_named(note):  # it was removed since it was listed
         return {}
     directory, state = _noted(note)
     there = files._replace(directory=directory)
     if there.all():
         return {there: _is_whole(there)}
-    if state == ChangeState.INTERRUPTED and not os.path.isdir(directory):
+    if state == ChangeState.INTERRUPTED and not is_directory(directory):
         raise KdumpError(
             f"{directory}: does not exist, and change {files.id} of {files.partition} needs it to be finished."
             f" Restore it; or, to keep the partition as it is now, remove {note}"
@@ -236,7 +236,7 @@ def _of_partition(change: Change, path: str) -> Change | None:
     recorded = os.path.realpath(change.path)
     if recorded == path:
         return change
-    is_moved = os.path.basename(recorded) == os.path.basename(path) and not os.path.isdir(recorded)
+    is_moved = os.path.basename(recorded) == os.path.basename(path) and not is_directory(recorded)
     return change._replace(path=path) if is_moved else None
 
 
@@ -259,7 +259,7 @@ def _whole(text: str, default: int) -> int:
 
 
 def _is_whole(files: ChangeFiles) -> bool:
-    return os.path.exists(files.path(place.JOURNAL))
+    return is_there(files.path(place.JOURNAL))
 
 
 def changes_of(partition_directory: str, backup_dir: str | None = None) -> list[Change]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
+from kdump.disk.reading import is_named, is_there
 from kdump.named_tuples import NamedTuple
 
 BACKUP_FOLDER = ".kdump-backup"
@@ -43,9 +44,9 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
     Raises OSError.
     """
     top = os.path.join(partition_directory, BACKUP_FOLDER)
-    if not os.path.lexists(top):
-        return
     try:
+        if not is_named(top):
+            return
         names = sorted(os.listdir(top))
     except (FileNotFoundError, NotADirectoryError):
         return
@@ -54,7 +55,7 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
         raise
     for name in names:
         path = os.path.join(top, name)
-        plan, done, undone = (os.path.exists(os.path.join(path, each)) for each in (_PLAN, _DONE, _UNDONE))
+        plan, done, undone = (is_there(os.path.join(path, each)) for each in (_PLAN, _DONE, _UNDONE))
         if plan or done or undone:
             yield OldBackup(partition_directory, path, plan and not done and not undone, undone)
 

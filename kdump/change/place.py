@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from kdump.disk.locks import is_log_directory
-from kdump.disk.reading import real_path
+from kdump.disk.reading import is_directory, is_named, real_path
 from kdump.named_tuples import NamedTuple
 
 PREFIX = ".kdump-"
@@ -96,7 +96,7 @@ def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
 
 def _device(path: str) -> int:
     """Return the file system that a directory is in; one that is still to be made will be in that around it."""
-    return os.stat(path if os.path.lexists(path) else os.path.dirname(path)).st_dev
+    return os.stat(path if is_named(path) else os.path.dirname(path)).st_dev
 
 
 def log_directory_of(path: str) -> str:
@@ -120,13 +120,20 @@ def places_of_partition(path: str, backup_dir: str | None = None) -> list[str]:
 
 
 def may_have_changes(log_directory: str, partition_directories: Iterable[str]) -> bool:
-    """Return whether there is any file of a change where those of partitions in a log directory lie. Raises OSError."""
+    """Return whether there is any file of a change where those of partitions in a log directory lie.
+
+    There may be some where nobody can look: who asks for the changes of that partition hears why. Raises OSError for
+    the log directory.
+    """
     if _names(log_directory):
         return True
     real = os.path.realpath(log_directory)
     for path in (real_path(each, real) for each in partition_directories):
         places = places_of_partition(path) if os.path.dirname(path) == real else places_of(path)
-        if any(place != real and os.path.isdir(place) and _names(place) for place in places):
+        try:
+            if any(place != real and is_directory(place) and _names(place) for place in places):
+                return True
+        except OSError:
             return True
     return False
 

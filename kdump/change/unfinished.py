@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.change.old_backups import old_backups
 from kdump.change.place import may_have_changes
+from kdump.disk.reading import may_be_entered
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
 from kdump.storage.live import tally
@@ -25,17 +25,23 @@ class Unfinished(NamedTuple):
 
 
 def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unfinished]:
-    """Yield the interrupted changes of partition directories of one log directory. Raises OSError."""
+    """Yield the interrupted changes of partition directories of one log directory.
+
+    One that may not be entered is passed over: who reads the partition says so. Raises OSError.
+    """
     partitions = list(partitions)
     tally.changes_told.update(map(os.path.abspath, partitions))
     changes = _changes_in(log_directory) if may_have_changes(log_directory, partitions) else None
     for path in partitions:
-        if changes is not None:
-            yield from _interrupted(changes, path)
-        with suppress(PermissionError):  # who reads the partition says that it cannot be read
+        try:
+            if changes is not None:
+                yield from _interrupted(changes, path)
             for backup in old_backups(path):
                 if backup.is_interrupted:
                     yield Unfinished(path, f"a change by kdump 0.1 was interrupted: {backup.path}")
+        except PermissionError:
+            if may_be_entered(path):
+                raise
 
 
 def _changes_in(log_directory: str) -> Changes:

@@ -199,6 +199,15 @@ def is_named(path: str) -> bool:
     return True
 
 
+def may_be_entered(directory: str) -> bool:
+    """Return whether this user may look at what is in a directory. Raises OSError where the system cannot say."""
+    try:
+        os.stat(os.path.join(directory, os.curdir))
+    except PermissionError:
+        return False
+    return True
+
+
 def real_path(path: str, directory: str) -> str:
     """Return the real path of a path; `directory` is one whose real path is known: what is in it takes one look."""
     is_in_it = os.path.dirname(path) == directory and os.path.basename(path) not in ("", os.curdir, os.pardir)

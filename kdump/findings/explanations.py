@@ -237,8 +237,8 @@ EXPLANATIONS: dict[str, Explanation] = {
         "The broker finishes the replacement at its start, or drops it when a .cleaned file is left.", NOTHING_SEEN,
         "The broker stopped while it put compacted segments in place."),
     "KD-FILE-SWAP-DAMAGED": _E("damaged replacement of segments",
-        "The broker puts the damaged file in the place of the segments at its start, and deletes these.", READS_STOP,
-        BYTES_CHANGED),
+        "The broker puts the damaged file in the place of the segments at its start, and deletes these. If it cannot"
+        " find the end of the damaged file, it does not start.", READS_STOP, BYTES_CHANGED),
     "KD-FILE-TMP": _E("temporary file", "The broker ignores it.", NOTHING_SEEN, "The broker stopped while it wrote."),
     "KD-META-PARTITION": _E("damaged partition.metadata",
         "The broker takes the log directory offline, or does not start: kdump startup shows which.",

@@ -54,11 +54,14 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
 def _with_metadata(parent: str) -> Iterator[str]:
     """Yield the log directories in a directory that have the metadata log: with several log.dirs one of a broker's has
     it.
+
+    What may not be entered is passed over: no settings come from there. Raises OSError.
     """
-    with suppress(OSError), os.scandir(parent) as entries:
+    with suppress(PermissionError), os.scandir(parent) as entries:
         for entry in entries:
-            if is_directory(os.path.join(entry.path, names.CLUSTER_METADATA_DIR)):
-                yield entry.path
+            with suppress(PermissionError):
+                if is_directory(os.path.join(entry.path, names.CLUSTER_METADATA_DIR)):
+                    yield entry.path
 
 
 def _was_cleaned(directory: LogDirectory, name: PartitionDirName) -> bool:

@@ -79,7 +79,9 @@ def warnings_of(cluster: ClusterMetadata) -> list[str]:
         return [] if cluster.cut is None else [empty + _what_follows(cluster)]
     first = cluster.troubles[0]
     more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
-    text = f"{names.CLUSTER_METADATA_DIR}/{os.path.basename(first.path)}: {first.text}{more}"
+    name = os.path.basename(first.path)
+    place = name if name == names.CLUSTER_METADATA_DIR else f"{names.CLUSTER_METADATA_DIR}/{name}"
+    text = f"{place}: {first.text}{more}"
     if cluster.ends_early:
         told = "the node treats what is left of it as complete, and sets the other partitions aside"
         return [f"the newest snapshot of the cluster's metadata ends early: {text}; {told}"]

@@ -334,7 +334,7 @@ class BrokerStart:
         for failure in failures:
             if failure.offline:
                 self.offline.setdefault(path, failure)
-                if holds_metadata_log(path) and path not in self._ended:
+                if path not in self._ended and self._attempt(path, partial(holds_metadata_log, path)):
                     self._ended.add(path)
                     self.stops.append(metadata_directory_failed(path, failure))
             else:

@@ -40,7 +40,9 @@ def topic_settings(
 def _notes(directory: LogDirectory, problems: Sequence[Problem]) -> Iterator[Note]:
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
+        path = problems[0].path  # of another log directory it is that of the whole metadata
+        if os.path.basename(path) != names.CLUSTER_METADATA_DIR:
+            path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
         yield Note(f"{path}: settings of topics in it do not count: {problems[0].text}{more}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
@@ -13,6 +14,7 @@ from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new
 from kdump.change.plan import Operation
 from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
 from kdump.disk.locks import check_not_growing, is_log_directory
+from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import SafetyOptions, locked
@@ -42,37 +44,50 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
     Raises OSError, and HoldsLogDirectoriesError for a directory around log directories.
     """
     given, path = path, os.path.realpath(path)
-    if os.path.isdir(path) and not PartitionLog(path).segments and not any(change_files(path)):
+    errors: dict[str, OSError] = {}
+    if is_directory(path) and not PartitionLog(path).segments and not any(change_files(path)):
         check_is_not_around(LogDirectory(given))
     if _is_log_directory(path):
         changes = Changes(path)
         found = changes.all()
         partitions = [os.path.join(path, name) for name in LogDirectory(path).partition_names]
         for each in partitions:
-            if backup_dir is not None or os.path.isdir(os.path.join(each, IN_PARTITION)):
-                found += [change for change in changes.of(each, backup_dir) if change not in found]
+            with _noted(each, errors):
+                if backup_dir is not None or is_directory(os.path.join(each, IN_PARTITION)):
+                    found += [change for change in changes.of(each, backup_dir) if change not in found]
     else:
         changes, partitions = Changes(os.path.dirname(path)), [path]
         found = changes.of(path, backup_dir)
-    old = [backup for each in partitions for backup in old_backups(each)]
-    errors: list[KdumpError | OSError] = [*changes.unreadable]
+    old: list[OldBackup] = []
+    for each in partitions:
+        with _noted(each, errors):
+            old += old_backups(each)
     listed = tuple(Listed(change, _judged(change, errors)) for change in found)
-    return Listing(listed, tuple(old), tuple(errors))
+    return Listing(listed, tuple(old), (*changes.unreadable, *errors.values()))
 
 
-def _judged(change: Change, errors: list[KdumpError | OSError]) -> Judged:
+@contextmanager
+def _noted(partition: str, errors: dict[str, OSError]) -> Iterator[None]:
+    """Note what cannot be read of a partition, and go on with the others."""
+    try:
+        yield
+    except OSError as error:
+        errors.setdefault(partition, error)
+
+
+def _judged(change: Change, errors: dict[str, OSError]) -> Judged:
     """Return the verdict on a change; one on a partition that cannot be read adds an error, and no
     other has to wait.
     """
     try:
         return judge(change)
     except OSError as error:
-        errors.append(error)
+        errors.setdefault(change.path, error)
         return Judged(Verdict.UNREADABLE, f"{os.path.basename(change.path)}: {error.strerror}")
 
 
 def _is_log_directory(path: str) -> bool:
-    if not os.path.isdir(path) or PartitionLog(path).segments:
+    if not is_directory(path) or PartitionLog(path).segments:
         return False
     return is_log_directory(path) or bool(LogDirectory(path).partition_names) or any(change_files(path))
 

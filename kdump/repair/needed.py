@@ -8,7 +8,8 @@ The loading that plans are made from leaves every file as a broker would leave i
 - what goes because its name is no offset, over which loading fails;
 - after an unclean shutdown also what a broker does at its start anyway (it trims preallocated indexes, writes a
   snapshot, removes leftovers), but not new content for the sound index of a closed segment: old releases, followers and
-  the cleaner write other entries than a rebuild, and theirs are as good.
+  the cleaner write other entries than a rebuild, and theirs are as good. Nor for any sound transaction index: what a
+  start writes into it depends on the snapshots that an earlier start has left.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def _is_routine(operation: Operation, log: PartitionLog, found: Survey, strays: 
     if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state:
         return operation.old_size < 0 or operation.name in strays
     is_last = bool(log.segments) and parsed.offset == log.segments[-1].base_offset
-    is_sound_index = parsed.kind in names.INDEX_KINDS and operation.name not in found.unsound and not is_last
+    is_preallocated = is_last and parsed.kind != names.TXN_INDEX
+    is_sound_index = parsed.kind in names.INDEX_KINDS and operation.name not in found.unsound and not is_preallocated
     return not (is_sound_index and _drops_entries(operation, log))
 
 

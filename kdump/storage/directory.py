@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import list_directory, read_small
+from kdump.disk.reading import is_directory, list_directory, read_small
 from kdump.formats import names
 from kdump.formats.names import by_topic_and_number, is_partition_dir
 from kdump.storage.checkpoints import read_offsets
@@ -76,6 +77,9 @@ class LogDirectory:
 def holds_metadata_log(path: str) -> bool:
     """Return whether the cluster's metadata log is in a log directory, without which a broker of KRaft does not go on.
 
-    It is the one of metadata.log.dir, by default the first of log.dirs.
+    It is the one of metadata.log.dir, by default the first of log.dirs. A directory that may not be entered counts as
+    one without it: who reads it says so. Raises OSError where the system cannot say.
     """
-    return os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR))
+    with suppress(PermissionError):
+        return is_directory(os.path.join(path, names.CLUSTER_METADATA_DIR))
+    return False

@@ -102,7 +102,7 @@ def log_directories_in(directory: LogDirectory) -> list[str]:
     inner = [
         name
         for name in directory.directories
-        if os.path.exists(os.path.join(directory.path, name, names.META_PROPERTIES))
+        if is_there(os.path.join(directory.path, name, names.META_PROPERTIES))
     ]
     return inner if inner and set(inner).issuperset(directory.partition_names) else []
 

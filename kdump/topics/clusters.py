@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kdump.disk.reading import is_directory
+from kdump.errors import Problem
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
@@ -14,7 +16,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 
 if TYPE_CHECKING:
-    from kdump.errors import Problem, Report
+    from kdump.errors import Report
     from kdump.query.inventory import Placing
     from kdump.settings.sources import PropertyFile, Settings
     from kdump.topics.placement import Cluster
@@ -52,9 +54,6 @@ class ClusterMetadata(NamedTuple):
         from kdump.settings.sources import Settings
 
         return Settings(self.configs, self.broker_id, files, given or {})
-
-
-_NOTHING = ClusterMetadata()
 
 
 class Clusters:
@@ -105,19 +104,25 @@ class Clusters:
     def _find(self, directory: LogDirectory) -> ClusterMetadata:
         if names.CLUSTER_METADATA_DIR in directory.directories:
             return self._read(directory)
-        for other in self._with_metadata():
+        troubles: list[Problem] = []
+        for other in self._with_metadata(troubles.append):
             from kdump.query.inventory import owner_of
 
             owner = owner_of(directory)
             if owner and owner_of(other) == owner:
                 return self._read(other)._replace(troubles=())
-        return _NOTHING
+        return ClusterMetadata(troubles=tuple(troubles))
 
-    def _with_metadata(self) -> Iterator[LogDirectory]:
+    def _with_metadata(self, report: Report) -> Iterator[LogDirectory]:
         for path in self._paths:
-            if os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR)):
-                with suppress(OSError):
+            place = os.path.join(path, names.CLUSTER_METADATA_DIR)
+            try:
+                if is_directory(place):
                     yield LogDirectory(path)
+            except PermissionError:
+                pass  # who reads the log directory says so
+            except OSError as error:
+                report(Problem(place, None, error.strerror or str(error), is_unreadable=True))
 
     def _read(self, directory: LogDirectory) -> ClusterMetadata:
         path = os.path.realpath(directory.path)

@@ -33,5 +33,8 @@ class Effects:
 
     def _has_log(self, folder: str) -> bool:
         if folder not in self._known:
-            self._known[folder] = holds_metadata_log(folder)
+            try:
+                self._known[folder] = holds_metadata_log(folder)
+            except OSError:
+                self._known[folder] = True  # nobody knows: of the two effects it is the worse one
         return self._known[folder]

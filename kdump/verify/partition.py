@@ -182,7 +182,7 @@ class PartitionCheck:
             yield found("KD-SNAP-CORRUPT", path, text, severity=NOTE)
             return
         known = self._producers if compares and not self._has_lost else None
-        yield from check_snapshot(path, data, known)
+        yield from check_snapshot(path, data, offset, known)
 
     def open_segment(self, segment: Segment) -> Iterator[Finding]:
         """Go on with this segment, the next one."""

@@ -234,13 +234,18 @@ class ProducerCheck:
         """Every producer met so far, by its id."""
         return self._table.producers
 
-    def settle(self, entries: Iterable[ProducerEntry]) -> None:
-        """Take in a snapshot made here: a transaction that it has closed lost its marker to the cleaner since."""
+    def settle(self, entries: Iterable[ProducerEntry], offset: int) -> None:
+        """Take in a snapshot made here, before an absolute offset: a transaction that it has closed, or that another
+        one of the producer's follows in it, has lost its marker since, to the cleaner or with the end of a segment.
+        """
+        lacks_end = self._next_offset is not None and self._next_offset < offset
         for entry in entries:
             producer = self.producers.get(entry.producer_id)
-            if producer is None or producer.txn_first_offset < 0 or entry.has_open_txn:
+            if producer is None or producer.txn_first_offset < 0:
                 continue
-            if self.gaps.has_after(producer.txn_first_offset):
+            if entry.has_open_txn and entry.current_txn_first_offset <= producer.txn_first_offset:
+                continue
+            if lacks_end or self.gaps.has_after(producer.txn_first_offset):
                 self._table.forget_txn(producer)
 
     def finish(self, coordinator: Coordinator) -> Iterator[Finding]:

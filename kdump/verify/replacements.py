@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 
-from kdump.errors import CorruptIndexError, NameFormatError
+from kdump.errors import CorruptIndexError, LoadError, NameFormatError
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import ERROR
+from kdump.findings.kind import ERROR, GOES_OFFLINE, REFUSES, BrokerEffect
 from kdump.formats import names
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.segment import Segment
 from kdump.storage.swaps import logs_of, replacement
 from kdump.verify.batch_rows import Piece, Reading, walk
@@ -28,19 +30,37 @@ def check_replacements(log: PartitionLog, reading: Reading) -> Iterator[Finding]
         yield found("KD-READ", log.path, str(error))
         return
     for name in waiting:
-        yield from _check(os.path.join(log.path, name), reading)
+        yield from _check(log, Segment(os.path.join(log.path, name)), reading)
 
 
-def _check(path: str, reading: Reading) -> Iterator[Finding]:
+def _check(log: PartitionLog, segment: Segment, reading: Reading) -> Iterator[Finding]:
+    path = segment.log_path
     try:
-        for finding in _found(Segment(path), reading):
-            if finding.severity == ERROR:
-                yield found("KD-FILE-SWAP-DAMAGED", finding.path, finding.message, finding.position, finding.offset,
-                            length=finding.length, offsets=finding.offsets, details=finding.details)  # fmt: skip
+        errors = [finding for finding in _found(segment, reading) if finding.severity == ERROR]
+        effect = _effect_at_start(log, segment) if errors else None
+        for each in errors:
+            yield found("KD-FILE-SWAP-DAMAGED", each.path, each.message, each.position, each.offset, effect=effect,
+                        length=each.length, offsets=each.offsets, details=each.details)  # fmt: skip
     except CorruptIndexError as error:
         yield found("KD-FILE-SWAP-DAMAGED", path, str(error))
     except OSError as error:
         yield found("KD-READ", path, error.strerror or str(error))
+
+
+def _effect_at_start(log: PartitionLog, segment: Segment) -> BrokerEffect | None:
+    """Return what becomes of a broker that cannot read where a segment ends; None where it can. Raises OSError.
+
+    It asks for that before it puts the segment in its place, CRCs not looked at (LogLoader.load,
+    LogSegment.readNextOffset).
+    """
+    from kdump.recovery.segments import LoadedSegment
+
+    size = LoadingSettings().segment_index_bytes  # of an index that is missing; of others their own size counts
+    try:
+        LoadedSegment(PlannedPartition(log), segment.base_offset, size, f".{names.SWAP}").next_offset()
+    except LoadError as error:
+        return GOES_OFFLINE if error.takes_directory_offline else REFUSES
+    return None
 
 
 def _found(segment: Segment, reading: Reading) -> Iterator[Finding]:

@@ -11,8 +11,8 @@ from kdump.transactions.producers import Producer
 from kdump.verify.producers import ProducerCheck
 
 
-def check_snapshot(path: str, data: bytes, known: ProducerCheck | None) -> Iterator[Finding]:
-    """Compare a snapshot with what the log before its offset says of its producers, if that is known."""
+def check_snapshot(path: str, data: bytes, offset: int, known: ProducerCheck | None) -> Iterator[Finding]:
+    """Compare a snapshot with what the log before its `offset` (absolute) says of its producers, if that is known."""
     try:
         entries = decode_producer_snapshot(data)
     except CorruptSnapshotError as error:
@@ -25,7 +25,7 @@ def check_snapshot(path: str, data: bytes, known: ProducerCheck | None) -> Itera
         if producer and (text := _disagreement(entry, producer)):
             yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset,
                         details={"producerId": entry.producer_id})  # fmt: skip
-    known.settle(entries)
+    known.settle(entries, offset)
 
 
 def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +293,11 @@ def test_every_field_is_documented() -> None:
     for documented in (KEYS, test_metadata.KEYS):
         fields += [*documented, *(field for names in documented.values() for field in names)]
     assert [field for field in fields if f"`{field}`" not in text] == []
+
+
+def test_a_transaction_that_began_before_the_log_has_no_first_timestamp(tmp_path: Path) -> None:
+    folder = shutil.copytree(CORPUS / "i-snap-crc" / "topic-0", tmp_path / "topic-0")
+    for path in (*folder.glob(f"{0:020d}.*"), *folder.glob(f"{538:020d}.*")):
+        path.unlink()
+    (row,) = [row for row in of_type("openTransaction", "--all", folder) if row["isOlderThanLog"]]
+    assert (row["firstOffset"], row["firstTimestamp"]) == (36, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -312,3 +313,41 @@ def test_a_stray_snapshot_goes_with_the_new_one(partition: Path) -> None:
     apply_plan(task.plan, new_change(str(partition)), keep_old=False)
     assert not (partition / name(45, "snapshot")).exists()
     assert touched(examined(partition, strategy=SAFE, startup=startup)) == []
+
+
+def test_a_sound_transaction_index_of_the_last_segment_stays(tmp_path: Path) -> None:
+    """Of a transaction that began before the log a start knows by a snapshot, which it removes; the next one does not.
+
+    So each of two starts of a real broker leaves other entries, and the log is as good with those that are there.
+    """
+    corpus = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
+    partition = shutil.copytree(corpus / "s-src-txn" / "topic-0", tmp_path / "topic-0")
+    (partition / name(0, "log")).unlink()
+    index = partition / name(538, "txnindex")
+    before = index.read_bytes()
+    assert before
+    startup = Startup(now=1_700_086_400_000)
+    task = examined(partition, strategy=Strategy.SAFE, startup=startup)
+    assert task.plan is not None
+    assert index.name not in touched(task)
+    apply_plan(task.plan, new_change(str(partition)), command="repair")
+    assert index.read_bytes() == before
+    assert touched(examined(partition, strategy=Strategy.SAFE, startup=startup)) == []
+
+
+def test_truncate_leaves_wrong_leader_epochs_as_a_broker_does_and_repair_mends_them(partition: Path) -> None:
+    """As with Kafka 4.3.1: what is below the new log end stays, and two starts of it change nothing more."""
+    path = partition / names.LEADER_EPOCH_CHECKPOINT
+    path.write_text("0\n4\n0 0\n1 20\n2 40\n28 10\n")
+    edit(name(0, "log"), flip(-10))(partition)
+    task = examined(partition)
+    assert task.plan is not None
+    apply_plan(task.plan, new_change(str(partition)), command="repair")
+    assert path.read_text() == "0\n2\n0 0\n28 10\n"
+    assert "KD-EPOCH-CHECKPOINT" in {finding.code for finding in kdump.verify(str(partition))}
+    assert touched(examined(partition)) == []
+    task = examined(partition, strategy=Strategy.SAFE)
+    assert task.plan is not None
+    assert task.dropped == Loss()
+    apply_plan(task.plan, new_change(str(partition)), command="repair")
+    assert path.read_text() == "0\n1\n0 0\n"

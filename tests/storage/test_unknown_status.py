@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import kdump
+from kdump.change.change import Change
+from kdump.change.journal import changes_of, write
+from kdump.change.old_backups import BACKUP_FOLDER, old_backups
+from kdump.change.place import IN_PARTITION, JOURNAL, new_change
 from kdump.change.plan import make_plan
+from kdump.change.states import state_of
+from kdump.change.unfinished import unfinished_in
 from kdump.disk.locks import is_log_directory
 from kdump.disk.reading import is_directory, is_file, is_named, is_there, list_directory
+from kdump.findings.kind import GOES_OFFLINE, REFUSES
+from kdump.formats import names
+from kdump.operations.rails import SafetyOptions, guarded
+from kdump.operations.started_clusters import warnings_of
+from kdump.operations.undo import list_changes
+from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent
+from kdump.topics.clusters import Clusters
+from tests.commands.running import invoked
 from tests.repair.damaged import build, name
 
 UNKNOWN = [errno.EIO, errno.EACCES]
@@ -145,3 +161,104 @@ def test_a_directory_that_cannot_be_looked_at_is_not_made_anew(
     no_status(partition, error)
     with pytest.raises(OSError, match="orders-0"):
         make_plan(str(partition), {name(0, "log"): NewContent(b"", 0)}, {})
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> tuple[Path, Change]:
+    """A partition of a log directory, and an interrupted change of it."""
+    (tmp_path / "meta.properties").touch()
+    partition = build(tmp_path)
+    change = Change(new_change(str(partition)), str(partition), "repair", 0, (), state_of(str(partition)))
+    write(change)
+    return partition, change
+
+
+def test_a_journal_that_cannot_be_looked_at_is_no_missing_one(
+    changed: tuple[Path, Change], no_status: Callable[[Path, int], None]
+) -> None:
+    partition, change = changed
+    no_status(Path(change.files.path(JOURNAL)), errno.EIO)
+    with pytest.raises(OSError, match="journal"):
+        changes_of(str(partition))
+    with pytest.raises(OSError, match="journal"):
+        list_changes(str(partition))
+
+
+@pytest.mark.parametrize("folder", [IN_PARTITION, BACKUP_FOLDER])
+def test_where_changes_may_lie_they_are_not_taken_for_missing(
+    folder: str, tmp_path: Path, no_status: Callable[[Path, int], None]
+) -> None:
+    partition, other = build(tmp_path), tmp_path / "orders-1"
+    shutil.copytree(partition, other)
+    (tmp_path / "meta.properties").touch()
+    no_status(partition / folder, errno.EIO)
+    with pytest.raises(OSError, match=folder):
+        list(unfinished_in(str(tmp_path), [str(partition)]))
+    assert list(unfinished_in(str(tmp_path), [str(other)])) == []
+    with guarded(str(tmp_path), [str(partition), str(other)], SafetyOptions()) as guard:
+        assert set(guard.errors) == {str(partition)}
+    listing = list_changes(str(tmp_path))
+    assert [getattr(error, "filename", None) for error in listing.unreadable] == [str(partition / folder)]
+
+
+@pytest.mark.parametrize("error", UNKNOWN)
+def test_an_old_backup_that_cannot_be_looked_at_is_not_pruned(
+    error: int, tmp_path: Path, no_status: Callable[[Path, int], None]
+) -> None:
+    plan = tmp_path / BACKUP_FOLDER / "20240101" / "plan.jsonl"
+    plan.parent.mkdir(parents=True)
+    plan.touch()
+    no_status(plan, error)
+    with pytest.raises(OSError, match=re.escape("plan.jsonl")):
+        list(old_backups(str(tmp_path)))
+
+
+def test_a_partition_that_may_not_be_entered_holds_no_look_for_changes_up(
+    tmp_path: Path, no_status: Callable[[Path, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = build(tmp_path)
+    for name_ in (IN_PARTITION, BACKUP_FOLDER):
+        no_status(partition / name_, errno.EACCES)
+    with pytest.raises(PermissionError):
+        list(unfinished_in(str(tmp_path), [str(partition)]))
+    monkeypatch.setattr("kdump.change.unfinished.may_be_entered", lambda _: False)
+    assert list(unfinished_in(str(tmp_path), [str(partition)])) == []
+
+
+def test_metadata_of_which_the_system_says_nothing_is_trouble_and_not_missing(
+    tmp_path: Path, no_status: Callable[[Path, int], None]
+) -> None:
+    for folder in ("disk-1", "disk-2"):
+        (tmp_path / folder).mkdir()
+    paths = [str(tmp_path / "disk-1"), str(tmp_path / "disk-2")]
+    place = tmp_path / "disk-1" / names.CLUSTER_METADATA_DIR
+    directory = LogDirectory(paths[1])
+    assert not Clusters(paths).of(directory).troubles
+    no_status(place, errno.EIO)
+    (trouble,) = Clusters(paths).of(directory).troubles
+    assert (trouble.path, trouble.is_unreadable) == (str(place), True)
+    (warning,) = warnings_of(Clusters(paths).of(directory))
+    assert f": {names.CLUSTER_METADATA_DIR}: Input/output error" in warning
+
+
+def test_what_goes_offline_may_end_the_process_where_nobody_knows_whether_the_metadata_is_beside_it(
+    tmp_path: Path, no_status: Callable[[Path, int], None]
+) -> None:
+    (tmp_path / names.META_PROPERTIES).write_text("version=1\nnode.id=3\ncluster.id=abcdefghijklmnopqrstuv\n")
+    (build(tmp_path) / names.PARTITION_METADATA).write_text("no metadata")
+    (before,) = (finding for finding in kdump.verify(tmp_path) if finding.code == "KD-META-PARTITION")
+    no_status(tmp_path / names.CLUSTER_METADATA_DIR, errno.EIO)
+    (finding,) = (finding for finding in kdump.verify(tmp_path) if finding.code == "KD-META-PARTITION")
+    assert (before.broker, finding.broker) == (GOES_OFFLINE, REFUSES)
+    said = invoked("startup", tmp_path)
+    assert said.return_value == 3
+    assert f"{names.CLUSTER_METADATA_DIR}: Input/output error" in said.stderr
+
+
+def test_a_log_directory_inside_that_cannot_be_looked_at_is_no_reason_to_go_on(
+    tmp_path: Path, no_status: Callable[[Path, int], None]
+) -> None:
+    (tmp_path / "disk-1").mkdir()
+    no_status(tmp_path / "disk-1" / names.META_PROPERTIES, errno.EIO)
+    with pytest.raises(OSError, match=re.escape("meta.properties")):
+        kdump.open_directory(str(tmp_path))

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.findings.kind import NOTE, WARNING
+from kdump.findings.kind import NOTE, REFUSES, WARNING
+from kdump.recovery.loader import load_log
+from kdump.recovery.startup import Startup
 from kdump.verify.directory import partition_files
+from tests.verify.building import NOW, batch, build, file, flip
 
 
 @pytest.mark.parametrize(("was_closed", "severity"), [(True, WARNING), (False, NOTE)])
@@ -21,3 +24,18 @@ def test_leftovers_of_the_cleaner(tmp_path: Path, state: str, was_closed: bool, 
     (finding,) = partition_files(kdump.open_log(partition), was_closed=was_closed)
     assert finding.code == f"KD-FILE-{state.upper()}"
     assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("damage", "effect", "loads"), [(bytes(40) + b"noise" * 20, REFUSES, False), (b"", None, True)]
+)
+def test_a_broker_that_cannot_find_the_end_of_a_replacement_does_not_start(
+    tmp_path: Path, damage: bytes, effect: str | None, loads: bool
+) -> None:
+    """It asks for the end before it puts the file in its place; a batch with a wrong CRC does not keep it from that."""
+    log = build(tmp_path, beside={f"{file(0, 'log')}.swap": flip(80)(batch(0)) + damage})
+    findings = [finding for finding in log.findings() if finding.code == "KD-FILE-SWAP-DAMAGED"]
+    assert findings
+    assert {finding.effect for finding in findings} == {effect}
+    outcome = load_log(kdump.open_log(log.partition), Startup(now=NOW, clean=True))
+    assert outcome.ok == loads

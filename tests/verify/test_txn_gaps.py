@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
+from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.verify import gaps
 from kdump.verify.gaps import Gaps
 from tests.verify.building import TIME, batch, build, file, marker, produced
@@ -83,3 +84,17 @@ def test_too_many_gaps_are_forgotten_from_the_oldest_on(monkeypatch: pytest.Monk
     assert found.has(994)
     assert not found.has(995)
     assert not found.has(985)
+
+
+@pytest.mark.parametrize("open_since", [-1, 6])
+def test_a_snapshot_knows_how_transactions_ended_at_the_lost_end_of_a_segment(tmp_path: Path, open_since: int) -> None:
+    """The marker of producer 7's first transaction was at offset 5; perhaps it has begun another one at 6."""
+    snapshot = encode_producer_snapshot([ProducerEntry(7, 0, 53, 7, 1, TIME, 0, open_since)])
+    segments = {0: [produced(0, 7, 50), produced(2, 8, 60)], 10: [batch(10), marker(12, 8)]}
+    index = encode_aborted_txns([AbortedTxn(0, 8, 2, 12, 13 if open_since < 0 else open_since)])
+    beside = {file(10, "txnindex"): index, file(10, "snapshot"): snapshot}
+    findings = build(tmp_path / "with", segments, beside=beside).findings()
+    assert [finding.message for finding in findings if finding.code.startswith("KD-TXN-")] == []
+    del beside[file(10, "snapshot")]
+    findings = build(tmp_path / "without", segments, beside=beside).findings()
+    assert {finding.code for finding in findings if finding.code.startswith("KD-TXN-")} >= {"KD-TXN-ENTRY"}
