@@ -23,12 +23,12 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
-from ..shell.isolation import isolation_option
 from ..shell.line_budget import LineBudget, unlisted
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain
 from ..shell.paths import directories
 from ..shell.progress import PathCounter
+from ..shell.reading_options import isolation_option
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.session import Complaints
 from ..shell.values import time_ms
