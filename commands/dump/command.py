@@ -11,10 +11,10 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
 from ..shell.completing import one_of
-from ..shell.isolation import isolation_option
 from ..shell.options import color_option
 from ..shell.paths import expand, reached
 from ..shell.reading_options import (
+    isolation_option,
     max_decompressed_size_option,
     no_index_option,
     offsets_option,

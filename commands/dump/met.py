@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.disk.reading import is_directory
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words
+from kdump.formats.words import number_words, offset_range
 from kdump.interchange.fields import Format, Origin, Table, Value
 from kdump.query.sweep import Selected
 from kdump.storage.damage import Damage
@@ -121,9 +121,8 @@ class Met:
         partition = partition_of(os.path.abspath(self._folder_of(segment)))
         kept = ""
         if piece := self.kept_pieces.get(segment.log_path):
-            from .kept import kept_words
-
-            kept = kept_words(piece)
+            where = f"bytes {offset_range(piece.start, piece.stop - 1)} of {safe_path(piece.file)}"
+            kept = f"{where}, taken out by {safe(piece.command)} ({piece.id})"
         origin = Origin(
             self.name(segment),
             partition.topic if partition else None,

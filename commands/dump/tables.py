@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from kdump.disk.reading import read_small
 from kdump.errors import CorruptIndexError, KdumpError
 from kdump.formats import names
-from kdump.formats.checkpoints import parse_leader_epochs, parse_offset_checkpoint
+from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs, parse_offset_checkpoint
 from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
+    AbortedTxn,
+    OffsetIndexEntry,
+    TimeIndexEntry,
     check_aborted_txn_version,
 )
 from kdump.formats.metadata_files import (
+    CleanShutdown,
+    MetaProperties,
+    PartitionMetadata,
+    QuorumState,
     parse_clean_shutdown,
     parse_meta_properties,
     parse_partition_metadata,
     parse_quorum_state,
 )
-from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.formats.uuids import format_uuid
-from kdump.interchange.fields import Table, Value
+from kdump.interchange.fields import Table, Value, camel_case
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 
 from ..shell.paths import KafkaFile
@@ -35,48 +43,32 @@ Row = Sequence[Value]
 Report = Callable[[int, str], object]
 """Told the byte position and what is wrong there."""
 
+_METADATA: dict[str, Callable[[bytes, str], tuple[Any, ...]]] = {
+    names.PARTITION_METADATA: parse_partition_metadata,
+    names.META_PROPERTIES: parse_meta_properties,
+    names.CLEAN_SHUTDOWN: parse_clean_shutdown,
+    names.QUORUM_STATE: parse_quorum_state,
+}
+
+
+def _columns(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a kind of entry by the names that they have in rows."""
+    return tuple(map(camel_case, kind._fields))
+
+
 _OFFSET_CHECKPOINT = Table("offsetCheckpoint", ("topic", "partition", "offset"), within=False)
 
 TABLES: dict[str, Table] = {
-    names.OFFSET_INDEX: Table("offsetIndexEntry", ("offset", "position"), number="segment"),
-    names.TIME_INDEX: Table("timeIndexEntry", ("timestamp", "offset"), number="segment"),
-    names.TXN_INDEX: Table(
-        "abortedTransaction",
-        ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset"),
-        number="segment",
-    ),
-    names.PRODUCER_SNAPSHOT: Table(
-        "producerState",
-        (
-            "producerId",
-            "producerEpoch",
-            "lastSequence",
-            "lastOffset",
-            "offsetDelta",
-            "timestamp",
-            "coordinatorEpoch",
-            "currentTxnFirstOffset",
-        ),
-        number="snapshotOffset",
-    ),
+    names.OFFSET_INDEX: Table("offsetIndexEntry", _columns(OffsetIndexEntry), number="segment"),
+    names.TIME_INDEX: Table("timeIndexEntry", _columns(TimeIndexEntry), number="segment"),
+    names.TXN_INDEX: Table("abortedTransaction", _columns(AbortedTxn), number="segment"),
+    names.PRODUCER_SNAPSHOT: Table("producerState", _columns(ProducerEntry), number="snapshotOffset"),
     **dict.fromkeys(names.OFFSET_CHECKPOINTS, _OFFSET_CHECKPOINT),
-    names.LEADER_EPOCH_CHECKPOINT: Table("leaderEpoch", ("epoch", "startOffset")),
-    names.PARTITION_METADATA: Table("partitionMetadata", ("version", "topicId")),
-    names.QUORUM_STATE: Table(
-        "quorumState",
-        (
-            "dataVersion",
-            "leaderId",
-            "leaderEpoch",
-            "votedId",
-            "votedDirectoryId",
-            "clusterId",
-            "appliedOffset",
-            "currentVoters",
-        ),
-    ),
-    names.META_PROPERTIES: Table("metaProperties", ("version", "clusterId", "nodeId", "directoryId"), within=False),
-    names.CLEAN_SHUTDOWN: Table("cleanShutdown", ("brokerEpoch",), within=False),
+    names.LEADER_EPOCH_CHECKPOINT: Table("leaderEpoch", _columns(EpochEntry)),
+    names.PARTITION_METADATA: Table("partitionMetadata", _columns(PartitionMetadata)),
+    names.QUORUM_STATE: Table("quorumState", _columns(QuorumState)),
+    names.META_PROPERTIES: Table("metaProperties", _columns(MetaProperties), within=False),
+    names.CLEAN_SHUTDOWN: Table("cleanShutdown", _columns(CleanShutdown), within=False),
 }
 """The table of each kind of file (formats.names) that is not a log."""
 
@@ -117,33 +109,14 @@ def _small_rows(kind: str, path: str) -> Iterable[Row]:
         return parse_offset_checkpoint(data, name)
     if kind == names.LEADER_EPOCH_CHECKPOINT:
         return parse_leader_epochs(data, name)
-    return [_metadata_row(kind, data, name)]
+    return [tuple(map(_value, _METADATA[kind](data, name)))]
 
 
-def _metadata_row(kind: str, data: bytes, name: str) -> Row:
-    if kind == names.PARTITION_METADATA:
-        metadata = parse_partition_metadata(data, name)
-        return metadata.version, format_uuid(metadata.topic_id)
-    if kind == names.META_PROPERTIES:
-        meta = parse_meta_properties(data, name)
-        return meta.version, meta.cluster_id, meta.node_id, _uuid(meta.directory_id)
-    if kind == names.CLEAN_SHUTDOWN:
-        return (parse_clean_shutdown(data, name).broker_epoch,)
-    quorum = parse_quorum_state(data, name)
-    return (
-        quorum.data_version,
-        quorum.leader_id,
-        quorum.leader_epoch,
-        quorum.voted_id,
-        _uuid(quorum.voted_directory_id),
-        quorum.cluster_id,
-        quorum.applied_offset,
-        None if quorum.current_voters is None else ",".join(map(str, quorum.current_voters)),
-    )
-
-
-def _uuid(raw: bytes | None) -> str | None:
-    return None if raw is None else format_uuid(raw)
+def _value(value: Any) -> Value:
+    """Return a field of a metadata file as a row has it: bytes are an id, several numbers a list."""
+    if isinstance(value, bytes):
+        return format_uuid(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def _without_zero_tail(entries: Iterable[Row], zero: tuple[int, int]) -> Iterator[Row]:

@@ -52,7 +52,7 @@ def _index_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex) -> N
         if batch.status != BLOCK_FULL:
             raise JavaError("java.util.NoSuchElementException")
         if batch.last_offset != entry.offset:
-            dump.report.mismatch(path, entry.offset, batch.last_offset)
+            dump.report.mismatches.add(path, entry.offset, batch.last_offset)
         if not dump.options.verify_index_only:
             dump.line(f"offset: {entry.offset} position: {entry.position}")
 
@@ -85,12 +85,12 @@ def _time_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex, times
             tail.read(start)
         found, largest = _largest_timestamp(log, start, entry.offset)
         if found != entry.offset:
-            dump.report.not_found(path, entry.offset, found)
+            dump.report.not_found.add(path, entry.offset, found)
         else:
             if largest != entry.timestamp:
-                dump.report.time_mismatch(path, entry.timestamp, largest)
+                dump.report.time_mismatches.add(path, entry.timestamp, largest)
             if previous >= entry.timestamp:
-                dump.report.out_of_order(path, entry.timestamp, previous)
+                dump.report.out_of_order.add(path, entry.timestamp, previous)
         if not dump.options.verify_index_only:
             dump.line(f"timestamp: {entry.timestamp} offset: {entry.offset}")
         previous = entry.timestamp

@@ -55,27 +55,15 @@ class Report:
     def __init__(self, *, is_java: bool) -> None:
         self.notes: list[str] = []
         self._is_java = is_java
-        self._mismatches = Found(is_java=is_java)
-        self._time_mismatches = Found(is_java=is_java)
-        self._out_of_order = Found(is_java=is_java)
-        self._not_found = Found(is_java=is_java)
+        self.mismatches = Found(is_java=is_java)
+        """Entries of an offset index that do not name the last offset of the batch at their position: both offsets."""
+        self.time_mismatches = Found(is_java=is_java)
+        """Entries of a time index that do not name the largest timestamp of their batch's records: both timestamps."""
+        self.out_of_order = Found(is_java=is_java)
+        """Entries of a time index whose timestamp is not above the one before: both timestamps."""
+        self.not_found = Found(is_java=is_java)
+        """Offsets of a time index at which no batch ends, each with that at which one does; -1: none reaches it."""
         self._gaps = Found(is_java=is_java)
-
-    def mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
-        """Take an entry of an offset index does not name the last offset of the batch at its position."""
-        self._mismatches.add(path, index_offset, log_offset)
-
-    def time_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
-        """Take an entry of a time index does not name the largest timestamp of its batch's records."""
-        self._time_mismatches.add(path, index_timestamp, log_timestamp)
-
-    def out_of_order(self, path: str, index_timestamp: int, previous: int) -> None:
-        """Take a time index does not increase."""
-        self._out_of_order.add(path, index_timestamp, previous)
-
-    def not_found(self, path: str, index_offset: int, log_offset: int) -> None:
-        """Take no batch ends at the offset of a time index entry; -1: none reaches it."""
-        self._not_found.add(path, index_offset, log_offset)
 
     def gaps(self, path: str, offsets: Iterable[int]) -> None:
         """Take offsets of consecutive records that do not follow each other, as a flat sequence of pairs."""
@@ -86,17 +74,17 @@ class Report:
     def lines(self) -> Iterator[str]:
         """Yield the report, in the order of Kafka's tool."""
         yield from self.notes
-        for path, pairs in self._mismatches:
+        for path, pairs in self.mismatches:
             yield f"Mismatches in :{path}"
             ordered = sorted(dict(pairs).items(), reverse=True) if self._is_java else reversed(pairs)
             yield from (f"  Index offset: {a}, log offset: {b}" for a, b in ordered)
-        for path, pairs in self._time_mismatches:
+        for path, pairs in self.time_mismatches:
             yield f"Found timestamp mismatch in :{path}"
             yield from (f"  Index timestamp: {a}, log timestamp: {b}" for a, b in pairs)
-        for path, pairs in self._out_of_order:
+        for path, pairs in self.out_of_order:
             yield f"Found out of order timestamp in :{path}"
             yield from (f"  Index timestamp: {a}, Previously indexed timestamp: {b}" for a, b in pairs)
-        for path, pairs in self._not_found:
+        for path, pairs in self.not_found:
             where = f":{path}" if self._is_java else "the log."
             yield f"The following indexed offsets are not found in {where}"
             yield from (f"Indexed offset: {a}, found log offset: {b}" for a, b in pairs)

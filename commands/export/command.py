@@ -15,9 +15,9 @@ from kdump.transactions.isolation_level import Isolation
 from ..shell import values as filters
 from ..shell.choice import chooses
 from ..shell.engine import cluster_of, engine_options
-from ..shell.isolation import isolation_option
 from ..shell.options import topic_option
 from ..shell.reading_options import (
+    isolation_option,
     max_decompressed_size_option,
     no_index_option,
     offsets_option,

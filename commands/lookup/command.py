@@ -23,13 +23,14 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
-from ..shell.isolation import isolation_option
 from ..shell.line_budget import LineBudget, unlisted
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain
 from ..shell.paths import directories
 from ..shell.progress import PathCounter
+from ..shell.reading_options import isolation_option
 from ..shell.rows import bare_rows, format_options, json_line, output_for
+from ..shell.session import Complaints
 from ..shell.values import time_ms
 from .text import (
     Answer,
@@ -150,11 +151,11 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     ctx.exit(run.code)
 
 
-class _Run:
-    """One run of the command; `code` is the exit code so far."""
+class _Run(Complaints):
+    """One run of the command."""
 
     def __init__(self, options: Options, out: Output) -> None:
-        self.code = exit_codes.OK
+        super().__init__(out.flush)
         self._options = options
         self._out = out
         asked = LookupOptions(options.isolation, options.log_start_offset, options.kafka)
@@ -198,7 +199,7 @@ class _Run:
             else:
                 located = self._lookups.by_timestamp(lookup, options.timestamp or 0)
         if not located.exists:
-            self._worsen(exit_codes.FINDINGS)
+            self.worsen(exit_codes.FINDINGS)
         if options.format == "jsonl":
             self._out.write(json_line("answer", located_answer(located)))
             return True
@@ -224,7 +225,7 @@ class _Run:
                 answer = request(lookup)
             except (OSError, KdumpError) as error:
                 answer = {"error": str(error)}
-                self._worsen(exit_codes.INCOMPLETE)
+                self.worsen(exit_codes.INCOMPLETE)
             self._out.write(json.dumps(answer) + "\n")
 
     def _trace(self, label: str) -> dict[str, Callable[[str], object]]:
@@ -243,19 +244,11 @@ class _Run:
         if isinstance(error, OSError):
             self._report(Problem.unreadable(path, error))
         else:
-            self._complain(safe(str(error)))
+            self.complain(safe(str(error)))
 
     def _report(self, problem: Problem) -> None:
         tally.cannot_read(problem.path)
-        self._complain(f"{safe_path(problem.path)}: {safe(problem.text)}")
-
-    def _complain(self, text: str) -> None:
-        self._out.flush()
-        complain(text, is_one_of_many=True)
-        self._worsen(exit_codes.INCOMPLETE)
-
-    def _worsen(self, code: int) -> None:
-        self.code = max(self.code, code)
+        self.complain(f"{safe_path(problem.path)}: {safe(problem.text)}")
 
 
 def _tell_checkpoint(problem: Problem) -> None:

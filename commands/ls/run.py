@@ -22,17 +22,18 @@ from kdump.storage.broker import BrokerIdentity
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
-from kdump.storage.live import held, tally, was_deleted
+from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
 from ..shell.choice import has_partition, nothing_chosen, topics_at
-from ..shell.output import Output, complain, os_error_text, wants_color
+from ..shell.output import Output, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
 from ..shell.rows import output_for
+from ..shell.session import Failures
 from ..shell.unfinished import note_unfinished
 
 if TYPE_CHECKING:
@@ -112,10 +113,9 @@ def _printer(out: Output, options: Options) -> Printer:
     return Tables(out.write, color=wants_color(options.color))
 
 
-class _Run:
+class _Run(Failures):
     def __init__(self, out: Output, printer: Printer, options: Options, paths: list[str]) -> None:
-        self.code = exit_codes.OK
-        self._out = out
+        super().__init__(out.flush)
         self._paths = paths
         self._printer = printer
         self._options = options
@@ -137,13 +137,13 @@ class _Run:
                 else:
                     self._file(place)
         except OSError as error:
-            self._failed(error, path)
+            self.tell(error, path)
 
     def end(self) -> None:
         """List what only shows when everything is known."""
         self._printer.end(duplicates(self._listed))
         if not self._matched and self.code == exit_codes.OK:
-            self._report(nothing_chosen(self._options.topics, topics_at(self._paths)))
+            self.complain(nothing_chosen(self._options.topics, topics_at(self._paths)))
 
     def _log_directory(self, directory: LogDirectory) -> None:
         checkpoints = Checkpoints.read(directory.path)
@@ -165,13 +165,13 @@ class _Run:
                         )
                         partitions.append(found)
             except OSError as unreadable:
-                self._failed(unreadable, path)
+                self.tell(unreadable, path)
         partitions.sort(key=SORTS[self._options.sort])
         owner = owner_of(directory)
         self._listed += ((owner, partition) for partition in partitions)
         self._printer.log_directory(info, partitions, segments=self._options.segments or False)
         for error in (*info.errors, *(error for partition in partitions for error in partition.errors)):
-            self._failed(error, directory.path)
+            self.tell(error, directory.path)
 
     def _wants(self, name: str) -> bool:
         named = parse_partition_dir(name)
@@ -195,7 +195,7 @@ class _Run:
         self._listed.append((owner, info))
         self._printer.partition(info, segments=self._options.segments is not False)
         for error in info.errors:
-            self._failed(error, log.path)
+            self.tell(error, log.path)
 
     def _beside(self, folder: str) -> tuple[BrokerIdentity | None, Placing | None]:
         """Return whose the log directory around a partition is, and what tells of its place; nothing if it is none."""
@@ -224,18 +224,4 @@ class _Run:
         parsed = file.partition
         self._printer.segment(info, parsed.topic if parsed else None, parsed.partition if parsed else None)
         if info.error:
-            self._failed(info.error, file.path)
-
-    def _failed(self, error: OSError, path: str) -> None:
-        if isinstance(error, BrokenPipeError):
-            raise error
-        if was_deleted(path, error):
-            return
-        tally.cannot_read(path)
-        # what expand() raises names the path in a safe form already
-        self._report(os_error_text(error, path))
-
-    def _report(self, text: str) -> None:
-        self._out.flush()
-        complain(text, is_one_of_many=True)
-        self.code = exit_codes.INCOMPLETE
+            self.tell(info.error, file.path)

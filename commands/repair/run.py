@@ -24,10 +24,10 @@ from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import NOTHING_CHECKED, Output, complain, os_error_text
+from ..shell.output import NOTHING_CHECKED, Output, os_error_text
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
-from ..shell.session import tell_refused
+from ..shell.session import Complaints, tell_refused
 
 if TYPE_CHECKING:
     from .jsonl import JsonPrinter
@@ -55,7 +55,7 @@ class Totals:
     output: str | None = None
 
 
-class Run:
+class Run(Complaints):
     """One run of a command."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Run:
 
         `absent` tells which partitions a log directory lacks that are to be made, as may any that a PATH names.
         """
-        self.code = exit_codes.OK
+        super().__init__(out.flush)
         self._examine = examine
         self._startup = startup
         self._plans = None
@@ -85,7 +85,6 @@ class Run:
             self._plans = load(apply_plan)
         self._rails = rails
         self._printer = printer
-        self._out = out
         self._takes_files = takes_files
         self._plan_out = plan_out
         self._absent = absent
@@ -107,7 +106,7 @@ class Run:
                 try:
                     self._target(target, wanted, bar)
                 except KeyboardInterrupt:
-                    self._complain("interrupted: the same command continues from here", exit_codes.INTERRUPTED)
+                    self.complain("interrupted: the same command continues from here", exit_codes.INTERRUPTED)
                     raise
                 except (OSError, KdumpError) as error:
                     self._trouble(error, target.log_directory, target)
@@ -168,16 +167,16 @@ class Run:
             self._rows.append(plan_row(plan))
         self._printer.partition(done, applies=self._rails.applies)
         for problem in done.task.problems:
-            self._complain(safe(problem), exit_codes.INCOMPLETE)
+            self.complain(safe(problem))
         if plan is None or done.task.problems:
             totals.failed += 1
             totals.reason = totals.reason or f"{safe_path(done.path)} cannot be repaired this way"
         if plan is None and not done.task.problems:
             failure = done.task.failure
             why = f": {safe(failure.text)} ({failure.file})" if failure is not None else ""
-            self._complain(f"{safe_path(done.path)} cannot be repaired this way{why}", exit_codes.INCOMPLETE)
+            self.complain(f"{safe_path(done.path)} cannot be repaired this way{why}")
         if done.task.decision is not None:
-            self._worsen(exit_codes.FINDINGS)
+            self.worsen(exit_codes.FINDINGS)
         elif plan or (done.interrupted and plan is not None):
             totals.work += 1
             totals.changed += self._rails.applies
@@ -185,13 +184,13 @@ class Run:
             if done.change is not None and done.kept:
                 totals.changes[done.path] = done.change.id
             if not self._rails.applies:
-                self._worsen(exit_codes.FINDINGS)
+                self.worsen(exit_codes.FINDINGS)
 
     def _problem(self, problem: Problem) -> None:
         """Count a file beside the partitions that cannot be read as empty, and go on with the rest."""
         if not problem.is_missing:
             text = f"{safe_path(problem.path)}: {safe(problem.text)}; it is treated as empty"
-            self._complain(text, exit_codes.INCOMPLETE)
+            self.complain(text)
 
     def _trouble(self, error: Exception, path: str, target: Target | None = None) -> None:
         if isinstance(error, BrokenPipeError):
@@ -206,19 +205,11 @@ class Run:
             text += ". --output DIR makes a repaired copy elsewhere"
         self._totals.reason = text.removesuffix(NOTHING_CHECKED)
         if isinstance(error, RefusedError):
-            self._out.flush()
+            self.before()
             tell_refused(error, text)
-            self._worsen(exit_codes.REFUSED)
+            self.worsen(exit_codes.REFUSED)
         else:
-            self._complain(text, exit_codes.INCOMPLETE)
-
-    def _complain(self, text: str, code: int) -> None:
-        self._out.flush()
-        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
-        self._worsen(code)
-
-    def _worsen(self, code: int) -> None:
-        self.code = max(self.code, code)
+            self.complain(text)
 
 
 def _is_absent(path: str) -> bool:

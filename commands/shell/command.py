@@ -115,6 +115,12 @@ def _records(ctx: click.Context, options: Iterable[click.Option]) -> list[tuple[
     return [record for record in records if record is not None]
 
 
+_TAKEN_OVER = (
+    "name", "context_settings", "help", "epilog", "short_help", "options_metavar", "no_args_is_help", "hidden",
+    "deprecated",
+)  # fmt: skip
+
+
 def complete_command(name: str, command: click.Command) -> click.Command:
     """Return the command, named as in `quorum show`, with the options that all have; of a group each of its commands.
 
@@ -128,16 +134,5 @@ def complete_command(name: str, command: click.Command) -> click.Command:
     if isinstance(command, Command):
         return command
     params, callback = with_common_options(name, command)
-    return Command(
-        command.name,
-        context_settings=command.context_settings,
-        callback=callback,
-        params=params,
-        help=command.help,
-        epilog=command.epilog,
-        short_help=command.short_help,
-        options_metavar=command.options_metavar,
-        no_args_is_help=command.no_args_is_help,
-        hidden=command.hidden,
-        deprecated=command.deprecated,
-    )
+    same = {name: getattr(command, name) for name in _TAKEN_OVER}
+    return Command(callback=callback, params=params, **same)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from kdump.transactions.isolation_level import Isolation
+
 from .options import Option
 from .values import offset_range, read_by, size, time_ms
 
@@ -17,6 +19,12 @@ since_option: Option = click.option(
 )  # fmt: skip
 until_option: Option = click.option(
     "--until", metavar="TIME", callback=read_by(time_ms), help="Records before this time."
+)  # fmt: skip
+isolation_option: Option = click.option(
+    "--isolation", type=click.Choice([level.value for level in Isolation]), default=Isolation.READ_UNCOMMITTED.value,
+    show_default=True, callback=read_by(Isolation),
+    help="read_committed: only what a consumer with this isolation.level gets, up to the last stable offset, without"
+    " aborted transactions and markers.",
 )  # fmt: skip
 no_index_option: Option = click.option(
     "--no-index", is_flag=True, help="Read everything; do not find offsets and times by index files."

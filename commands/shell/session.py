@@ -17,11 +17,29 @@ from .screen import Screen
 from .unfinished import note_untold
 
 
-class Diagnostics:
-    """Prints what is reported to it; `code` is the exit code so far."""
+class Complaints:
+    """The exit code of a run so far, and what is said on stderr; `before` is called before something is said."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self.code = exit_codes.OK
+        self.before = before
+
+    def complain(self, text: str, code: int = exit_codes.INCOMPLETE) -> None:
+        """Say what could not be done, and exit with `code` if nothing is worse; the text must be safe."""
+        self.before()
+        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
+        self.worsen(code)
+
+    def worsen(self, code: int) -> None:
+        """Exit with `code`, unless something worse is known."""
+        self.code = max(self.code, code)
+
+
+class Diagnostics(Complaints):
+    """Prints what is reported to it."""
 
     def __init__(self) -> None:
-        self.code = exit_codes.OK
+        super().__init__()
         self._newer: set[str] = set()
 
     def __call__(self, trouble: Problem) -> None:
@@ -43,17 +61,12 @@ class Diagnostics:
         complain(about(trouble.path, f"{place}{trouble.text}"), is_one_of_many=True)
         self.worsen(exit_codes.INCOMPLETE if trouble.is_unreadable else exit_codes.FINDINGS)
 
-    def worsen(self, code: int) -> None:
-        """Exit with `code`, unless something worse is known."""
-        self.code = max(self.code, code)
 
+class Failures(Complaints):
+    """Tells what fails, and keeps the exit code that it comes to."""
 
-class Failures:
-    """Tells what fails, and keeps the exit code that it comes to; `before` is called before something is told."""
-
-    def __init__(self) -> None:
-        self.code = exit_codes.OK
-        self.before: Callable[[], None] = lambda: None
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        super().__init__(before)
         self._given: dict[str, str] = {}
 
     def name(self, path: str) -> None:
@@ -85,16 +98,6 @@ class Failures:
             self.complain(self._spoken(str(error)))
         else:
             raise error
-
-    def complain(self, text: str) -> None:
-        """Say what could not be done; the text must be safe."""
-        self.before()
-        complain(text, is_one_of_many=True)
-        self.worsen(exit_codes.INCOMPLETE)
-
-    def worsen(self, code: int) -> None:
-        """Exit with `code`, unless something worse is known."""
-        self.code = max(self.code, code)
 
     @contextmanager
     def told(self, path: str) -> Iterator[None]:

@@ -20,10 +20,11 @@ from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.options import color_option, verbose_option
-from ..shell.output import Output, complain, os_error_text, wants_color
+from ..shell.output import Output, os_error_text, wants_color
 from ..shell.paths import check_directories, directories
 from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for
+from ..shell.session import Complaints
 from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.unfinished import note_unfinished
 from .text import TextPrinter
@@ -103,19 +104,18 @@ def _is_beside_broker(path: str) -> bool:
     return broker_on(path) is not None or is_live(path)
 
 
-class _Run:
+class _Run(Complaints):
     """One run of the command."""
 
     def __init__(
         self, options: StartupOptions, paths: tuple[str, ...], printer: Printer, out: Output, bar: ProgressBar
     ) -> None:
-        self.code = exit_codes.OK
+        super().__init__(out.flush)
         self._start = BrokerStart(
             options, StartedClusters(paths, options.properties, options.now), self._problem
         )
         self._clean = options.clean
         self._printer = printer
-        self._out = out
         self._bar = bar
         self._needs_bar = sys.stderr.isatty() and not sys.stdout.isatty()  # else the partitions themselves go by
 
@@ -128,13 +128,13 @@ class _Run:
             raise
         except OSError as error:
             if not self._start.is_absent(path):
-                self._complain(os_error_text(error, path))
+                self.complain(os_error_text(error, path))
 
     def end(self) -> None:
         """Say what shows only when all partitions are known."""
         self._printer.failures(self._start.end())
         if self._start.stops or self._start.offline:
-            self._worsen(exit_codes.FINDINGS)
+            self.worsen(exit_codes.FINDINGS)
         self._printer.end(self._start)
 
     def _place(self, place: PartitionLog | LogDirectory) -> None:
@@ -146,19 +146,11 @@ class _Run:
                 continue
             self._printer.log(event)
             if event.has_findings:
-                self._worsen(exit_codes.FINDINGS)
+                self.worsen(exit_codes.FINDINGS)
             if self._needs_bar:
                 self._bar.add(os.path.join(event.path, names.LOG), total_size([event.path]))
-
-    def _worsen(self, code: int) -> None:
-        self.code = max(self.code, code)
 
     def _problem(self, problem: Problem) -> None:
         if problem.is_unreadable:
             tally.cannot_read(problem.path)
-        self._complain(f"{safe_path(problem.path)}: {safe(problem.text)}")
-
-    def _complain(self, text: str) -> None:
-        self._out.flush()
-        complain(text, is_one_of_many=True)
-        self._worsen(exit_codes.INCOMPLETE)
+        self.complain(f"{safe_path(problem.path)}: {safe(problem.text)}")

@@ -12,9 +12,8 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
 from ..shell.engine import cluster_of, engine_options
-from ..shell.isolation import isolation_option
 from ..shell.options import now_option, topic_option
-from ..shell.reading_options import max_decompressed_size_option
+from ..shell.reading_options import isolation_option, max_decompressed_size_option
 from ..shell.rows import format_option
 from ..shell.usage import not_one_of
 from .run import Options, run_stats

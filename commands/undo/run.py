@@ -27,10 +27,10 @@ from kdump.operations.undo import (
 
 from ..shell import exit_codes
 from ..shell.again import holds_text
-from ..shell.output import NO_SUCH, Output, about, as_given, complain, os_error_text
+from ..shell.output import NO_SUCH, Output, about, as_given, os_error_text
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
-from ..shell.session import tell_refused
+from ..shell.session import Complaints, tell_refused
 
 if TYPE_CHECKING:
     from .jsonl import JsonLines
@@ -103,11 +103,10 @@ def _printer(
     return Text(write, asked, paths, shown)
 
 
-class _Run:
+class _Run(Complaints):
     def __init__(self, asked: UndoArgs, out: Output, shown: Shown, printer: Printer) -> None:
-        self.code = exit_codes.OK
+        super().__init__(out.flush)
         self._asked = asked
-        self._out = out
         self._shown = shown
         self._printer = printer
         self._now = time.time_ns() // 1_000_000
@@ -125,7 +124,7 @@ class _Run:
                 if is_directory(os.path.dirname(os.path.abspath(path))):
                     yield path
                 else:
-                    self._complain(f"{safe_path(path)} {NO_SUCH}", exit_codes.INCOMPLETE)
+                    self.complain(f"{safe_path(path)} {NO_SUCH}")
 
     def path(self, path: str) -> None:
         """Take one PATH. Raises OSError, KdumpError."""
@@ -151,7 +150,7 @@ class _Run:
             self._printer.listed(path, listing.changes, listing.old)
             is_bad = any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes)
             if is_bad or any(backup.is_interrupted for backup in listing.old):
-                self._worsen(exit_codes.FINDINGS)
+                self.worsen(exit_codes.FINDINGS)
         else:
             self._chosen(path, [each.change for each in listing.changes if each.change.id == asked.id], listing.old)
 
@@ -177,7 +176,7 @@ class _Run:
     def _did(self) -> None:
         self._has_found = True
         if not self._asked.applies:
-            self._worsen(exit_codes.FINDINGS)
+            self.worsen(exit_codes.FINDINGS)
 
     @contextmanager
     def told(self, path: str) -> Iterator[None]:
@@ -185,31 +184,27 @@ class _Run:
         try:
             yield
         except RefusedError as error:
-            self._out.flush()
+            self.before()
             self._reason = safe(self._shown.spoken(str(error)))
             tell_refused(error, self._reason)
-            self._worsen(exit_codes.REFUSED)
+            self.worsen(exit_codes.REFUSED)
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._complain(self._shown.spoken(os_error_text(error, path)), exit_codes.INCOMPLETE)
+            self.complain(self._shown.spoken(os_error_text(error, path)))
         except HoldsLogDirectoriesError as error:
-            self._complain(about(error.path, holds_text(error)), exit_codes.INCOMPLETE)
+            self.complain(about(error.path, holds_text(error)))
         except KdumpError as error:
-            self._complain(safe(self._shown.spoken(str(error))), exit_codes.INCOMPLETE)
+            self.complain(safe(self._shown.spoken(str(error))))
 
     def end(self) -> None:
         """Say what came of it."""
         if self._asked.id is not None and not self._asked.prune and not self._has_found and not self._reason:
             text = f"there is no change '{safe(self._asked.id)}' here. Without --change, undo lists them"
-            self._complain(text, exit_codes.INCOMPLETE)
+            self.complain(text)
         self._printer.end(self._reason)
 
-    def _complain(self, text: str, code: int) -> None:
-        self._out.flush()
-        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
+    def complain(self, text: str, code: int = exit_codes.INCOMPLETE) -> None:
+        """Say what could not be done, which is then why nothing was."""
+        super().complain(text, code)
         self._reason = text
-        self._worsen(code)
-
-    def _worsen(self, code: int) -> None:
-        self.code = max(self.code, code)

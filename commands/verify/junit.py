@@ -9,10 +9,10 @@ from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.verify import Totals
 
-from .text import Sink, consequences
+from .text import Report, Sink, consequences
 
 
-class JUnitReport:
+class JUnitReport(Report):
     """Suites are written when the next one begins, for their counts come first."""
 
     def __init__(self, out: Sink, *, strict: bool) -> None:

@@ -11,13 +11,13 @@ from kdump.disk.reading import read_small
 from kdump.findings.finding import Finding
 from kdump.operations.verify import Totals
 
-from .text import Sink
+from .text import Report, Sink
 
 LAST_PASS = "kdump_verify_last_complete_pass_timestamp_seconds"
 _MAX_BYTES = 1 << 22
 
 
-class PrometheusReport:
+class PrometheusReport(Report):
     """Gauges of the last run. The time of the last complete pass stays as it was where this one is not complete."""
 
     def __init__(self, out: Sink, path: str) -> None:
@@ -25,12 +25,6 @@ class PrometheusReport:
         self._out = out
         self._found: Counter[tuple[str, str]] = Counter()
         self._last_pass = _last_pass_in(path)
-
-    def start(self) -> None:
-        """Do nothing: no line comes first."""
-
-    def partition(self, path: str) -> None:
-        """Write counted by the run."""
 
     def finding(self, finding: Finding) -> None:
         """Count it."""

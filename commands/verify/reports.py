@@ -51,7 +51,7 @@ def reports_in(
     return SarifReport(out)
 
 
-class Together:
+class Together(Report):
     """Several reports of one run."""
 
     def __init__(self, reports: Sequence[Report]) -> None:
@@ -78,7 +78,7 @@ class Together:
             each.finish(totals, code)
 
 
-class FileReport:
+class FileReport(Together):
     """A report to a file, which is there as a whole when the run is over and not before."""
 
     def __init__(self, format_: str, path: str, *, strict: bool, paths: Sequence[str] = ()) -> None:
@@ -90,10 +90,10 @@ class FileReport:
         if format_ == PROM:
             from .prometheus import PrometheusReport
 
-            self._report: Report = PrometheusReport(self, path)
+            report: Report = PrometheusReport(self, path)
         else:
-            self._report = reports_in(format_, self, strict=strict, verbose=bool(Screen.current.verbosity), paths=paths)
-        self.start, self.partition, self.finding = self._report.start, self._report.partition, self._report.finding
+            report = reports_in(format_, self, strict=strict, verbose=bool(Screen.current.verbosity), paths=paths)
+        super().__init__([report])
 
     def write(self, text: str) -> None:
         """Hold it for the end."""
@@ -101,7 +101,7 @@ class FileReport:
 
     def finish(self, totals: Totals, code: int) -> None:
         """End the run."""
-        self._report.finish(totals, code)
+        super().finish(totals, code)
         if self._envelope is not None:
             self._pieces.append(self._envelope.end(code))
         text = "".join(self._pieces)

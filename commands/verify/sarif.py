@@ -14,7 +14,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.kind import FindingKind
 from kdump.operations.verify import Totals
 
-from .text import Sink, summary_row
+from .text import Report, Sink, summary_row
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -48,7 +48,7 @@ def result(finding: Finding) -> dict[str, Any]:
     return found
 
 
-class SarifReport:
+class SarifReport(Report):
     """One document, its results written as they come."""
 
     def __init__(self, out: Sink) -> None:
@@ -62,9 +62,6 @@ class SarifReport:
             f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"tool": {json.dumps({"driver": driver})},\n'
             '"results": ['
         )
-
-    def partition(self, path: str) -> None:
-        """Do nothing: a partition is known by its findings alone."""
 
     def finding(self, finding: Finding) -> None:
         """Write a result."""

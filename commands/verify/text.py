@@ -64,8 +64,8 @@ def pass_row(totals: PassTotals) -> dict[str, Any]:
     return with_old_names(fields, OLD_NAMES)
 
 
-class Report(Protocol):
-    """Prints findings as they come."""
+class Report:
+    """Prints findings as they come; for what a form has no words it does nothing."""
 
     def start(self) -> None:
         """Begin the run."""
@@ -103,18 +103,12 @@ def shown_severities(*, verbose: bool) -> frozenset[str]:
     return severities_from(least or ("note" if verbose else "warning"))
 
 
-class JsonLinesReport:
+class JsonLinesReport(Report):
     """One object a line, the summary last."""
 
     def __init__(self, out: Sink, *, verbose: bool = False) -> None:
         self._out = out
         self._shown = shown_severities(verbose=verbose)
-
-    def start(self) -> None:
-        """Do nothing: no line comes first."""
-
-    def partition(self, path: str) -> None:
-        """Do nothing: a partition is known by its findings alone."""
 
     def finding(self, finding: Finding) -> None:
         """Print a line."""
@@ -126,7 +120,7 @@ class JsonLinesReport:
         self._out.write(row_line(summary_row(totals)))
 
 
-class TextReport:
+class TextReport(Report):
     """For people: what is wrong; the last lines are the answer.
 
     On a terminal findings stand under their partition, with what follows from them and what to do. In a file or pipe,
@@ -158,12 +152,6 @@ class TextReport:
             WARNING: Style(color, "yellow"),
             NOTE: Style(color, "cyan"),
         }
-
-    def start(self) -> None:
-        """Do nothing: no line comes first."""
-
-    def partition(self, path: str) -> None:
-        """Do nothing: a partition without findings is not mentioned."""
 
     def finding(self, finding: Finding) -> None:
         """Print what and where and, for the first of its code in a partition, what follows from it and what to do.

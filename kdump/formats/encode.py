@@ -147,6 +147,19 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+def read_varint(data: bytes | bytearray, at: int, most: int, *, zigzag: bool = True) -> tuple[int, int]:
+    """Return the varint of up to `most` bytes at a position, and the position behind it.
+
+    Raises IndexError where it is cut or longer.
+    """
+    value = 0
+    for number, byte in enumerate(data[at : at + most]):
+        value |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1) if zigzag else value, at + number + 1
+    raise IndexError
+
+
 def encode_message(record: NewRecord, magic: int, attributes: int = 0) -> bytes:
     """Return a v0 or v1 message; headers are not in these formats and are left out."""
     body = bytearray(bytes((magic, attributes)))

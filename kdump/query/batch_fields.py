@@ -24,6 +24,7 @@ from kdump.formats.batch import (
 )
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import NAMES
+from kdump.formats.encode import read_varint
 from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.log_reader import LogFile
@@ -205,22 +206,12 @@ def _starts(block: BatchBlock, size: int) -> list[tuple[int, int]]:
     found = []
     at = HEADER_SIZE
     while at < size:
-        length, start = _varint(data, at)
+        try:
+            length, start = read_varint(data, at, 5)
+        except IndexError:
+            break
         if length < 0 or start + length > size:
             break
         found.append((at, start + length - at))
         at = start + length
     return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag varint at a position, and where it ends; -1 where there is none (ByteUtils.readVarint)."""
-    value = shift = 0
-    while at < len(data) and shift < 35:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-    return -1, at

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
+from kdump.formats.encode import varint
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro_depth import MAX_DEPTH, check_depth
 from kdump.schemas.avro_values import READERS, Form
@@ -53,7 +54,7 @@ class AvroSchema:
         if self.rewriter.is_recursive and len(payload) > MAX_DEPTH:
             check_depth(self.json, payload)
         if self._is_bytes:
-            payload = _length(len(payload)) + payload
+            payload = varint(len(payload)) + payload
         stream = BytesIO(payload)
         try:
             value = _fastavro().schemaless_reader(stream, self._parsed, reader._parsed if reader else None)
@@ -280,15 +281,6 @@ def _field(field: Json, shown: Json) -> Json:
         if more in field:
             made[more] = field[more]
     return made
-
-
-def _length(size: int) -> bytes:
-    """Return a size as Avro's long."""
-    left, found = size << 1, bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes((*found, left))
 
 
 def _logical_name(schema: Json) -> str:

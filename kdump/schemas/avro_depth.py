@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kdump.formats.encode import read_varint
 from kdump.schemas.errors import SchemaError
 
 MAX_DEPTH = 2000
@@ -116,15 +117,7 @@ def _name(schema: Any, named: dict[str, Any]) -> None:
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-    raise IndexError
+    return read_varint(data, at, 10)
 
 
 def _block(data: bytes, at: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ down to nested ones; [0] is the single byte 0 (Confluent's serializers).
 
 from __future__ import annotations
 
+from kdump.formats.encode import read_varint
 from kdump.formats.schema_prefix import PREFIX_SIZE, prefixed_id
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.errors import SchemaError
@@ -74,11 +75,7 @@ def message_indexes(data: bytes | bytearray, at: int, *, zigzag: bool = True) ->
 
 
 def _varint(data: bytes | bytearray, at: int, zigzag: bool) -> tuple[int, int]:
-    value = shift = 0
-    for position in range(at, min(at + _MAX_VARINT, len(data))):
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1) if zigzag else value, position + 1
-        shift += 7
-    raise SchemaError("its message indexes break off")
+    try:
+        return read_varint(data, at, _MAX_VARINT, zigzag=zigzag)
+    except IndexError:
+        raise SchemaError("its message indexes break off") from None

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from kdump.columns.names import utf8
 from kdump.findings.finding import Finding
-from kdump.spark.options import OptionError, ReadOptions
+from kdump.spark.arrow_types import arrow_type
+from kdump.spark.options import FINDINGS, OptionError, ReadOptions
 from kdump.spark.places import directory_at, expand, find_partitions
-from kdump.spark.schema import column_names
+from kdump.spark.schema import COLUMNS, column_names
 from kdump.spark.shares import partition_sizes, shares
 from kdump.spark.splits import FILE_COST, task_size
 from kdump.verify.options import Options
@@ -23,18 +24,6 @@ ORDER_BITS = 40
 
 Job = tuple[int, list[str], PartitionRange]
 """A task: its number, the paths of the whole, and its share of them."""
-
-TYPES = {
-    "code": pa.string(),
-    "severity": pa.string(),
-    "path": pa.string(),
-    "position": pa.int64(),
-    "offset": pa.int64(),
-    "message": pa.string(),
-    "broker": pa.string(),
-    "repair": pa.string(),
-    "number": pa.int64(),
-}
 
 
 def finding_tasks(options: ReadOptions, cores: int) -> list[Job]:
@@ -88,8 +77,9 @@ def _row(finding: Finding, number: int) -> tuple[object, ...]:
 
 
 def _batch(rows: Sequence[tuple[object, ...]], columns: tuple[str, ...]) -> pa.RecordBatch:
-    by_name = dict(zip(TYPES, zip(*rows, strict=True), strict=True))
-    arrays = [pa.array(map(_text, by_name[name]), TYPES[name]) for name in columns]
+    known = COLUMNS[FINDINGS]
+    by_name = dict(zip(known, zip(*rows, strict=True), strict=True))
+    arrays = [pa.array(map(_text, by_name[name]), arrow_type(known[name].ddl)) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 from kdump.columns.arrays import MICROSECONDS, timestamps
 from kdump.columns.names import utf8
 from kdump.query.selection import Selection
+from kdump.spark.arrow_types import arrow_type
 from kdump.spark.bounds import interval_of
-from kdump.spark.options import ReadOptions
+from kdump.spark.options import SEGMENTS, ReadOptions
 from kdump.spark.places import find_partitions, reading
-from kdump.spark.schema import column_names
+from kdump.spark.schema import COLUMNS, column_names
 from kdump.spark.tables import DataLossError
 from kdump.storage.facts import IndexInfo, SegmentInfo, segment_info
 from kdump.storage.segment import Segment
@@ -22,28 +23,6 @@ PIECE = 1024
 
 Job = tuple[str, str | None, int | None, bool]
 """A segment to look into: its .log, topic and partition, and whether it is the partition's last one."""
-
-TYPES = {
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "baseOffset": pa.int64(),
-    "endOffset": pa.int64(),
-    "size": pa.int64(),
-    "usedSize": pa.int64(),
-    "sizeOnDisk": pa.int64(),
-    "batches": pa.int64(),
-    "records": pa.int64(),
-    "firstTimestamp": MICROSECONDS,
-    "largestTimestamp": MICROSECONDS,
-    "codecs": pa.list_(pa.field("element", pa.string())),
-    "magics": pa.list_(pa.field("element", pa.int32())),
-    "isCounted": pa.bool_(),
-    "offsetIndexEntries": pa.int64(),
-    "timeIndexEntries": pa.int64(),
-    "txnIndexEntries": pa.int64(),
-    "damaged": pa.int32(),
-    "path": pa.string(),
-}
 
 
 def segment_tasks(options: ReadOptions, cores: int) -> list[list[Job]]:
@@ -73,9 +52,10 @@ def read_segments(jobs: Sequence[Job], options: ReadOptions) -> Iterator[pa.Reco
 
 def _column(name: str, rows: list[dict[str, object]]) -> pa.Array:
     values = [row[name] for row in rows]
-    if TYPES[name] is MICROSECONDS:
+    kind = arrow_type(COLUMNS[SEGMENTS][name].ddl)
+    if kind == MICROSECONDS:
         return timestamps(pa.array(values, pa.int64()), MICROSECONDS)
-    return pa.array(values, TYPES[name])
+    return pa.array(values, kind)
 
 
 def _row(job: Job, options: ReadOptions) -> dict[str, object]:

@@ -13,6 +13,7 @@ from kdump.columns.fields import KEY, VALUE
 from kdump.columns.names import utf8
 from kdump.errors import KdumpError
 from kdump.query.selection import Selection
+from kdump.spark.arrow_types import arrow_type
 from kdump.spark.decoding import payload_decoder
 from kdump.spark.options import RECORDS, ReadOptions
 from kdump.spark.schema import ADDED, COLUMNS, DAMAGE, DECODED, column_names
@@ -172,10 +173,8 @@ def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
             return DAMAGE_TYPE
         if options.typed is not None and name in options.typed.types:
             return options.typed.types[name]
-        if name in ADDED and name not in DECODED:
-            return pa.binary()
-        if name in DECODED:
-            return pa.int32() if known[name].ddl == "INT" else pa.string()
+        if name in ADDED or name in DECODED:
+            return arrow_type(known[name].ddl)
         return fields[known[name].field].kind
 
     return pa.schema([pa.field(name, kind(name)) for name in names])

@@ -14,6 +14,7 @@ import pyarrow.types as kinds
 
 from kdump.columns.decoding import Choice, Decode, TopicColumns, topic_columns
 from kdump.columns.fields import KEY, VALUE
+from kdump.spark.arrow_types import SCALARS
 from kdump.spark.decoding import payload_decoder
 from kdump.spark.options import ReadOptions
 from kdump.spark.places import find_partitions, reading
@@ -23,18 +24,7 @@ MAX_SAMPLED = 16
 """Partitions of a topic that are looked at to find out what its records have."""
 
 _MAX_DIGITS = 38
-_SCALARS = {
-    pa.bool_(): "boolean",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", "UTC"): "timestamp",
-    pa.timestamp("us"): "timestamp_ntz",
-}
+_NAMES = {kind: name.lower() for name, kind in SCALARS.items()}
 _WIDER = {pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
 
 
@@ -123,7 +113,7 @@ def spark_kind(kind: pa.DataType) -> pa.DataType:
         return pa.string() if kind.precision > _MAX_DIGITS else kind
     if kind in _WIDER:
         return _WIDER[kind]
-    return kind if kind in _SCALARS else pa.string()
+    return kind if kind in _NAMES else pa.string()
 
 
 def type_text(kind: pa.DataType, quote: str = "`") -> str:
@@ -137,4 +127,4 @@ def type_text(kind: pa.DataType, quote: str = "`") -> str:
         return f"map<{type_text(kind.key_type, quote)},{type_text(kind.item_type, quote)}>"
     if kinds.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
-    return _SCALARS[kind]
+    return _NAMES[kind]

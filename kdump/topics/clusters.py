@@ -130,21 +130,9 @@ class Clusters:
             troubles: list[Problem] = []
             cluster = self._cluster_in(directory, troubles.append)
             if cluster:
-                found = ClusterMetadata(
-                    cluster.placement if cluster.is_filled else None,
-                    tuple(troubles),
-                    cluster.configs,
-                    cluster.broker_id,
-                    cluster.release,
-                    cluster.metadata_version,
-                    cluster.kafka,
-                    cluster.transaction_version,
-                    cluster.next_producer_id,
-                    cluster.end,
-                    cluster.cut,
-                    cluster.is_controller,
-                    cluster.ends_early,
-                )
+                placing = cluster.placement if cluster.is_filled else None
+                facts = (getattr(cluster, name) for name in ClusterMetadata._fields[2:])
+                found = ClusterMetadata(placing, tuple(troubles), *facts)
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))
             self._read_already[path] = found
