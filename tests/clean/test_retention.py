@@ -6,18 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from kdump.clean.rewriting import Counts
 from kdump.errors import CleaningError
 from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.index_entries import decode_offset_entries
 from kdump.releases import KafkaRelease
 from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Settings
 from tests.change.kept import change_files
 from tests.clean.building import (
     CONFIG,
     DAY,
     NOW,
+    Pair,
     batch,
     batches_in,
     build,
@@ -397,3 +401,126 @@ def test_an_aborted_value_does_not_supersede_a_committed_one(tmp_path: Path) -> 
     clean_once(partition)
     values = [(record.offset, record.value) for record in records_in(partition) if record.key == A]
     assert values == [(0, b"good")]
+
+
+# --- chunks, each of which is an append with one index entry
+
+
+def chunk_ends(partition: Path) -> list[tuple[int, int]]:
+    """Where each chunk but the first begins in the new segment (bytes), and its last offset: what the index has."""
+    index = (partition / name(0, "index")).read_bytes()
+    return [(entry.position, entry.offset) for entry in decode_offset_entries(index, 0)]
+
+
+def chunked(buffer: int) -> CleaningSettings:
+    """Settings with which a chunk is so many bytes (as it is read), and the index has an entry for each."""
+    return CONFIG._replace(buffer_bytes=buffer, index_per_batch=False, loading=LoadingSettings(index_interval_bytes=0))
+
+
+def test_a_chunk_ends_with_what_the_buffer_holds_whole(tmp_path: Path) -> None:
+    batches = [batch(at, (b"%d" % at, b"1")) for at in range(9)]
+    size = len(batches[0])
+    for buffer, count in ((3 * size, 3), (4 * size - 1, 3), (4 * size, 4)):
+        partition = build(tmp_path / str(buffer), {0: batches, 100: [HEAD]})
+        clean_once(partition, chunked(buffer))
+        assert chunk_ends(partition) == [
+            (size * start, min(start + count, 9) - 1) for start in range(count, 9, count)
+        ], buffer
+
+
+def test_a_chunk_ends_with_its_segment(tmp_path: Path) -> None:
+    segments = {start: [batch(at, (b"%d" % at, b"1")) for at in range(start, start + 5)] for start in (0, 5)}
+    size = len(segments[0][0])
+    partition = build(tmp_path, {**segments, 100: [HEAD]})
+    clean_once(partition, chunked(3 * size))
+    assert chunk_ends(partition) == [(3 * size, 4), (5 * size, 7), (8 * size, 9)]
+
+
+def test_a_chunk_that_becomes_longer_than_the_buffer_ends_there_and_the_next_begins_behind_it(tmp_path: Path) -> None:
+    """With a delete horizon the timestamps of records take more room."""
+    tombstones = [batch(30 * at, *(((30 * at + key).to_bytes(2), None) for key in range(30))) for at in range(9)]
+    markers = [marker(at, 7, commit=False) for at in range(90)]
+    for kind, batches, apart, fewer, more in (("tombstones", tombstones, 30, 4, 5), ("markers", markers, 1, 29, 30)):
+        before = len(batches[0])
+        segments = {0: batches, 1000: [batch(1000, (b"head", b"x"))]}
+        longer = build(tmp_path / kind, segments)
+        clean_once(longer)
+        after = (longer / name(0, "log")).stat().st_size // len(batches)
+        # What comes out of so many is longer than the buffer, into which one more is read; or just as long.
+        for buffer, count in ((more * before, fewer), (fewer * after, more)):
+            partition = build(tmp_path / kind / str(buffer), segments)
+            clean_once(partition, chunked(buffer))
+            assert chunk_ends(partition) == [
+                (after * start, apart * min(start + count, len(batches)) - 1)
+                for start in range(count, len(batches), count)
+            ], (kind, buffer)
+
+
+# --- what a pass tells of itself
+
+
+def test_every_record_and_batch_is_counted_where_it_belongs(tmp_path: Path) -> None:
+    def due(offset: int, at: int, *pairs: Pair, attributes: int = 0) -> bytes:
+        return batch(offset, *pairs, attributes=DELETE_HORIZON | attributes, base_timestamp=at, max_timestamp=1000)
+
+    first = [
+        batch(0, (A, b"1"), (B, b"1"), (None, b"1")),
+        batch(3, (A, None), (C, b"1"), attributes=ZSTD),
+        in_txn(5, 7, (b"d", b"1"), (b"d", b"2")),
+        marker(7, 7, commit=False),
+    ]
+    second = [
+        due(10, NOW, (b"e", None), (b"f", b"1")),
+        batch(12, (B, b"2")),
+        due(13, NOW + 7, (b"g", None), attributes=ZSTD),
+        due(14, NOW + 5, (b"h", None), attributes=ZSTD),
+        due(15, NOW + 6, (b"i", None)),
+        batch(16, (None, b"2")),
+    ]
+    partition = build(tmp_path, {0: first, 10: second, 17: [HEAD]})
+    on_paper = dry_run(partition)
+    cleaning = clean_once(partition)
+    assert on_paper.counts == cleaning.counts
+    size = (partition / name(0, "log")).stat().st_size
+    assert cleaning.counts == Counts(
+        size_before=sum(map(len, first + second)),
+        size_after=size,
+        batches_before=10,
+        batches_after=9,
+        records_before=15,
+        records_after=8,
+        superseded=2,
+        expired=1,
+        keyless=2,
+        aborted=2,
+        tombstones=4,
+        emptied=2,  # the last of its producer, and the last of all
+        first_horizon=NOW + 5,
+        first_keyless=2,
+    )
+    assert cleaning.size_after == size + len(HEAD)
+    assert [found.base_offset for found in batches_in(partition)] == [3, 5, 7, 10, 12, 13, 14, 15, 16, 100]
+
+
+def test_the_first_record_without_a_key_is_told(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [batch(0, (None, b"1"))], 10: [batch(10, (None, b"1"), (A, b"1"))], 100: [HEAD]})
+    assert dry_run(partition).counts.first_keyless == 0
+
+
+def test_old_formats_are_counted_too(tmp_path: Path) -> None:
+    wrapper = encode_wrapper([NewRecord(0, 1000, A, b"1"), NewRecord(1, 1001, B, None)], 1, 1)
+    gone = encode_message(NewRecord(2, 1000, C, b"1"), 1)
+    segments = {0: [wrapper, gone, batch(3, (C, b"2"), (A, b"2"))], 100: [HEAD]}
+    partition = build(tmp_path, segments)
+    converted = dry_run(partition).counts
+    kept = dry_run(partition, CONFIG._replace(converts_legacy=False)).counts
+    assert (converted.converted, converted.tombstones, converted.first_horizon) == (1, 1, NOW + DAY)
+    assert (kept.converted, kept.tombstones, kept.first_horizon) == (0, 1, None)
+    for counts in (converted, kept):
+        assert (counts.batches_before, counts.batches_after, counts.records_before, counts.records_after) == (
+            3,
+            2,
+            5,
+            3,
+        )
+        assert counts.superseded == 2
