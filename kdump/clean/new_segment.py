@@ -63,7 +63,7 @@ class NewSegment:
     def __init__(self, base_offset: int, config: CleaningSettings, folder: str) -> None:
         """`folder` is the partition's, for what errors say."""
         self.base_offset = base_offset
-        self.size = self.chunk_size = 0
+        self.size = 0
         self.aborted: list[AbortedTxn] = []
         self.out: BinaryIO | None = None
         self._interval = config.loading.index_interval_bytes
@@ -71,13 +71,17 @@ class NewSegment:
         self._batches: list[Written] = []
         self._since_entry = 0
         self._max = (NO_TIMESTAMP, base_offset)
-        self._chunk_max = (NO_TIMESTAMP, -1)
-        self._chunk_max_offset = -1
+        self._begin_chunk()
         index, times = (segment_file_name(base_offset, f".{kind}") for kind in (names.OFFSET_INDEX, names.TIME_INDEX))
         size = config.loading.segment_index_bytes
         self._offsets = OffsetIndexBuilder(base_offset, size, index, f"{folder}/{index}.cleaned")
         self._times = TimeIndexBuilder(base_offset, size, times, f"{folder}/{times}.cleaned")
         self._name = f"{folder}/{segment_file_name(base_offset, f'.{names.LOG}')}"
+
+    def _begin_chunk(self) -> None:
+        self.chunk_size = 0
+        self._chunk_max = (NO_TIMESTAMP, -1)
+        self._chunk_max_offset = -1
 
     def put(self, data: bytes | bytearray | memoryview, written: Written) -> None:
         """Add batches. Raises OSError."""
@@ -105,9 +109,7 @@ class NewSegment:
         for batch in self._batches:
             self._count(batch)
         self._batches.clear()
-        self.chunk_size = 0
-        self._chunk_max = (NO_TIMESTAMP, -1)
-        self._chunk_max_offset = -1
+        self._begin_chunk()
 
     def _count(self, written: Written) -> None:
         """Add what counts as one for the indexes."""

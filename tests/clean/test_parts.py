@@ -107,6 +107,7 @@ def test_not_beyond_the_limit_for_messages_unless_a_batch_is_larger() -> None:
 
 def test_it_shrinks_again_when_a_segment_ends() -> None:
     buffer = ReadBuffer(CleaningSettings(buffer_bytes=100))
+    buffer.start(0)
     buffer.begins(0, 150)
     assert buffer.size == 200
     buffer.restore()
