@@ -151,6 +151,38 @@ def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
     assert change_files(partition.parent) == []
 
 
+def test_where_there_was_no_checkpoint_undo_leaves_none(tmp_path: Path) -> None:
+    partition = build(tmp_path / "logs", SEGMENTS)
+    clean_once(partition, keep_old=True)
+    assert checkpoint_of(partition) == 30
+    undo(only_change(partition))
+    assert checkpoint_of(partition) is None
+
+
+def test_a_symbolic_link_is_not_replaced_wherever_it_leads(partition: Path) -> None:
+    before = files_of(partition)
+    snapshot = partition / name(10, "snapshot")
+    elsewhere = snapshot.rename(partition.parent / "elsewhere")
+    snapshot.symlink_to(partition / "nothing")
+    with pytest.raises(RefusedError, match="a symbolic link"):
+        clean_once(partition)
+    elsewhere.replace(snapshot)
+    assert files_of(partition) == before
+    assert change_files(partition.parent) == []
+
+
+def test_what_is_said_of_a_pass_is_what_there_is(partition: Path) -> None:
+    cleaning = clean_once(partition, GROUPED)
+    first, second = cleaning.groups
+    sizes = {at: (partition / name(at, "log")).stat().st_size for at in (0, 20, 30)}
+    assert [(each.base_offset, each.size_after) for each in cleaning.groups] == [(0, sizes[0]), (20, sizes[20])]
+    assert first.size_before == GROUPED.segment_bytes
+    assert second.size_before == len(b"".join(SEGMENTS[20]))
+    assert cleaning.size_after == sum(sizes.values())
+    files = {name(group.base_offset, file.kind): file.size for group in cleaning.groups for file in group.files}
+    assert files == {file: len(data) for file, data in files_of(partition).items() if file in files}
+
+
 # --- a copy, and what is around it
 
 
