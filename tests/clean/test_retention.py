@@ -445,6 +445,28 @@ def test_a_chunk_ends_with_its_segment(tmp_path: Path) -> None:
     assert chunk_ends(partition) == [(3 * size, 4), (5 * size, 7), (8 * size, 9)]
 
 
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_buffer_that_grew_for_the_keys_stays_large_for_one_segment_where_the_map_was_full(
+    tmp_path: Path, is_full: bool
+) -> None:
+    """It grew up to the batch with the key for which there was no room (Cleaner.buildOffsetMap restores it later)."""
+    small = [batch(at, (b"%02d" % at, b"1")) for at in range(6)]
+    size = len(small[0])
+    larger = batch(6, (b"06", bytes(150)), (b"07", bytes(150)))
+    largest = batch(8, (b"08", bytes(500)))
+    assert 3 * size < len(larger) <= 6 * size < len(largest) <= 12 * size
+    second = [batch(at, (b"%02d" % at, b"1")) for at in range(10, 16)]
+    partition = build(tmp_path, {0: [*small, larger, largest], 10: second, 100: [HEAD]})
+    cleaning = clean_once(partition, chunked(3 * size)._replace(load_factor=1.0, map_bytes=24 * (7 if is_full else 99)))
+    grown = [(6 * size, 7), (6 * size + len(larger), 8)]
+    behind = 6 * size + len(larger) + len(largest)
+    assert (cleaning.is_full, cleaning.end_offset) == ((True, 7) if is_full else (False, 100))
+    if is_full:
+        assert chunk_ends(partition) == grown
+    else:
+        assert chunk_ends(partition) == [(3 * size, 5), *grown, (behind, 12), (behind + 3 * size, 15)]
+
+
 def expected_chunks(rows: list[tuple[int, int, int]], buffer: int) -> list[tuple[int, int]]:
     """What `chunk_ends` is to be: of each batch how long it was, how long it is, and the last offset that it has now.
 
