@@ -15,9 +15,9 @@ from kdump.clean.producers import LastRecord
 from kdump.clean.rewriting import Counts
 from kdump.clean.staging import Staging
 from kdump.errors import CleaningError
-from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
+from kdump.formats.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import ZSTD, compress
-from kdump.formats.encode import NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import decode_offset_entries
 from kdump.releases import KafkaRelease
 from kdump.settings.cleaning import CleaningSettings
@@ -116,12 +116,14 @@ def test_headers_stay(tmp_path: Path) -> None:
     assert records_in(partition)[0].headers == headers
 
 
-def test_of_a_log_append_time_batch_the_append_time_stays(tmp_path: Path) -> None:
-    old = batch(0, (A, b"1"), (B, b"1"), attributes=LOG_APPEND_TIME, max_timestamp=5000)
+@pytest.mark.parametrize("codec", [0, ZSTD])
+def test_of_a_log_append_time_batch_the_append_time_stays(tmp_path: Path, codec: int) -> None:
+    attributes = LOG_APPEND_TIME | codec
+    old = batch(0, (A, b"1"), (B, b"1"), attributes=attributes, max_timestamp=5000)
     partition = build(tmp_path, {0: [old, batch(2, (A, b"2"))], 100: [HEAD]})
     clean_once(partition)
     found = batches_in(partition)[0]
-    assert (found.attributes, found.base_timestamp, found.max_timestamp) == (LOG_APPEND_TIME, 5000, 5000)
+    assert (found.attributes, found.base_timestamp, found.max_timestamp) == (attributes, 5000, 5000)
     assert records_in(partition)[0].timestamp == 5000
 
 
@@ -802,6 +804,28 @@ def test_the_horizon_of_a_marker_is_none_of_a_tombstone(tmp_path: Path) -> None:
     cleaning = clean_once(partition)
     assert (partition / name(0, "log")).read_bytes().startswith(waits)
     assert (cleaning.counts.first_horizon, cleaning.counts.markers) == (None, 0)
+
+
+@pytest.mark.parametrize(("value", "is_tombstone"), [(None, True), (b"", False), (b"\0", False)])
+def test_a_control_record_without_a_value_is_a_tombstone(
+    tmp_path: Path, value: bytes | None, is_tombstone: bool
+) -> None:
+    """As any record without one (MemoryRecords.filterTo); its batch ends no transaction, and stays."""
+    record = NewRecord(0, 1000, b"\0\0\0\x09", value)
+    partition = build(tmp_path, {0: [encode_batch([record], NewBatch(CONTROL)), batch(1, (A, b"1"))], 100: [HEAD]})
+    cleaning = clean_once(partition)
+    assert cleaning.counts.tombstones == is_tombstone
+    assert batches_in(partition)[0].delete_horizon == (NOW + DAY if is_tombstone else None)
+
+
+def test_headers_of_transactions_stay_what_they_are(tmp_path: Path) -> None:
+    """Compressed or not, with records or without: of the last batch of a producer only its header stays."""
+    first = in_txn(0, 7, (A, b"1"), (B, b"1"), attributes=ZSTD)
+    last = in_txn(2, 7, (None, b"1"), sequence=2, attributes=ZSTD)
+    partition = build(tmp_path, {0: [first, last, marker(3, 7), batch(4, (A, b"2"))], 100: [HEAD]})
+    clean_once(partition)
+    found = [(found.base_offset, found.record_count, found.attributes) for found in batches_in(partition)[:3]]
+    assert found == [(0, 1, TRANSACTIONAL | ZSTD), (2, 0, TRANSACTIONAL), (3, 1, TRANSACTIONAL | CONTROL)]
 
 
 # --- old formats, by their edges
