@@ -65,6 +65,8 @@ def test_a_record_behind_a_full_map_is_judged_by_its_own_key(log: Log, keys: int
 
 @only_native
 def test_one_that_is_in_a_batch_of_which_only_the_first_records_were_taken() -> None:
-    first = [(0, [(b"a", b"1")])]
-    second = [(0, [(b"b", b"1"), (b"a", b"1"), (b"c", b"1")]), (3, [(b"a", b"1")]), (0, [(b"a", b"1")])]
-    check([first, second], 3, 100)
+    log: Log = [
+        [(0, [(b"a", b"1")])],
+        [(0, [(b"b", b"1"), (b"a", b"1"), (b"c", b"1")]), (3, [(b"a", b"1")]), (0, [(b"a", b"1")])],
+    ]
+    check(log, 3, 100)
