@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,9 +18,11 @@ from kdump.change.apply import apply_plan
 from kdump.change.checks import SPARE_BYTES
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import new_change
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE
 from kdump.change.undo import undo
 from kdump.clean.apply import Clean, check_output, clean_in_place, clean_into, copy_directory_files
 from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.plan import CLEANED, cleaning_plan
 from kdump.clean.staging import Staging
 from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names
@@ -149,6 +153,31 @@ def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
     (partition / name(20, "log")).write_bytes(before[name(20, "log")])
     assert files_of(partition) == before
     assert change_files(partition.parent) == []
+
+
+def test_the_plan_has_the_steps_of_kafkas_cleaner(partition: Path, tmp_path: Path) -> None:
+    """LogSegments are replaced one group after the other; the checkpoint is last."""
+    new = partial(os.path.join, tmp_path)
+    cleaning = cleaner(partition, GROUPED)(Staging(new, CLEANED))
+    plan = cleaning_plan(cleaning, new)
+    steps = []
+    for base, kinds, gone in ((0, ("log", "index", "timeindex"), (0, 10)), (20, ("log", "index", "timeindex"), (20,))):
+        files = [name(base, kind) for kind in kinds]
+        files += [file for file in [name(base, "txnindex")] if (tmp_path / f"{file}.cleaned").exists()]
+        sizes = [(tmp_path / f"{file}.cleaned").stat().st_size for file in files]
+        steps += [(REPLACE, f"{file}.cleaned", "", size) for file, size in zip(files, sizes, strict=True)]
+        steps += [(RENAME, f"{file}.swap", f"{file}.cleaned", size) for file, size in zip(files, sizes, strict=True)]
+        for offset in gone:
+            old = [name(offset, kind) for kind in (*kinds, "txnindex", *(["snapshot"] if offset != base else []))]
+            steps += [(REMOVE, file, "", 0) for file in old if (partition / file).exists()]
+        steps += [(RENAME, file, f"{file}.swap", size) for file, size in zip(files, sizes, strict=True)]
+    steps.append((CHECKPOINT, names.CLEANER_CHECKPOINT, "", 30))
+    assert [(each.action, each.name, each.source, each.size) for each in plan.operations] == steps
+    removed = {each.name: each.old_size for each in plan.operations if each.action == REMOVE}
+    assert removed == {file: (partition / file).stat().st_size for file in removed}
+    assert plan.operations[-1].old_size == 5
+    unknown = replace(cleaning, state=replace(cleaning.state, checkpoint=None))
+    assert cleaning_plan(unknown, new).operations[-1].old_size == -1
 
 
 def test_where_there_was_no_checkpoint_undo_leaves_none(tmp_path: Path) -> None:

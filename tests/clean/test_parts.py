@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kdump.blocks import BatchBlock
 from kdump.clean.exact_keys import ENTRY_BYTES, ExactKeys
 from kdump.clean.grouping import group_segments
 from kdump.clean.new_segment import NewSegment, Written
 from kdump.clean.read_buffer import ReadBuffer
+from kdump.clean.rewritten import Rewritten
 from kdump.clean.transactions import Transactions, aborted_in
 from kdump.errors import CleaningError
 from kdump.formats import names
@@ -344,3 +347,22 @@ def test_offsets_below_the_base_offset_are_not_written() -> None:
     put(segment, 10, 9, 5)
     with pytest.raises(CleaningError, match="offset 9 is further than"):
         segment.end_chunk()
+
+
+def test_what_a_kernel_made_of_many_batches_is_written_in_pieces() -> None:
+    """Rows 5 to 8 of a block; nothing is left of row 6."""
+    block = BatchBlock(10)
+    for row in range(5, 9):
+        block.last_offset[row] = 100 + row
+    ends, offsets, times = array("q", [10, 10, 30, 60]), array("q", [104, -1, 107, 108]), array("q", [50, -1, 70, 70])
+    rewritten = Rewritten(bytearray(range(60)), bytearray(4), ends, offsets, times, None, 5)
+    assert [rewritten.start(row) for row in range(5, 10)] == [0, 10, 10, 30, 60]
+    assert [rewritten.row_beyond(size, 5, 9) for size in (0, 9, 10, 29, 30, 60, 99)] == [6, 6, 8, 8, 9, 9, 9]
+    assert [rewritten.row_beyond(size, 7, 9) for size in (0, 29, 30, 99)] == [8, 8, 9, 9]
+    assert rewritten.row_beyond(30, 5, 8) == 8
+    data, written = rewritten.between(block, 5, 9)
+    assert (bytes(data), written) == (bytes(range(60)), Written(60, 108, 70, 107))
+    data, written = rewritten.between(block, 6, 8)
+    assert (bytes(data), written) == (bytes(range(10, 30)), Written(20, 107, 70, 107))
+    data, written = rewritten.between(block, 5, 7)
+    assert (bytes(data), written) == (bytes(range(10)), Written(10, 104, 50, 105))

@@ -730,6 +730,11 @@ def test_after_its_abort_a_producers_values_count_again(tmp_path: Path) -> None:
     assert cleaning.keys == 2  # the keys of markers and of what was aborted are none
 
 
+def test_the_keys_of_markers_are_no_keys(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [in_txn(0, 7, (A, b"1")), marker(1, 7), batch(2, (B, b"1"))], 100: [HEAD]})
+    assert dry_run(partition).keys == 2
+
+
 def test_an_abort_is_known_though_its_marker_is_in_the_active_segment(tmp_path: Path) -> None:
     segments = {0: [batch(0, (A, b"good")), in_txn(1, 7, (A, b"bad"))], 2: [marker(2, 7, commit=False)]}
     partition = build(tmp_path, segments)
