@@ -626,17 +626,17 @@ def test_progress_hears_of_all_bytes_twice(tmp_path: Path) -> None:
 def test_more_batches_than_are_read_at_once(tmp_path: Path) -> None:
     """Those of old formats are copied one by one, the others as many as there are."""
     old = [encode_message(NewRecord(at, 1000, b"%d" % at, b"1"), 1) for at in range(2100)]
-    new = [batch(2100 + at, (b"%d" % (at % 2000), b"2")) for at in range(2100)]
-    last = batch(4200, (None, b"1"))
-    partition = build(tmp_path, {0: [*old, *new, last], 4201: [batch(4201, (b"head", b"x"))]})
+    new = [batch(2100 + at, (b"%d" % at, b"2")) for at in range(1500)]
+    last = batch(3600, (None, b"1"))
+    partition = build(tmp_path, {0: [*old, *new, last], 3601: [batch(3601, (b"head", b"x"))]})
     cleaning = clean_once(partition, CONFIG._replace(converts_legacy=False, map_bytes=24 * 4000))
     log = (partition / name(0, "log")).read_bytes()
-    stays = b"".join([*old[2000:], *new[100:]])
+    stays = b"".join([*old[1500:], *new])
     assert log.startswith(stays)
     assert len(log) == len(stays) + 61
     counts = cleaning.counts
     assert (counts.size_before, counts.size_after) == (len(b"".join([*old, *new, last])), len(log))
-    assert (counts.batches_before, counts.batches_after) == (4201, 2101)
+    assert (counts.batches_before, counts.batches_after) == (3601, 2101)
 
 
 def test_more_records_than_are_decoded_at_once(tmp_path: Path) -> None:
