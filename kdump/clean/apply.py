@@ -56,7 +56,7 @@ def _check_room(state: PartitionState, clean: Clean | None, directory: str, *, c
     Where there is room for as much as is read nothing else matters; only otherwise it is found out how much it will be.
     Raises OSError, KdumpError.
     """
-    cleaned = sum(each.size for each in state.between(0, state.first_uncleanable_offset))
+    cleaned = sum(each.size for each in state.segments if each.base_offset < state.first_uncleanable_offset)
     staying = state.size - cleaned if copies else 0
     try:
         check_room(SPARE_BYTES + staying + cleaned, directory)

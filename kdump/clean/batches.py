@@ -102,7 +102,7 @@ def emptied(block: BatchBlock, row: int) -> tuple[bytearray, Written]:
 
 
 def _rebuilt_legacy(batches: DecodedRows, row: int, kept: list[int]) -> tuple[bytes, Written]:
-    """Return a wrapper, or a single message, in its own format."""
+    """Return a wrapper in its own format; a single message stays as it is, or goes."""
     block = batches.block
     magic, attributes = block.magic[row], block.attributes[row]
     codec = attributes & CODEC_MASK
@@ -110,9 +110,6 @@ def _rebuilt_legacy(batches: DecodedRows, row: int, kept: list[int]) -> tuple[by
     inner = [_new_record(batches, row, at) for at in kept]
     timestamp = block.max_timestamp[row] if append_time else max(record.timestamp for record in inner)
     last = inner[-1].offset
-    if not codec:
-        data = b"".join(encode_message(record, magic, append_time) for record in inner)
-        return data, Written(len(data), last, timestamp, last)
     first = inner[0].offset if magic else 0
     content = b"".join(
         encode_message(record._replace(offset=record.offset - first), magic, append_time) for record in inner

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kdump.clean.grouping import group_segments
@@ -13,9 +12,8 @@ from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.rewriting import Counts, Rewriting
 from kdump.clean.staging import NewFile, Staging
 from kdump.clean.state import PartitionState
-from kdump.clean.transactions import aborted_in
+from kdump.clean.transactions import aborted_from
 from kdump.formats import names
-from kdump.formats.index_entries import AbortedTxn
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.facts import SegmentFacts
 from kdump.storage.segment import segment_end_offset
@@ -71,7 +69,7 @@ def clean(
     now: int,
     staging: Staging,
     *,
-    exact_keys: bool = False,
+    exact_keys: bool,
     progress: Progress = lambda path, size: None,
 ) -> Cleaning:
     """Clean a partition as of the time `now` (ms), on paper but for what `staging` writes.
@@ -94,7 +92,7 @@ def clean(
                     stop = (
                         group[number + 1].base_offset if number + 1 < len(group) else segment_end_offset(facts.segment)
                     )
-                    rewriting.transactions.add(_aborted_from(state, facts.base_offset, stop))
+                    rewriting.transactions.add(aborted_from(state, facts.base_offset, stop))
                 rewriting.copy(facts, target, facts.modified > legacy_horizon)
         files = staging.finish(target, group[-1].modified, os.stat(group[0].segment.log_path))
         rewriting.counts.size_after += target.size
@@ -108,9 +106,3 @@ def _legacy_horizon(state: PartitionState, config: CleaningSettings) -> int:
     """
     clean_segments = state.between(0, state.first_dirty_offset)
     return clean_segments[-1].modified - config.delete_retention_ms if clean_segments else 0
-
-
-def _aborted_from(state: PartitionState, start: int, stop: int) -> Iterator[AbortedTxn]:
-    """Return the aborted transactions that may have batches in the segment from `start` up to `stop`."""
-    segments = [each.segment for each in state.segments if each.base_offset >= start]
-    return aborted_in(segments, state.log_start_offset, stop)

@@ -17,7 +17,7 @@ def group_segments(
 ) -> Iterator[list[SegmentFacts]]:
     """Yield the segments in groups of as many as fit into one by size, by index size and by offsets. Raises OSError."""
     group: list[SegmentFacts] = []
-    sizes = (0, 0, 0)
+    sizes: tuple[int, ...] = (0, 0, 0)
     most = config.segment_bytes, config.loading.segment_index_bytes, config.loading.segment_index_bytes
     ends = [each.base_offset for each in segments[1:]] + [first_uncleanable_offset]
     for facts, end in zip(segments, ends, strict=False):
@@ -28,7 +28,7 @@ def group_segments(
             yield group
             group, together = [], own
         group.append(facts)
-        sizes = together[0], together[1], together[2]
+        sizes = together
     if group:
         yield group
 

@@ -48,13 +48,12 @@ class NewSegment:
     def __init__(self, base_offset: int, config: CleaningSettings, folder: str) -> None:
         """`folder` is the partition's, for what errors say."""
         self.base_offset = base_offset
-        self.size = self.chunk_size = 0
+        self.size = 0
         self.aborted: list[AbortedTxn] = []
         self.out: BinaryIO | None = None
         self._is_per_batch = config.index_per_batch
         self._block = BatchBlock()
-        self._chunk_max = (NO_TIMESTAMP, -1)
-        self._chunk_max_offset = -1
+        self._begin_chunk()
         self._name = f"{folder}/{segment_file_name(base_offset, f'.{names.LOG}')}"
         loading = config.loading
         self._indexes = SegmentIndexes(
@@ -63,6 +62,11 @@ class NewSegment:
             loading.index_interval_bytes,
             lambda name: f"{folder}/{name}.cleaned",
         )
+
+    def _begin_chunk(self) -> None:
+        self.chunk_size = 0
+        self._chunk_max = (NO_TIMESTAMP, -1)
+        self._chunk_max_offset = -1
 
     def put(self, data: bytes | bytearray, written: Written, start: int = 0) -> None:
         """Add batches, if any: `data` has them from `start` on. Raises OSError, CleaningError."""
@@ -87,9 +91,7 @@ class NewSegment:
             with self._failing():
                 self._indexes.append(self._chunk_max_offset, self.size, *self._chunk_max)
         self.size += self.chunk_size
-        self.chunk_size = 0
-        self._chunk_max = (NO_TIMESTAMP, -1)
-        self._chunk_max_offset = -1
+        self._begin_chunk()
 
     def _check_range(self) -> None:
         """Raise CleaningError where an offset cannot be told relative to the base offset."""

@@ -10,7 +10,7 @@ from kdump import kernels
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import read_batches
 from kdump.clean.state import PartitionState
-from kdump.clean.transactions import Transactions, aborted_in
+from kdump.clean.transactions import Transactions, aborted_from
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.control import KEY as CONTROL_KEY
@@ -43,7 +43,7 @@ class OffsetMap:
         return self.latest_offset + 1
 
 
-def new_keys(config: CleaningSettings, *, exact: bool = False) -> KeyOffsets:
+def new_keys(config: CleaningSettings, *, exact: bool) -> KeyOffsets:
     """Return an empty map; `exact`: keys are kept as they are, not as MD5 sums."""
     if exact:
         from kdump.clean.exact_keys import ExactKeys
@@ -67,16 +67,15 @@ class _Building:
         self.map = found
         self._start = state.first_dirty_offset
         self._end = state.first_uncleanable_offset
-        self._log_start = state.log_start_offset
+        self._state = state
         self._segments = state.between(self._start, self._end)
-        self._from_start = [each.segment for each in state.between(self._start, state.log_end_offset + 1)]
         self._buffer = buffer
         self._progress = progress
         self._transactions = Transactions()
 
     def run(self) -> None:
         if self._segments:
-            self._transactions.add(aborted_in(self._from_start, self._log_start, self._end))
+            self._transactions.add(aborted_from(self._state, self._segments[0].base_offset, self._end))
         ends = [each.base_offset for each in self._segments[1:]] + [self._end]
         for facts, end in zip(self._segments, ends, strict=False):
             self._read(facts)

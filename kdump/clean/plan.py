@@ -41,7 +41,7 @@ def _replacement(path: str, group: Group, new: Callable[[str], str]) -> Iterator
     sizes = {name: file.size for name, file in zip(written, group.files, strict=True)}
     for name in written:
         why = "what the cleaner makes of these segments"
-        yield Operation(REPLACE, name + CLEANED, sizes[name], *_present(os.path.join(path, name + CLEANED)), why=why)
+        yield Operation(REPLACE, name + CLEANED, sizes[name], why=why)
     for name in written:
         why = "the new segment is complete"
         yield Operation(RENAME, name + SWAP, sizes[name], inodes[name], source=name + CLEANED, why=why)
@@ -51,15 +51,6 @@ def _replacement(path: str, group: Group, new: Callable[[str], str]) -> Iterator
             yield Operation(REMOVE, name, 0, info.st_ino, info.st_size, why="the new segment takes its place")
     for name in written:
         yield Operation(RENAME, name, sizes[name], inodes[name], source=name + SWAP, why="the old segments are gone")
-
-
-def _present(path: str) -> tuple[int, int]:
-    """Return the inode and the size in bytes of a file that a cleaner left; 0 and -1 without one. Raises OSError."""
-    try:
-        info = os.lstat(path)
-    except FileNotFoundError:
-        return 0, -1
-    return info.st_ino, info.st_size
 
 
 def _old_files(path: str, group: Group, base_offset: int) -> Iterator[str]:

@@ -15,7 +15,7 @@ class ReadBuffer:
         self._full_size = self.size = config.buffer_bytes
         self._max_message_bytes = config.max_message_bytes
         self._broker_message_bytes = config.broker_message_bytes
-        self.limit = 0
+        self.limit: int  # which start() sets
 
     def start(self, position: int) -> None:
         """Begin a chunk at byte `position` of a segment."""

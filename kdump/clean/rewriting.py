@@ -78,7 +78,7 @@ class Rewriting:
         self._now = now
         self._horizon = now + config.delete_retention_ms
         self._progress = progress
-        self._target: NewSegment | None = None
+        self._target: NewSegment  # which copy() sets
 
     def copy(self, facts: SegmentFacts, target: NewSegment, keeps_legacy_tombstones: bool) -> None:
         """Copy a segment into `target`. Raises OSError, CleaningError, CodecError."""
@@ -142,7 +142,7 @@ class Rewriting:
         block, records = batches.block, batches.records
         type_ = control_type(batches, row, start, end)
         ends_nothing, txn = self.transactions.discards_marker(block.last_offset[row], block.producer_id[row], type_)
-        if txn and self._target:
+        if txn:
             self._target.note_aborted((txn,))
         horizon = _horizon(block, row)
         is_over = ends_nothing and horizon is not None and horizon <= self._now
@@ -169,12 +169,11 @@ class Rewriting:
     def _put(self, block: BatchBlock, rewritten: Rewritten, row: int, stop: int) -> None:
         """Write rows that the kernel decided on, chunk by chunk."""
         buffer, target = self._buffer, self._target
-        assert target is not None
         while row < stop:
             if buffer.begins(block.position[row], block.size[row]):
                 target.end_chunk()
             end = bisect_right(block.position, buffer.limit, row, stop)
-            if end > row + 1 and block.position[end - 1] + block.size[end - 1] > buffer.limit:
+            if block.position[end - 1] + block.size[end - 1] > buffer.limit:
                 end -= 1
             end = rewritten.row_beyond(rewritten.start(row) + buffer.size - target.chunk_size, row, end)
             target.put(*rewritten.between(block, row, end))
@@ -186,7 +185,6 @@ class Rewriting:
     ) -> None:
         """Decide on a row that the kernel did not decide on, and write what is left of it. Raises CleaningError."""
         block, target = batches.block, self._target
-        assert target is not None
         if self._buffer.begins(block.position[row], block.size[row]):
             target.end_chunk()
         start, end = batches.span(row)
@@ -220,7 +218,6 @@ class Rewriting:
                 f" v{block.magic[row]} that has to stay for its offset {block.last_offset[row]}, where Kafka's"
                 " cleaner fails (Empty batches are only supported for magic v2 and above)"
             )
-        assert self._target is not None
         self._target.put(*emptied(block, row))
         self.counts.batches_after += 1
         self.counts.emptied += 1
@@ -229,7 +226,7 @@ class Rewriting:
     def _end_large_chunk(self, block: BatchBlock, row: int) -> None:
         """End, after this row, a chunk that has become larger than what it was made of."""
         target = self._target
-        if target is not None and target.chunk_size > self._buffer.size:
+        if target.chunk_size > self._buffer.size:
             target.end_chunk()
             self._buffer.start(block.position[row] + block.size[row])
 

@@ -60,10 +60,7 @@ class Staging:
         return (NewFile(names.LOG, segment.size), *(NewFile(kind, len(data)) for kind, data in contents.items()))
 
     def _settle(self, path: str, modified_ns: int, like: os.stat_result) -> None:
-        descriptor = os.open(path, os.O_RDWR)
-        try:
-            take_after(descriptor, like)
-            os.utime(descriptor, ns=(modified_ns, modified_ns))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(path, "r+b") as log:
+            take_after(log.fileno(), like)
+            os.utime(log.fileno(), ns=(modified_ns, modified_ns))
+            os.fsync(log.fileno())

@@ -78,8 +78,6 @@ class PartitionState:
 
     def is_due(self, config: CleaningSettings) -> bool:
         """Return whether the cleaner would take this partition on."""
-        if self.clean_size + self.cleanable_size <= 0:
-            return False
         if self.overdue_since is not None and self.cleanable_size > 0:
             return True
         return self.dirty_ratio > config.min_cleanable_ratio
@@ -133,7 +131,7 @@ def examine_partition(
         first_dirty_offset=dirty,
         first_uncleanable_offset=first_uncleanable,
         limits=tuple(limits),
-        clean_size=sum(each.size for each in between(segments, -1, dirty)),
+        clean_size=sum(each.size for each in between(segments, 0, dirty)),
         cleanable_size=sum(each.size for each in cleanable),
         overdue_since=_overdue(segments, dirty, config.max_compaction_lag_ms, now),
         last_records=producers.last_records,
@@ -199,8 +197,7 @@ def _limits(
 
 def _dirty_inactive(segments: Sequence[SegmentFacts], offset: int) -> Sequence[SegmentFacts]:
     """Return the segments from the one on that `offset` belongs to, without the active one."""
-    active = segments[-1].base_offset
-    return () if offset > active else between(segments, offset, active)
+    return between(segments, offset, segments[-1].base_offset)
 
 
 def _segment_from(segments: Sequence[SegmentFacts], offset: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
+from kdump.clean.state import PartitionState
 from kdump.formats import names
 from kdump.formats.batch import ABORT, COMMIT
 from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
@@ -72,6 +73,16 @@ class Transactions:
         while self._ahead and self._ahead[0][0] <= last_offset:
             txn = heappop(self._ahead)[1]
             self._aborted.setdefault(txn.producer_id, txn)
+
+
+def aborted_from(state: PartitionState, start: int, upper_bound: int) -> Iterator[AbortedTxn]:
+    """Yield the aborted transactions that start below `upper_bound` and may have batches from `start` on.
+
+    `start` is a segment's base offset: only what the indexes from there on say is known. Raises OSError,
+    CorruptIndexError.
+    """
+    segments = [each.segment for each in state.segments if each.base_offset >= start]
+    return aborted_in(segments, state.log_start_offset, upper_bound)
 
 
 def aborted_in(segments: Sequence[Segment], log_start_offset: int, upper_bound: int) -> Iterator[AbortedTxn]:

@@ -15,7 +15,7 @@ from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, examine_partition
 from kdump.formats import names
-from kdump.formats.batch import CONTROL, TRANSACTIONAL
+from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.recovery.startup import Startup
@@ -61,10 +61,19 @@ def in_txn(offset: int, producer_id: int, *pairs: Pair, sequence: int = 0, **fie
     )
 
 
-def marker(offset: int, producer_id: int, *, commit: bool = True, timestamp: int = 1000) -> bytes:
-    """The end of a transaction."""
+def marker(
+    offset: int,
+    producer_id: int,
+    *,
+    commit: bool = True,
+    timestamp: int = 1000,
+    epoch: int = 0,
+    horizon: int | None = None,
+) -> bytes:
+    """The end of a transaction; `horizon` (ms) is the delete horizon that an earlier pass gave it."""
     record = NewRecord(offset, timestamp, b"\0\0\0\1" if commit else b"\0\0\0\0", b"\0\0\0\0\0\0")
-    return encode_batch([record], NewBatch(TRANSACTIONAL | CONTROL, producer_id, 0, -1, 0))
+    attributes = TRANSACTIONAL | CONTROL | (0 if horizon is None else DELETE_HORIZON)
+    return encode_batch([record], NewBatch(attributes, producer_id, epoch, -1, 0, base_timestamp=horizon))
 
 
 def build(

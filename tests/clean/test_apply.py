@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,9 +18,11 @@ from kdump.change.apply import apply_plan
 from kdump.change.checks import SPARE_BYTES
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import new_change
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE
 from kdump.change.undo import undo
 from kdump.clean.apply import Clean, check_output, clean_in_place, clean_into, copy_directory_files
 from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.plan import CLEANED, cleaning_plan
 from kdump.clean.staging import Staging
 from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names
@@ -64,7 +68,7 @@ GROUPED = CONFIG._replace(segment_bytes=sum(map(len, SEGMENTS[0] + SEGMENTS[10])
 def cleaner(partition: Path, config: CleaningSettings = CONFIG) -> Clean:
     """A pass over the partition as it is now."""
     state = state_of(partition, config)
-    return lambda staging: clean(state, config, NOW, staging)
+    return lambda staging: clean(state, config, NOW, staging, exact_keys=False)
 
 
 def test_what_was_replaced_can_be_put_back(partition: Path) -> None:
@@ -110,7 +114,7 @@ def test_a_copy_leaves_the_source_alone(partition: Path, tmp_path: Path) -> None
     state = state_of(partition)
     output = tmp_path / "out"
     check_output(str(output))
-    cleaning = clean_into(state, lambda staging: clean(state, CONFIG, NOW, staging), str(output))
+    cleaning = clean_into(state, lambda staging: clean(state, CONFIG, NOW, staging, exact_keys=False), str(output))
     assert cleaning is not None
     copy_directory_files(str(partition.parent), str(output), [cleaning])
     assert (files_of(partition), files_of(partition.parent)) == (before, beside)
@@ -149,6 +153,63 @@ def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
     (partition / name(20, "log")).write_bytes(before[name(20, "log")])
     assert files_of(partition) == before
     assert change_files(partition.parent) == []
+
+
+def test_the_plan_has_the_steps_of_kafkas_cleaner(partition: Path, tmp_path: Path) -> None:
+    """LogSegments are replaced one group after the other; the checkpoint is last."""
+    new = partial(os.path.join, tmp_path)
+    cleaning = cleaner(partition, GROUPED)(Staging(new, CLEANED))
+    plan = cleaning_plan(cleaning, new)
+    steps = []
+    for base, kinds, gone in ((0, ("log", "index", "timeindex"), (0, 10)), (20, ("log", "index", "timeindex"), (20,))):
+        files = [name(base, kind) for kind in kinds]
+        files += [file for file in [name(base, "txnindex")] if (tmp_path / f"{file}.cleaned").exists()]
+        sizes = [(tmp_path / f"{file}.cleaned").stat().st_size for file in files]
+        steps += [(REPLACE, f"{file}.cleaned", "", size) for file, size in zip(files, sizes, strict=True)]
+        steps += [(RENAME, f"{file}.swap", f"{file}.cleaned", size) for file, size in zip(files, sizes, strict=True)]
+        for offset in gone:
+            old = [name(offset, kind) for kind in (*kinds, "txnindex", *(["snapshot"] if offset != base else []))]
+            steps += [(REMOVE, file, "", 0) for file in old if (partition / file).exists()]
+        steps += [(RENAME, file, f"{file}.swap", size) for file, size in zip(files, sizes, strict=True)]
+    steps.append((CHECKPOINT, names.CLEANER_CHECKPOINT, "", 30))
+    assert [(each.action, each.name, each.source, each.size) for each in plan.operations] == steps
+    removed = {each.name: each.old_size for each in plan.operations if each.action == REMOVE}
+    assert removed == {file: (partition / file).stat().st_size for file in removed}
+    assert plan.operations[-1].old_size == 5
+    unknown = replace(cleaning, state=replace(cleaning.state, checkpoint=None))
+    assert cleaning_plan(unknown, new).operations[-1].old_size == -1
+
+
+def test_where_there_was_no_checkpoint_undo_leaves_none(tmp_path: Path) -> None:
+    partition = build(tmp_path / "logs", SEGMENTS)
+    clean_once(partition, keep_old=True)
+    assert checkpoint_of(partition) == 30
+    undo(only_change(partition))
+    assert checkpoint_of(partition) is None
+
+
+def test_a_symbolic_link_is_not_replaced_wherever_it_leads(partition: Path) -> None:
+    before = files_of(partition)
+    snapshot = partition / name(10, "snapshot")
+    elsewhere = snapshot.rename(partition.parent / "elsewhere")
+    snapshot.symlink_to(partition / "nothing")
+    with pytest.raises(RefusedError, match="a symbolic link"):
+        clean_once(partition)
+    elsewhere.replace(snapshot)
+    assert files_of(partition) == before
+    assert change_files(partition.parent) == []
+
+
+def test_what_is_said_of_a_pass_is_what_there_is(partition: Path) -> None:
+    cleaning = clean_once(partition, GROUPED)
+    first, second = cleaning.groups
+    sizes = {at: (partition / name(at, "log")).stat().st_size for at in (0, 20, 30)}
+    assert [(each.base_offset, each.size_after) for each in cleaning.groups] == [(0, sizes[0]), (20, sizes[20])]
+    assert first.size_before == GROUPED.segment_bytes
+    assert second.size_before == len(b"".join(SEGMENTS[20]))
+    assert cleaning.size_after == sum(sizes.values())
+    files = {name(group.base_offset, file.kind): file.size for group in cleaning.groups for file in group.files}
+    assert files == {file: len(data) for file, data in files_of(partition).items() if file in files}
 
 
 # --- a copy, and what is around it

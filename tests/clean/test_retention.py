@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import random
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
+from kdump.clean.cleaning import clean
+from kdump.clean.producers import LastRecord
+from kdump.clean.rewriting import Counts
+from kdump.clean.staging import Staging
 from kdump.errors import CleaningError
-from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
+from kdump.formats.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import ZSTD, compress
-from kdump.formats.encode import NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.index_entries import decode_offset_entries
 from kdump.releases import KafkaRelease
 from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Settings
 from tests.change.kept import change_files
 from tests.clean.building import (
     CONFIG,
     DAY,
     NOW,
+    Pair,
     batch,
     batches_in,
     build,
@@ -29,6 +40,7 @@ from tests.clean.building import (
     marker,
     name,
     records_in,
+    state_of,
 )
 
 A, B, C = b"a", b"b", b"c"
@@ -104,12 +116,14 @@ def test_headers_stay(tmp_path: Path) -> None:
     assert records_in(partition)[0].headers == headers
 
 
-def test_of_a_log_append_time_batch_the_append_time_stays(tmp_path: Path) -> None:
-    old = batch(0, (A, b"1"), (B, b"1"), attributes=LOG_APPEND_TIME, max_timestamp=5000)
+@pytest.mark.parametrize("codec", [0, ZSTD])
+def test_of_a_log_append_time_batch_the_append_time_stays(tmp_path: Path, codec: int) -> None:
+    attributes = LOG_APPEND_TIME | codec
+    old = batch(0, (A, b"1"), (B, b"1"), attributes=attributes, max_timestamp=5000)
     partition = build(tmp_path, {0: [old, batch(2, (A, b"2"))], 100: [HEAD]})
     clean_once(partition)
     found = batches_in(partition)[0]
-    assert (found.attributes, found.base_timestamp, found.max_timestamp) == (LOG_APPEND_TIME, 5000, 5000)
+    assert (found.attributes, found.base_timestamp, found.max_timestamp) == (attributes, 5000, 5000)
     assert records_in(partition)[0].timestamp == 5000
 
 
@@ -397,3 +411,478 @@ def test_an_aborted_value_does_not_supersede_a_committed_one(tmp_path: Path) -> 
     clean_once(partition)
     values = [(record.offset, record.value) for record in records_in(partition) if record.key == A]
     assert values == [(0, b"good")]
+
+
+# --- chunks, each of which is an append with one index entry
+
+
+def chunk_ends(partition: Path) -> list[tuple[int, int]]:
+    """Where each chunk but the first begins in the new segment (bytes), and its last offset: what the index has."""
+    index = (partition / name(0, "index")).read_bytes()
+    return [(entry.position, entry.offset) for entry in decode_offset_entries(index, 0)]
+
+
+def chunked(buffer: int) -> CleaningSettings:
+    """Settings with which a chunk is so many bytes (as it is read), and the index has an entry for each."""
+    loading = LoadingSettings(index_interval_bytes=0)
+    return CONFIG._replace(buffer_bytes=buffer, map_bytes=24 * 10_000, index_per_batch=False, loading=loading)
+
+
+def test_a_chunk_ends_with_what_the_buffer_holds_whole(tmp_path: Path) -> None:
+    batches = [batch(at, (b"%d" % at, b"1")) for at in range(9)]
+    size = len(batches[0])
+    for buffer, count in ((3 * size, 3), (4 * size - 1, 3), (4 * size, 4)):
+        partition = build(tmp_path / str(buffer), {0: batches, 100: [HEAD]})
+        clean_once(partition, chunked(buffer))
+        assert chunk_ends(partition) == [
+            (size * start, min(start + count, 9) - 1) for start in range(count, 9, count)
+        ], buffer
+
+
+def test_a_chunk_ends_with_its_segment(tmp_path: Path) -> None:
+    segments = {start: [batch(at, (b"%d" % at, b"1")) for at in range(start, start + 5)] for start in (0, 5)}
+    size = len(segments[0][0])
+    partition = build(tmp_path, {**segments, 100: [HEAD]})
+    clean_once(partition, chunked(3 * size))
+    assert chunk_ends(partition) == [(3 * size, 4), (5 * size, 7), (8 * size, 9)]
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_buffer_that_grew_for_the_keys_stays_large_for_one_segment_where_the_map_was_full(
+    tmp_path: Path, is_full: bool
+) -> None:
+    """It grew up to the batch with the key for which there was no room (Cleaner.buildOffsetMap restores it later)."""
+    small = [batch(at, (b"%02d" % at, b"1")) for at in range(6)]
+    size = len(small[0])
+    larger = batch(6, (b"06", bytes(150)), (b"07", bytes(150)))
+    largest = batch(8, (b"08", bytes(500)))
+    assert 3 * size < len(larger) <= 6 * size < len(largest) <= 12 * size
+    second = [batch(at, (b"%02d" % at, b"1")) for at in range(10, 16)]
+    partition = build(tmp_path, {0: [*small, larger, largest], 10: second, 100: [HEAD]})
+    cleaning = clean_once(partition, chunked(3 * size)._replace(load_factor=1.0, map_bytes=24 * (7 if is_full else 99)))
+    grown = [(6 * size, 7), (6 * size + len(larger), 8)]
+    behind = 6 * size + len(larger) + len(largest)
+    assert (cleaning.is_full, cleaning.end_offset) == ((True, 7) if is_full else (False, 100))
+    if is_full:
+        assert chunk_ends(partition) == grown
+    else:
+        assert chunk_ends(partition) == [(3 * size, 5), *grown, (behind, 12), (behind + 3 * size, 15)]
+
+
+def expected_chunks(rows: list[tuple[int, int, int]], buffer: int) -> list[tuple[int, int]]:
+    """What `chunk_ends` is to be: of each batch how long it was, how long it is, and the last offset that it has now.
+
+    A chunk ends before a batch that the buffer does not hold whole, and after one with which what is written has become
+    longer than the buffer (Cleaner.cleanInto).
+    """
+    chunks: list[tuple[int, int]] = []
+    position = written = begin = 0
+    limit, last = buffer, -1
+    for before, after, offset in [*rows, (buffer + 1, 0, 0)]:
+        if position + before > limit or written - begin > buffer:
+            if written > begin:
+                chunks.append((begin, last))
+            begin, limit, last = written, position + buffer, -1
+        position += before
+        written += after
+        last = max(last, offset)
+    return chunks[1:]
+
+
+def test_a_chunk_that_becomes_longer_than_the_buffer_ends_there(tmp_path: Path) -> None:
+    """With a delete horizon the timestamps of records take more room, and more comes out than was read.
+
+    That is so whatever the batches are: compressed or not, markers, headers that stay alone, batches that go.
+    """
+    batches: dict[int, bytes] = {}
+    lasts: dict[int, int] = {}
+    numbers = random.Random(1)
+    offset = 0
+    for producer in range(60):
+        kind = numbers.choice(["tombstones", "tombstones", "packed", "part", "copied", "marker", "emptied", "gone"])
+        keys = [number.to_bytes(2) for number in range(offset, offset + 20)]
+        if kind == "marker":
+            batches[offset] = marker(offset, 7, commit=False)
+            lasts[offset] = offset
+        elif kind == "emptied":
+            batches[offset] = batch(offset, (None, b"1"), producer_id=producer, producer_epoch=0, base_sequence=0)
+            lasts[offset] = offset
+        elif kind == "gone":
+            batches[offset] = batch(offset, *[(None, bytes(10))] * 20)
+        elif kind == "copied":
+            batches[offset] = batch(offset, *((key, b"1") for key in keys))
+            lasts[offset] = offset + 19
+        elif kind == "part":
+            batches[offset] = batch(offset, *((key, b"1") for key in keys[:16]), *[(None, b"x")] * 4, attributes=ZSTD)
+            lasts[offset] = offset + 15
+        else:
+            batches[offset] = batch(offset, *((key, None) for key in keys), attributes=ZSTD if kind == "packed" else 0)
+            lasts[offset] = offset + 19
+        offset += 20
+    partition = build(tmp_path / "logs", {0: list(batches.values()), offset + 1: [batch(offset + 1, (b"head", b"x"))]})
+    state = state_of(partition)
+
+    def written(buffer: int) -> Path:
+        out = tmp_path / str(buffer)
+        out.mkdir()
+        clean(state, chunked(buffer), NOW, Staging(partial(os.path.join, out)), exact_keys=False)
+        return out
+
+    sizes = {found.base_offset: found.size for found in batches_in(written(1 << 20))}
+    assert sizes.keys() == lasts.keys()
+    rows = [(len(data), sizes.get(at, 0), lasts.get(at, -1)) for at, data in batches.items()]
+    for buffer in {500, 560, 640, 777, 1111, 2000, *list(accumulate(size for _, size, _ in rows))[4:9]}:
+        assert chunk_ends(written(buffer)) == expected_chunks(rows, buffer), buffer
+
+
+# --- what a pass tells of itself
+
+
+def test_every_record_and_batch_is_counted_where_it_belongs(tmp_path: Path) -> None:
+    def due(offset: int, at: int, *pairs: Pair, attributes: int = 0) -> bytes:
+        return batch(offset, *pairs, attributes=DELETE_HORIZON | attributes, base_timestamp=at, max_timestamp=1000)
+
+    first = [
+        batch(0, (A, b"1"), (B, b"1"), (None, b"1")),
+        batch(3, (A, None), (C, b"1"), attributes=ZSTD),
+        in_txn(5, 7, (b"d", b"1"), (b"d", b"2")),
+        marker(7, 7, commit=False),
+    ]
+    second = [
+        due(10, NOW, (b"e", None), (b"f", b"1")),
+        batch(12, (B, b"2")),
+        due(13, NOW + 7, (b"g", None), attributes=ZSTD),
+        due(14, NOW + 5, (b"h", None), attributes=ZSTD),
+        due(15, NOW + 6, (b"i", None)),
+        batch(16, (None, b"2")),
+    ]
+    partition = build(tmp_path, {0: first, 10: second, 17: [HEAD]})
+    on_paper = dry_run(partition)
+    cleaning = clean_once(partition)
+    assert on_paper.counts == cleaning.counts
+    size = (partition / name(0, "log")).stat().st_size
+    assert cleaning.counts == Counts(
+        size_before=sum(map(len, first + second)),
+        size_after=size,
+        batches_before=10,
+        batches_after=9,
+        records_before=15,
+        records_after=8,
+        superseded=2,
+        expired=1,
+        keyless=2,
+        aborted=2,
+        tombstones=4,
+        emptied=2,  # the last of its producer, and the last of all
+        first_horizon=NOW + 5,
+        first_keyless=2,
+    )
+    assert cleaning.size_after == size + len(HEAD)
+    assert [found.base_offset for found in batches_in(partition)] == [3, 5, 7, 10, 12, 13, 14, 15, 16, 100]
+
+
+def test_the_first_record_without_a_key_is_told(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [batch(0, (None, b"1"))], 10: [batch(10, (None, b"1"), (A, b"1"))], 100: [HEAD]})
+    assert dry_run(partition).counts.first_keyless == 0
+
+
+def test_old_formats_are_counted_too(tmp_path: Path) -> None:
+    wrapper = encode_wrapper([NewRecord(0, 1000, A, b"1"), NewRecord(1, 1001, B, None)], 1, 1)
+    gone = encode_message(NewRecord(2, 1000, C, b"1"), 1)
+    segments = {0: [wrapper, gone, batch(3, (C, b"2"), (A, b"2"))], 100: [HEAD]}
+    partition = build(tmp_path, segments)
+    converted = dry_run(partition).counts
+    kept = dry_run(partition, CONFIG._replace(converts_legacy=False)).counts
+    assert (converted.converted, converted.tombstones, converted.first_horizon) == (1, 1, NOW + DAY)
+    assert (kept.converted, kept.tombstones, kept.first_horizon) == (0, 1, None)
+    for counts in (converted, kept):
+        assert (counts.batches_before, counts.batches_after, counts.records_before, counts.records_after) == (
+            3,
+            2,
+            5,
+            3,
+        )
+        assert counts.superseded == 2
+
+
+def test_progress_hears_of_all_bytes_twice(tmp_path: Path) -> None:
+    """Once for the keys, once to write what stays; of what is clean already, only that."""
+    segments = {start: [batch(at, (b"%d" % at, b"1")) for at in range(start, start + 10)] for start in (0, 10, 20)}
+    partition = build(tmp_path, {**segments, 100: [HEAD]}, checkpoint=10)
+    heard = dict.fromkeys(segments, 0)
+
+    def progress(path: str, size: int) -> None:
+        assert size > 0
+        heard[int(Path(path).stem)] += size
+
+    clean(state_of(partition), CONFIG, NOW, Staging(None), exact_keys=False, progress=progress)
+    sizes = {start: sum(map(len, batches)) for start, batches in segments.items()}
+    assert heard == {0: sizes[0], 10: 2 * sizes[10], 20: 2 * sizes[20]}
+
+
+# --- much at once
+
+
+def test_more_batches_than_are_read_at_once(tmp_path: Path) -> None:
+    """Those of old formats are copied one by one, the others as many as there are."""
+    old = [encode_message(NewRecord(at, 1000, b"%d" % at, b"1"), 1) for at in range(2100)]
+    new = [batch(2100 + at, (b"%d" % at, b"2")) for at in range(1500)]
+    last = batch(3600, (None, b"1"))
+    partition = build(tmp_path, {0: [*old, *new, last], 3601: [batch(3601, (b"head", b"x"))]})
+    cleaning = clean_once(partition, CONFIG._replace(converts_legacy=False, map_bytes=24 * 4000))
+    log = (partition / name(0, "log")).read_bytes()
+    stays = b"".join([*old[1500:], *new])
+    assert log.startswith(stays)
+    assert len(log) == len(stays) + 61
+    counts = cleaning.counts
+    assert (counts.size_before, counts.size_after) == (len(b"".join([*old, *new, last])), len(log))
+    assert (counts.batches_before, counts.batches_after) == (3601, 2101)
+
+
+def test_more_records_than_are_decoded_at_once(tmp_path: Path) -> None:
+    """Of a batch all records are, however many; batches that follow come later."""
+
+    def many(offset: int, count: int, value: bytes) -> list[Pair]:
+        return [(b"%d" % key, value) for key in range(offset, offset + count)]
+
+    segment = [
+        in_txn(0, 7, *many(0, 3000, b"bad")),
+        batch(3000, *many(0, 3000, b"1"), attributes=ZSTD),
+        marker(6000, 7, commit=False),
+        batch(6001, *many(1000, 5000, b"2")),
+        in_txn(11001, 8, *many(2000, 3000, b"3"), attributes=ZSTD),
+        marker(14001, 8),
+        batch(14002, (b"5999", None)),
+    ]
+    partition = build(tmp_path, {0: segment, 20000: [batch(20000, (b"head", b"x"))]}, now=NOW + 2 * DAY)
+    cleaning = clean_once(partition, CONFIG._replace(map_bytes=24 * 10_000), NOW + 2 * DAY)
+    values = {record.key: record.value for record in records_in(partition)[:-1] if len(record.key or b"") < 5}
+    left = {b"%d" % key: b"1" if key < 1000 else b"2" if key < 2000 else b"3" for key in range(5000)}
+    left |= {b"%d" % key: b"2" for key in range(5000, 5999)} | {b"5999": None}
+    assert {key: value for key, value in values.items() if not (key or b"").startswith(b"\0")} == left
+    counts = cleaning.counts
+    assert (counts.records_before, counts.aborted, counts.superseded) == (14003, 3000, 2000 + 3000 + 1)
+    assert (counts.batches_before, counts.batches_after, cleaning.keys) == (7, 6, 6000)
+    assert counts.size_before == sum(map(len, segment))
+
+
+def test_segments_of_one_record(tmp_path: Path) -> None:
+    """The second segment begins at offset 1."""
+    segments = {0: [batch(0, (A, b"1"))], 1: [batch(1, (A, b"2"))], 100: [HEAD]}
+    partition = build(tmp_path / "dirty", segments)
+    assert state_of(partition).clean_size == 0
+    cleaning = clean_once(partition)
+    assert [len(group.segments) for group in cleaning.groups] == [2]
+    assert contents(partition) == [(1, A, b"2"), (100, b"head", b"x")]
+    state = state_of(build(tmp_path / "clean", segments, checkpoint=1))
+    assert (state.clean_size, state.cleanable_size) == (len(segments[0][0]), len(segments[1][0]))
+
+
+# --- where a full map ends
+
+
+def ends(folder: Path, keys: int, *segments: bytes, start: int | None = None) -> int:
+    """Up to where a pass goes that has room for so many keys; the segments begin at offsets 0, 10, 20 and so on."""
+    partition = build(folder, {**{10 * at: [each] for at, each in enumerate(segments)}, 100: [HEAD]}, checkpoint=start)
+    return dry_run(partition, CONFIG._replace(map_bytes=24 * keys, load_factor=1.0)).end_offset
+
+
+def test_a_full_map_ends_behind_the_last_record_that_it_took(tmp_path: Path) -> None:
+    assert ends(tmp_path / "1", 1, batch(0, (A, b"1"), (B, b"1"))) == 1
+    assert ends(tmp_path / "2", 1, batch(0, (A, b"1"), (None, b"1"), (B, b"1"))) == 1
+    assert ends(tmp_path / "3", 2, batch(0, (A, b"1"), (b"", b"1"), (B, b"1"))) == 2
+    assert ends(tmp_path / "4", 2, batch(0, (A, b"1"), (B, b"1"), (C, b"1"))) == 2
+    assert ends(tmp_path / "5", 2, batch(0, (A, b"1"), (B, b"1"), (C, b"1"), (b"d", b"1")), start=1) == 3
+    assert ends(tmp_path / "6", 1, batch(0, (A, b"1"), (B, b"1"), (C, b"1"), (b"d", b"1")), start=1) == 2
+
+
+def test_or_behind_the_batch_before(tmp_path: Path) -> None:
+    assert ends(tmp_path / "1", 1, batch(0, (A, b"1")) + batch(1, (B, b"1"))) == 1
+    assert ends(tmp_path / "2", 1, batch(0, (A, b"1"), (None, b"1")) + batch(2, (None, b"1"), (B, b"1"))) == 2
+
+
+def test_or_behind_the_segment_before(tmp_path: Path) -> None:
+    assert ends(tmp_path / "1", 1, batch(0, (A, b"1")), batch(10, (B, b"1"))) == 10
+    assert ends(tmp_path / "2", 1, batch(0, (A, b"1")), batch(10, (None, b"1"), (B, b"1"))) == 10
+    assert ends(tmp_path / "3", 2, batch(0, (A, b"1")), batch(10, (B, b"1"), (C, b"1"))) == 11
+
+
+def test_where_there_is_no_room_for_any_key_nothing_is_done(tmp_path: Path) -> None:
+    config = CONFIG._replace(map_bytes=24, load_factor=0.5)
+    partition = build(tmp_path / "logs", {0: [batch(0, (A, b"1"), (A, b"2"))], 100: [HEAD]}, checkpoint=0)
+    before = files_of(partition), files_of(partition.parent)
+    cleaning = clean_once(partition, config)
+    assert (cleaning.is_full, cleaning.end_offset, cleaning.groups) == (True, 0, ())
+    assert (files_of(partition), files_of(partition.parent)) == before
+
+
+# --- transactions, read twice
+
+
+def test_after_its_abort_a_producers_values_count_again(tmp_path: Path) -> None:
+    first = [batch(0, (A, b"old")), in_txn(1, 7, (A, b"bad")), marker(2, 7, commit=False)]
+    second = [in_txn(3, 7, (A, b"good"), sequence=1), marker(4, 7), in_txn(5, 7, (A, b"worse"), sequence=2)]
+    partition = build(
+        tmp_path, {0: first, 3: [*second, marker(6, 7, commit=False)], 7: [batch(7, (B, b"1"))], 100: [HEAD]}
+    )
+    cleaning = clean_once(partition)
+    assert [(record.offset, record.value) for record in records_in(partition) if record.key == A] == [(3, b"good")]
+    assert cleaning.keys == 2  # the keys of markers and of what was aborted are none
+
+
+def test_the_keys_of_markers_are_no_keys(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [in_txn(0, 7, (A, b"1")), marker(1, 7), batch(2, (B, b"1"))], 100: [HEAD]})
+    assert dry_run(partition).keys == 2
+
+
+def test_an_abort_is_known_though_its_marker_is_in_the_active_segment(tmp_path: Path) -> None:
+    segments = {0: [batch(0, (A, b"good")), in_txn(1, 7, (A, b"bad"))], 2: [marker(2, 7, commit=False)]}
+    partition = build(tmp_path, segments)
+    clean_once(partition)
+    assert contents(partition)[0] == (0, A, b"good")
+
+
+def test_only_batches_of_transactions_keep_the_marker_that_follows(tmp_path: Path) -> None:
+    """An idempotent producer's batch is nothing that a commit ends."""
+    plain = batch(0, (A, b"1"), producer_id=7, producer_epoch=0, base_sequence=0)
+    later = [marker(1, 7), in_txn(2, 7, (B, b"1"), sequence=1), marker(3, 7)]
+    partition = build(tmp_path, {0: [plain, *later, batch(4, (C, b"1"))], 100: [HEAD]})
+    clean_once(partition)
+    horizons = {found.base_offset: found.delete_horizon for found in batches_in(partition)}
+    assert horizons == {0: None, 1: NOW + DAY, 2: None, 3: None, 4: None, 100: None}
+
+
+def test_an_abort_before_the_dirty_section_lasts_as_in_kafka(tmp_path: Path) -> None:
+    """The index of the segment tells of it, but its marker is not read: the producer's transactions do not count.
+
+    What it writes outside of transactions does (Cleaner.buildOffsetMap).
+    """
+    aborted = [in_txn(0, 7, (A, b"bad")), marker(1, 7, commit=False), batch(2, (C, b"old"), (b"d", b"old"))]
+    dirty = [
+        batch(4, (C, b"new"), producer_id=7, producer_epoch=0, base_sequence=1),
+        in_txn(5, 7, (b"d", b"new"), sequence=2),
+        marker(6, 7),
+        batch(7, (B, b"1")),
+    ]
+    config = CONFIG._replace(loading=LoadingSettings(index_interval_bytes=0))
+    partition = build(tmp_path, {0: [*aborted, *dirty], 100: [HEAD]}, checkpoint=4, config=config)
+    cleaning = clean_once(partition, config)
+    assert cleaning.keys == 2
+    values = [(record.offset, record.value) for record in records_in(partition) if record.key in (C, b"d")]
+    assert values == [(3, b"old"), (4, b"new"), (5, b"new")]
+
+
+def test_aborted_transactions_of_each_segment_of_a_group_are_known(tmp_path: Path) -> None:
+    plain = {0: [batch(0, (b"e", b"1"))], 20: [batch(20, (b"f", b"1"))], 100: [HEAD]}
+    segments = {**plain, 10: [batch(10, (A, b"1")), in_txn(11, 7, (B, b"bad")), marker(12, 7, commit=False)]}
+    partition = build(tmp_path, dict(sorted(segments.items())), now=NOW + 2 * DAY)
+    cleaning = clean_once(partition, now=NOW + 2 * DAY)
+    assert [len(group.segments) for group in cleaning.groups] == [3]
+    assert [record.offset for record in records_in(partition)] == [0, 10, 12, 20, 100]
+    assert (partition / name(0, "txnindex")).stat().st_size == 34
+
+
+# --- producers whose state must not be lost
+
+
+def test_producer_0_counts_and_so_does_offset_0(tmp_path: Path) -> None:
+    only = batch(0, (None, b"1"), producer_id=0, producer_epoch=0, base_sequence=0, timestamp=NOW)
+    partition = build(tmp_path, {0: [only, batch(1, (A, b"1"))], 100: [HEAD]})
+    clean_once(partition)
+    assert [(found.base_offset, found.record_count) for found in batches_in(partition)] == [(0, 0), (1, 1), (100, 1)]
+
+
+def test_where_only_a_producers_marker_is_known_its_last_one_stays(tmp_path: Path) -> None:
+    """A marker of a later epoch is all that is left of a producer; those before it may go."""
+    due = [marker(0, 7, epoch=0, horizon=NOW), marker(1, 7, epoch=1, horizon=NOW, timestamp=NOW)]
+    partition = build(tmp_path, {0: [*due, batch(2, (A, b"1"))], 100: [HEAD]})
+    assert state_of(partition).last_records == {7: LastRecord(-1, 1)}
+    cleaning = clean_once(partition)
+    found = [(found.base_offset, found.is_control, found.record_count) for found in batches_in(partition)]
+    assert found == [(1, True, 0), (2, False, 1), (100, False, 1)]
+    assert (cleaning.counts.markers, cleaning.counts.emptied) == (2, 1)
+
+
+def test_the_horizon_of_a_marker_is_none_of_a_tombstone(tmp_path: Path) -> None:
+    waits = marker(0, 7, commit=False, horizon=NOW + 1)
+    partition = build(tmp_path, {0: [waits, batch(1, (A, b"1"))], 100: [HEAD]})
+    cleaning = clean_once(partition)
+    assert (partition / name(0, "log")).read_bytes().startswith(waits)
+    assert (cleaning.counts.first_horizon, cleaning.counts.markers) == (None, 0)
+
+
+@pytest.mark.parametrize(("value", "is_tombstone"), [(None, True), (b"", False), (b"\0", False)])
+def test_a_control_record_without_a_value_is_a_tombstone(
+    tmp_path: Path, value: bytes | None, is_tombstone: bool
+) -> None:
+    """As any record without one (MemoryRecords.filterTo); its batch ends no transaction, and stays."""
+    record = NewRecord(0, 1000, b"\0\0\0\x09", value)
+    partition = build(tmp_path, {0: [encode_batch([record], NewBatch(CONTROL)), batch(1, (A, b"1"))], 100: [HEAD]})
+    cleaning = clean_once(partition)
+    assert cleaning.counts.tombstones == is_tombstone
+    assert batches_in(partition)[0].delete_horizon == (NOW + DAY if is_tombstone else None)
+
+
+def test_headers_of_transactions_stay_what_they_are(tmp_path: Path) -> None:
+    """Compressed or not, with records or without: of the last batch of a producer only its header stays."""
+    first = in_txn(0, 7, (A, b"1"), (B, b"1"), attributes=ZSTD)
+    last = in_txn(2, 7, (None, b"1"), sequence=2, attributes=ZSTD)
+    partition = build(tmp_path, {0: [first, last, marker(3, 7), batch(4, (A, b"2"))], 100: [HEAD]})
+    clean_once(partition)
+    found = [(found.base_offset, found.record_count, found.attributes) for found in batches_in(partition)[:3]]
+    assert found == [(0, 1, TRANSACTIONAL | ZSTD), (2, 0, TRANSACTIONAL), (3, 1, TRANSACTIONAL | CONTROL)]
+
+
+# --- old formats, by their edges
+
+
+def test_the_append_time_of_a_wrapper_stays(tmp_path: Path) -> None:
+    records = [NewRecord(at, 1000 + at, b"%d" % (at % 2), b"v%d" % at) for at in range(4)]
+    wrapper = encode_wrapper(records, 1, 1, append_time=7000)
+    partition = build(tmp_path / "kept", {0: [wrapper], 100: [HEAD]})
+    clean_once(partition, CONFIG._replace(converts_legacy=False))
+    found = batches_in(partition)[0]
+    assert (found.magic, found.attributes, found.max_timestamp) == (1, 1 | LOG_APPEND_TIME, 7000)
+    assert [(record.offset, record.timestamp) for record in records_in(partition)[:2]] == [(2, 7000), (3, 7000)]
+    partition = build(tmp_path / "converted", {0: [wrapper], 100: [HEAD]})
+    clean_once(partition)
+    found = batches_in(partition)[0]
+    assert (found.magic, found.attributes, found.max_timestamp) == (2, 1 | LOG_APPEND_TIME, 7000)
+
+
+def test_keys_and_values_of_old_formats_may_be_empty_or_missing(tmp_path: Path) -> None:
+    records = [NewRecord(0, 1000, A, b"1"), NewRecord(1, 1001, b"", b""), NewRecord(2, 1002, B, None)]
+    partition = build(tmp_path, {0: [encode_wrapper(records, 1, 1), batch(3, (A, b"2"))], 100: [HEAD]})
+    clean_once(partition, CONFIG._replace(converts_legacy=False))
+    assert contents(partition)[:3] == [(1, b"", b""), (2, B, None), (3, A, b"2")]
+
+
+def test_a_wrapper_with_messages_of_another_format_is_written_anew(tmp_path: Path) -> None:
+    """As some cleaners of old left them; a wrapper with messages of its own format alone is copied."""
+    first, second = NewRecord(0, 1000, A, b"1"), NewRecord(1, 1001, B, b"1")
+    mixed = encode_message(first, 1) + encode_message(second._replace(timestamp=-1), 0)
+    wrapper = encode_message(NewRecord(1, 1001, None, compress(1, mixed, magic=1)), 1, 1)
+    pure = encode_wrapper([NewRecord(2, 1002, C, b"1")], 1, 1, level=1)
+    partition = build(tmp_path, {0: [wrapper, pure], 100: [HEAD]})
+    clean_once(partition, CONFIG._replace(converts_legacy=False))
+    log = (partition / name(0, "log")).read_bytes()
+    assert log.endswith(pure)
+    assert not log.startswith(wrapper)
+    assert contents(partition)[:3] == [(0, A, b"1"), (1, B, b"1"), (2, C, b"1")]
+
+
+def test_old_tombstones_stay_in_a_log_that_was_never_cleaned(tmp_path: Path) -> None:
+    """However old its segments are."""
+    old = [encode_message(NewRecord(0, 1000, A, None), 1), encode_message(NewRecord(1, 1000, B, b"1"), 1)]
+    config = CONFIG._replace(converts_legacy=False, delete_retention_ms=0)
+    partition = build(tmp_path, {0: old, 100: [HEAD]}, modified={0: 1}, config=config)
+    clean_once(partition, config)
+    assert offsets(partition) == [0, 1, 100]
+
+
+def test_old_tombstones_go_by_the_time_of_the_only_clean_segment(tmp_path: Path) -> None:
+    config = CONFIG._replace(converts_legacy=False, delete_retention_ms=0)
+    segments = {0: [encode_message(NewRecord(0, 1000, A, None), 1)], 1: [batch(1, (B, b"1"))], 100: [HEAD]}
+    partition = build(tmp_path, segments, checkpoint=1, config=config)
+    clean_once(partition, config)
+    assert offsets(partition) == [1, 100]

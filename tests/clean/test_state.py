@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from kdump.clean.eligibility import not_compacted
-from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit
+from kdump.clean.producers import LastRecord
+from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, between
 from kdump.errors import CleaningError, ConfigError
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import PropertyFile, Settings, TopicSettings
-from tests.clean.building import CONFIG, NOW, batch, build, clean_once, in_txn, marker, name, state_of
+from tests.clean.building import CONFIG, DAY, NOW, batch, build, clean_once, in_txn, marker, name, state_of
 
 PAIR = (b"a", b"1")
 SEGMENTS = {0: [batch(0, PAIR, timestamp=10)], 10: [batch(10, PAIR, timestamp=20)], 20: [batch(20, PAIR, timestamp=30)]}
@@ -217,6 +218,7 @@ def test_a_bad_setting_is_named_as_it_is_given(given: str, value: str) -> None:
         ({"log.cleanup.policy": "delete"}, "t", False, True, "log.cleanup.policy is delete"),
         ({"log.cleanup.policy": "delete"}, "t", True, False, ""),
         ({"log.cleanup.policy": "compact"}, "t", False, False, ""),
+        ({"cleanup.policy": ""}, "t", True, True, "cleanup.policy is empty: "),
     ],
 )
 def test_which_partitions_are_for_the_cleaner(
@@ -231,3 +233,79 @@ def test_which_partitions_are_for_the_cleaner(
 def test_the_state_depends_on_the_clock_for_nothing_else(tmp_path: Path) -> None:
     partition = build(tmp_path, SEGMENTS)
     assert state_of(partition, now=NOW).limits == state_of(partition, now=10 * NOW).limits
+
+
+def test_a_checkpoint_at_an_end_of_the_log_counts(tmp_path: Path) -> None:
+    at_end = state_of(build(tmp_path / "end", SEGMENTS, checkpoint=21))
+    assert (at_end.first_dirty_offset, at_end.reset) == (21, "")
+    assert (at_end.first_uncleanable_offset, at_end.cleanable_size, at_end.is_due(CONFIG)) == (20, 0, False)
+    at_start = state_of(build(tmp_path / "start", SEGMENTS, checkpoint=0))
+    assert (at_start.first_dirty_offset, at_start.reset) == (0, "")
+
+
+def test_of_a_transaction_that_begins_at_the_high_watermark_nothing_is_known(tmp_path: Path) -> None:
+    segments = {0: [batch(0, PAIR)], 10: [in_txn(10, 7, PAIR), batch(11, PAIR)]}
+    state = state_of(build(tmp_path / "at", segments, high_watermark=10))
+    assert state.limits == (Limit(HIGH_WATERMARK, 10), Limit(ACTIVE, 10))
+    state = state_of(build(tmp_path / "behind", segments, high_watermark=11))
+    assert state.limits == (Limit(TRANSACTION, 10, 7), Limit(ACTIVE, 10), Limit(HIGH_WATERMARK, 11))
+    assert state.last_stable_offset == 10
+
+
+def test_without_a_lag_the_future_is_no_limit(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS)
+    assert state_of(partition, CONFIG._replace(min_compaction_lag_ms=0), 5).limits == (Limit(ACTIVE, 20),)
+    assert state_of(partition, CONFIG._replace(min_compaction_lag_ms=1), 20).limits[0] == Limit(LAG, 10, until=21)
+
+
+def test_what_is_overdue_is_not_due_where_nothing_can_be_cleaned(tmp_path: Path) -> None:
+    config = CONFIG._replace(min_cleanable_ratio=1.0, max_compaction_lag_ms=1000)
+    state = state_of(build(tmp_path, SEGMENTS, high_watermark=0), config, 5000)
+    assert (state.overdue_since, state.cleanable_size, state.is_due(config)) == (1010, 0, False)
+
+
+def test_the_first_batch_with_a_time_tells_since_when_it_is_overdue(tmp_path: Path) -> None:
+    """Neither one from the beginning of all times, nor a segment of which the cleaner left nothing."""
+    config = CONFIG._replace(max_compaction_lag_ms=1000)
+    segments = {
+        0: [batch(0, PAIR, timestamp=0)],
+        10: [],
+        20: [batch(20, PAIR, timestamp=1), batch(21, PAIR, timestamp=-1)],
+        30: [batch(30, PAIR, timestamp=5)],
+        40: [batch(40, PAIR, timestamp=50)],
+    }
+    assert state_of(build(tmp_path / "some", segments), config, 5000).overdue_since == 1001
+    none = {0: segments[0], 10: [], 40: segments[40]}
+    assert state_of(build(tmp_path / "none", none), config, 5000).overdue_since is None
+
+
+@pytest.mark.parametrize(("later", "is_known"), [(DAY - 1, True), (DAY, False)])
+def test_a_producer_expires_unless_it_has_a_transaction_open(tmp_path: Path, later: int, is_known: bool) -> None:
+    """As in ProducerStateManager.isProducerExpired."""
+    plain = batch(1, PAIR, timestamp=2000, producer_id=8, producer_epoch=3, base_sequence=0)
+    partition = build(tmp_path, {0: [in_txn(0, 7, PAIR, timestamp=2000), plain]}, now=3000)
+    known = state_of(partition, now=2000 + later).last_records
+    assert known == {7: LastRecord(0, 0)} | ({8: LastRecord(1, 3)} if is_known else {})
+
+
+def test_which_segments_lie_between_two_offsets(tmp_path: Path) -> None:
+    segments = state_of(build(tmp_path, SEGMENTS)).segments
+
+    def bases(start: int, stop: int) -> list[int]:
+        return [each.base_offset for each in between(segments, start, stop)]
+
+    assert [bases(0, 20), bases(0, 21), bases(9, 11), bases(10, 10), bases(15, 15)] == [
+        [0, 10],
+        [0, 10, 20],
+        [0, 10],
+        [],
+        [],
+    ]
+    later = segments[1:]
+    assert [each.base_offset for each in between(later, 5, 15)] == [10]
+
+
+def test_a_log_without_segments_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "users-0").mkdir()
+    with pytest.raises(CleaningError, match="there is no segment in it"):
+        state_of(tmp_path / "users-0")
