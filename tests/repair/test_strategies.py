@@ -138,14 +138,14 @@ class TestFixBit:
 
     def test_several_bits_of_a_log_and_of_others(self, partition: Path) -> None:
         before = content(partition)
-        first = 12 + int.from_bytes(before[name(0, "log")][8:12], "big")
-        several(
-            edit(name(0, "log"), flip(70)), edit(name(0, "log"), flip(first + 70)), edit(name(40, "log"), flip(80))
-        )(partition)
+        later = before[name(0, "log")].index((10).to_bytes(8, "big")) + 70
+        several(edit(name(0, "log"), flip(70)), edit(name(0, "log"), flip(later)), edit(name(40, "log"), flip(80)))(
+            partition
+        )
         task = planned(partition, FIX_BIT, CLEAN)
         assert {(each.range.file, each.flipped and each.flipped.position) for each in task.fixed} == {
             (name(0, "log"), 70),
-            (name(0, "log"), first + 70),
+            (name(0, "log"), later),
             (name(40, "log"), 80),
         }
         assert sorted((each.name, each.why) for each in operations(task)) == [
