@@ -12,6 +12,7 @@ from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snaps
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss
 from kdump.recovery.startup import Startup
+from kdump.repair import load_result
 from kdump.repair.load_result import (
     at_rest,
     contradictions,
@@ -51,6 +52,8 @@ def epoch_log(folder: Path, *segments: list[int]) -> PartitionLog:
         ([[0, 1, 1], [1, 1], [2]], [(0, 0, 0), (1, 1, 4), (2, 5, 5)]),
         ([[-1, -1, 1, -1, 1]], [(1, 2, 4)]),
         ([[-1], [-1]], []),
+        ([[0, 1], [1, 2]], [(0, 0, 0), (1, 1, 2), (2, 3, 3)]),
+        ([[0, -5, 1]], [(0, 0, 0), (1, 2, 2)]),
     ],
 )
 def test_runs_of_batches_of_one_leader_epoch(
@@ -160,12 +163,15 @@ class TestAtRest:
         assert load_log(log, startup, again.copy()).files == again.files
         return {name: b"".join(content_of(log.path, recipe)) for name, recipe in outcome.files.items()}
 
-    def test_one_start_is_enough(self, tmp_path: Path) -> None:
+    def test_one_start_is_enough_for_what_is_sound(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         log = epoch_log(tmp_path, [0, 0, 1])
-        once = load_log(log, STARTUP)
-        found = self.files(log, STARTUP)
-        assert once.files is not None
-        assert found.keys() == once.files.keys()
+        Path(log.path, names.LEADER_EPOCH_CHECKPOINT).write_text("0\n2\n0 0\n1 2\n")
+        Path(log.path, file(3, "snapshot")).write_bytes(snapshot(9, -1))
+        Path(log.path, "x.snapshot.deleted").write_bytes(b"")
+        before = PlannedPartition(PartitionLog(log.path))
+        outcome = load_log(log, STARTUP, before.copy())
+        monkeypatch.setattr(load_result, "load_log", None)
+        assert at_rest(log, STARTUP, before, outcome) is outcome
 
     def test_leader_epochs_above_the_end_are_dropped_before_others_are_learnt(self, tmp_path: Path) -> None:
         log = epoch_log(tmp_path, [0, 0, 1])
@@ -173,9 +179,19 @@ class TestAtRest:
         found = self.files(PartitionLog(log.path), STARTUP)
         assert found[names.LEADER_EPOCH_CHECKPOINT] == b"0\n2\n0 0\n1 2\n"
 
+    def test_of_records_below_the_log_start_no_leader_epoch_stays(self, tmp_path: Path) -> None:
+        log = epoch_log(tmp_path, [0, 0, 1])
+        Path(log.path, names.LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 3\n")
+        startup = STARTUP._replace(log_start_offset=3)
+        before = PlannedPartition(PartitionLog(log.path))
+        outcome = at_rest(log, startup, before, load_log(log, startup, before.copy()))
+        assert outcome.files is not None
+        assert len([step for step in outcome.steps if step.file == names.LEADER_EPOCH_CHECKPOINT]) > 1
+
     def test_a_snapshot_at_the_log_start(self, tmp_path: Path) -> None:
         log = epoch_log(tmp_path, [0, 0], [1])
         Path(log.path, file(2, "snapshot")).write_bytes(snapshot(9, -1))
+        Path(log.path, names.LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 2\n")
         found = self.files(PartitionLog(log.path), STARTUP._replace(log_start_offset=2))
         assert file(2, "snapshot") not in found
 
