@@ -18,12 +18,16 @@ from kdump.recovery.startup import Startup
 from kdump.repair import flipped_bit, strategies
 from kdump.repair.proposal import FIX_BIT, SAFE, SALVAGE, STRATEGIES, TRUNCATE_LOG, Request, Strategy, Task, examine
 from kdump.storage.partition import PartitionLog
-from tests.recovery.building import NOW, batch, broken, file, make_log, with_last_delta
-from tests.repair.damaged import DAMAGES, STARTUP, copied, edit, flip, name, several
+from tests.recovery.building import NOW, batch, broken, file, make_log, produced, with_last_delta
+from tests.repair.damaged import DAMAGES, STARTUP, copied, data_batch, edit, flip, name, several
 from tests.repair.salvaging import content
 
 CLEAN = STARTUP._replace(clean=True, recovery_point=59)
 ALL = (*STRATEGIES, FIX_BIT)
+
+
+UNREADABLE = with_last_delta(batch(1)[:57] + (3).to_bytes(4, "big") + batch(1)[61:], 2)
+"""A batch of one record that is said to have three; its CRC holds."""
 
 
 def planned(partition: Path, strategy: Strategy, startup: Startup = STARTUP) -> Task:
@@ -86,6 +90,14 @@ class TestTruncate:
         assert task.extent == (0, 9)
         assert task.dropped == Loss()
 
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_damage_is_found_below_the_recovery_point_too(self, tmp_path: Path, clean: bool) -> None:
+        files = {file(0, "log"): broken(batch(0)), file(1, "log"): batch(1)}
+        log = make_log(tmp_path, files | {file(base, "index"): b"" for base in (0, 1)})
+        task = examine(log, Startup(NOW, clean=clean, recovery_point=2), Request(TRUNCATE_LOG))
+        assert task.extent == (0, 0)
+        assert task.dropped.records == 1
+
     def test_valid_batches_behind_the_damage_are_counted(self, partition: Path) -> None:
         DAMAGES["middle segment, payload"](partition)
         dropped = planned(partition, TRUNCATE_LOG).dropped
@@ -131,7 +143,28 @@ class TestSalvage:
         assert (operations(task), task.extent) == ([], (0, 59))
 
 
+    def test_batches_whose_records_cannot_be_read_go(self, tmp_path: Path) -> None:
+        log = make_log(tmp_path, {file(0, "log"): batch(0) + UNREADABLE + batch(4)})
+        task = examine(log, Startup(NOW, clean=True, recovery_point=5), Request(SALVAGE))
+        assert [(cut.start, cut.stop) for cut in task.cuts] == [(len(batch(0)), len(batch(0) + UNREADABLE))]
+
+    def test_open_transactions_of_a_sound_log_are_told_of(self, tmp_path: Path) -> None:
+        log = make_log(tmp_path, {file(0, "log"): produced(0, 7, transactional=True) + batch(1)})
+        for startup in (Startup(NOW), Startup(NOW, clean=True, recovery_point=2)):  # the first one makes the rest
+            task = examine(PartitionLog(log.path), startup, Request(SALVAGE))
+            assert task.rescue is not None
+            assert [(each.producer_id, each.current_txn_first_offset) for each in task.rescue.open_txns] == [(7, 0)]
+            assert task.plan is not None
+            apply_plan(task.plan, new_change(log.path), keep_old=False)
+        assert task.rescue.kept is None
+
+
 class TestFixBit:
+    def test_records_that_cannot_be_read_are_no_matter_of_bits(self, tmp_path: Path) -> None:
+        log = make_log(tmp_path, {file(0, "log"): batch(0) + UNREADABLE})
+        task = examine(log, Startup(NOW), Request(FIX_BIT))
+        assert (task.plan, task.problems) == ((log.path, (), {}), ())
+
     def test_without_damage_there_is_nothing_to_do(self, partition: Path) -> None:
         task = planned(partition, FIX_BIT)
         assert (task.plan, task.problems) == ((str(partition), (), {}), ())
@@ -215,7 +248,22 @@ class TestDecision:
         assert decision is not None
         found = [(each.range.file, each.range.start) for each in decision.damaged]
         assert found == sorted(found)
+        assert not any(each.range.is_valid for each in decision.damaged)
         assert [each for each, _ in found] == [name(base, "log") for base in (0, 20, 20, 40)]
+
+    def test_a_whole_batch_at_the_end_is_not_cut_off(self, partition: Path) -> None:
+        """Nothing tells which offsets it had, but another replica may have it."""
+        edit(name(40, "log"), lambda data: data[:-12] + bytes(12))(partition)
+        decision = planned(partition, SAFE, CLEAN).decision
+        assert decision is not None
+        assert [(each.range.last_offset, each.flipped) for each in decision.damaged] == [(None, None)]
+
+    def test_a_batch_of_another_segment_is_not_mended(self, partition: Path) -> None:
+        """But for one bit it is valid; it does not belong where it stands."""
+        edit(name(0, "log"), lambda data: data + flip(70)(data_batch(22, 5555)))(partition)
+        decision = planned(partition, SAFE).decision
+        assert decision is not None
+        assert [each.flipped for each in decision.damaged] == [None]
 
     def test_valid_batches_that_would_go_are_told_of(self, partition: Path) -> None:
         """Nothing is damaged: a segment is there that overlaps another."""
@@ -227,11 +275,10 @@ class TestDecision:
         assert decision.records == 0
 
     def test_records_that_cannot_be_read_count_as_well(self, tmp_path: Path) -> None:
-        unreadable = with_last_delta(batch(1)[:57] + (3).to_bytes(4, "big") + batch(1)[61:], 2)
-        log = make_log(tmp_path, {file(0, "log"): batch(0) + unreadable + broken(batch(4)) + batch(5)})
+        log = make_log(tmp_path, {file(0, "log"): batch(0) + UNREADABLE + broken(batch(4)) + batch(5)})
         decision = examine(log, Startup(NOW), Request(SAFE)).decision
         assert decision is not None
-        assert [each.range.start for each in decision.damaged] == [len(batch(0)), len(batch(0) + unreadable)]
+        assert [each.range.start for each in decision.damaged] == [len(batch(0)), len(batch(0) + UNREADABLE)]
 
 
 @pytest.mark.parametrize("strategy", [SAFE, TRUNCATE_LOG, SALVAGE])
@@ -248,8 +295,14 @@ def test_the_log_of_the_cluster_metadata_is_recovered_at_every_start(
     assert [each.name for each in operations(task)] == ([] if topic.startswith("_") else [name(59, "snapshot")])
 
 
-def test_a_log_without_partition_metadata_is_not_at_rest(partition: Path) -> None:
-    """A broker that knows the topic's id writes it: where another partition has it, so does a repair."""
-    (partition / names.PARTITION_METADATA).unlink()
+def test_after_an_orderly_stop_routine_is_left_to_the_broker_unless_asked_for(partition: Path) -> None:
+    (partition / name(59, "snapshot")).unlink()
     log = PartitionLog(str(partition))
-    assert examine(log, CLEAN, Request(SAFE)).plan == (str(partition), (), {})
+    assert operations(examine(log, CLEAN, Request(SAFE))) == []
+    asked = examine(log, CLEAN, Request(SAFE, frozenset({"snapshots"})))
+    assert [each.name for each in operations(asked)] == [name(59, "snapshot")]
+
+
+def test_a_sound_log_without_partition_metadata_is_at_rest(partition: Path) -> None:
+    (partition / names.PARTITION_METADATA).unlink()
+    assert operations(planned(partition, SAFE, CLEAN)) == []
