@@ -8,6 +8,8 @@ import pytest
 
 from kdump.change.plan import Cut
 from kdump.formats import names
+from kdump.formats.codecs import GZIP, compress
+from kdump.formats.encode import NewRecord, encode_message
 from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.startup import Startup
 from kdump.repair.decision import Damaged
@@ -76,6 +78,20 @@ class TestOffsetsOfWhatIsGivenUp:
             (file(0, "log"), SIZE, 2 * SIZE),
             (file(0, "log"), 3 * SIZE, 3 * SIZE + 100),
         ]
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_what_verification_finds_in_records_counts(tmp_path: Path, damaged: int) -> None:
+    """A v1 message inside a wrapper that fails its CRC, though that of the wrapper holds."""
+    wrappers = []
+    for number in range(3):
+        inner = bytearray(encode_message(NewRecord(0, 1000, None, b"x" * 30), 1, 0))
+        inner[-1] ^= number == damaged
+        wrappers.append(encode_message(NewRecord(number, 1000, None, compress(GZIP, bytes(inner), magic=1)), 1, GZIP))
+    rescue = rescued(tmp_path, (0, b"".join(wrappers)))
+    start = sum(map(len, wrappers[:damaged]))
+    assert [(cut.start, cut.stop) for cut in rescue.cuts] == [(start, start + len(wrappers[damaged]))]
+    assert rescue.cuts[0].why.endswith("fails its CRC")
 
 
 class TestCopies:
