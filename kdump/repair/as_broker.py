@@ -10,6 +10,11 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 
 
+def as_if_killed(startup: Startup) -> Startup:
+    """Return how a start would go if nothing had been flushed before the broker died: it recovers every segment."""
+    return startup._replace(clean=False, recovery_point=0)
+
+
 def plan_recovery(
     log: PartitionLog, startup: Startup, directory: PlannedPartition | None = None
 ) -> tuple[LoadOutcome, Plan | None]:

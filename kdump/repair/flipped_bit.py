@@ -80,8 +80,6 @@ def find_flipped_bit(
     and `next_base` are the segment's and the next one's. Raises OSError.
     """
     frame = directory.read(name, position, HEADER_SIZE)
-    if len(frame) < FRAME_SIZE:
-        return None
     left = directory.size(name) - position
     found: dict[tuple[int, int], FlippedBit] = {}
     for size in _sizes(frame, resumed - position, left):
@@ -99,7 +97,7 @@ def find_flipped_bit(
 
 def _sizes(frame: bytes, gap: int, left: int) -> Iterator[int]:
     """Yield the sizes that the batch may have: as it says, or up to where the next valid batch starts."""
-    stored = LOG_OVERHEAD + int.from_bytes(frame[_LENGTH_AT : _LENGTH_AT + _LENGTH_SIZE], "big", signed=True)
+    stored = LOG_OVERHEAD + int.from_bytes(frame[_LENGTH_AT : _LENGTH_AT + _LENGTH_SIZE], "big")
     for size in {stored, gap}:
         if FRAME_SIZE < size <= min(left, MAX_BATCH_BYTES):
             yield size
@@ -113,19 +111,19 @@ def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
         if wrong.bit_count() == 1 and _has_valid_crc(data):
             yield _bit_of(wrong, _LENGTH_AT)
         return
-    for bit in range(8):
-        changed = data[MAGIC_AT] ^ 1 << bit
-        if changed in _LAYOUTS and _has_valid_crc(data[:MAGIC_AT] + bytes((changed,)) + data[MAGIC_AT + 1 :]):
-            yield MAGIC_AT, bit
+    for magic in _LAYOUTS:
+        changed = magic ^ data[MAGIC_AT]
+        if changed.bit_count() == 1 and _has_valid_crc(data[:MAGIC_AT] + bytes((magic,)) + data[MAGIC_AT + 1 :]):
+            yield MAGIC_AT, changed.bit_length() - 1
     layout = _LAYOUTS.get(data[MAGIC_AT])
-    if layout is None or len(data) <= layout.covered_from:
+    if layout is None:
         return
     difference = _stored_crc(data, layout) ^ layout.crc(data)
     if difference.bit_count() == 1:
         yield _bit_of(difference, layout.crc_at)
     if difference:
         place = _place_of(difference, len(data) - layout.covered_from, layout.polynomial)
-        if place is not None and (layout.covered_from + place[0], place[1]) != (MAGIC_AT, place[1]):
+        if place is not None:
             yield layout.covered_from + place[0], place[1]
 
 
@@ -141,13 +139,13 @@ def _stored_crc(data: bytes, layout: _Layout) -> int:
 
 def _has_valid_crc(data: bytes) -> bool:
     layout = _LAYOUTS.get(data[MAGIC_AT])
-    return layout is not None and len(data) > layout.covered_from and _stored_crc(data, layout) == layout.crc(data)
+    return layout is not None and _stored_crc(data, layout) == layout.crc(data)
 
 
 def _place_of(difference: int, size: int, polynomial: int) -> tuple[int, int] | None:
     """Return the byte of `size` covered ones, and the bit in it, that leave this difference in the CRC at the end."""
     table, backwards, bits = _tables(polynomial)
-    for at in range(size - 1, -1, -1):
+    for at in reversed(range(size)):
         if difference in bits:
             return at, bits[difference]
         index = backwards[difference >> 24]
@@ -165,9 +163,7 @@ def _tables(polynomial: int) -> tuple[list[int], list[int], dict[int, int]]:
         for _ in range(8):
             value = value >> 1 ^ (polynomial if value & 1 else 0)
         table.append(value)
-    backwards = [0] * 256
-    for index, value in enumerate(table):
-        backwards[value >> 24] = index
+    backwards = sorted(range(256), key=lambda index: table[index] >> 24)  # no two have the same one
     return table, backwards, {table[1 << bit]: bit for bit in range(8)}
 
 
@@ -182,5 +178,4 @@ def _valid_batch(
             parts = list(choose_batches(view, base_offset, next_base))
     except KdumpError:  # a codec is not installed: nothing can be promised
         return None
-    is_one = len(parts) == 1 and isinstance(parts[0], ByteRange) and parts[0].batches == 1
-    return parts[0] if is_one and isinstance(parts[0], ByteRange) else None
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], ByteRange) else None

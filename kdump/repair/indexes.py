@@ -16,7 +16,7 @@ from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import reasons
+from kdump.repair.as_broker import as_if_killed, reasons
 from kdump.repair.proposal import Task, first_damage, not_rebuilt
 from kdump.repair.survey import TAIL, Survey, beside, survey
 from kdump.storage.open import check_has_kafka_files
@@ -152,7 +152,7 @@ def _recovered(
     """Return Kafka's recovery of the logs among the planned `files` that are not damaged; others that it changes or
     fails over are added to those.
     """
-    checks = startup._replace(clean=False, recovery_point=0)
+    checks = as_if_killed(startup)
     while True:
         outcome = load_log(log, checks, _only_logs(log, files, damaged))
         name, why = _stumbled(outcome, files, damaged)

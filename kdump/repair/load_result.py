@@ -42,12 +42,12 @@ def at_rest(log: PartitionLog, startup: Startup, before: PlannedPartition, outco
     """
     for _ in range(_MAX_STARTS):
         if not outcome.ok or _is_at_rest(startup, before, outcome):
-            break
+            return outcome
         before = directory_after_load(log, outcome)
         again = load_log(log, startup, before.copy())
         outcome = again._replace(steps=(*outcome.steps, *again.steps))
         if again.files == before.files:
-            break
+            return outcome
     return outcome
 
 
@@ -55,11 +55,12 @@ def _is_at_rest(startup: Startup, before: PlannedPartition, outcome: LoadOutcome
     parsed = map(parse_file_name, before.names())
     snapshots = (each.offset for each in parsed if each.kind == names.PRODUCER_SNAPSHOT)
     start, epochs = outcome.log_start_offset, names.LEADER_EPOCH_CHECKPOINT
+    assert outcome.files is not None
     return (
         startup.config.has_epochs
         and start != outcome.log_end_offset
         and all(offset is None or offset > start for offset in snapshots)
-        and (outcome.files or {}).get(epochs) == before.files.get(epochs)
+        and outcome.files.get(epochs) == before.files.get(epochs)
     )
 
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from enum import StrEnum
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
 
 from kdump.change.splice import spliced
 from kdump.disk.reading import ReadOnlyFile
-from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, ABORTED_TXN_VERSION, AbortedTxn, decode_aborted_txns
@@ -120,7 +118,7 @@ def aborting_markers(gaps: Sequence[Gap], still_open: Iterable[ProducerEntry]) -
     markers = []
     for producer in sorted(still_open, key=lambda each: each.current_txn_first_offset):
         txn = (producer.producer_id, producer.current_txn_first_offset)
-        for at in range(len(gaps) - 1, -1, -1):
+        for at in reversed(range(len(gaps))):
             gap = gaps[at]
             there = [each for each in gap.open_txns if (each.producer_id, each.current_txn_first_offset) == txn]
             if there and gap.first + used[at] <= gap.last:
@@ -156,7 +154,7 @@ class _Walk:
     def __init__(self, directory: PlannedPartition) -> None:
         self._directory = directory
         self._states = ProducerStates(SnapshotFiles(directory.copy()))
-        self._end = -1  # the last offset so far
+        self._next = 0  # the first offset behind what was walked
         self._leader_epoch = -1
 
     def open_txns(self) -> list[ProducerEntry]:
@@ -173,20 +171,18 @@ class _Walk:
             with LogView(self._directory, name) as view:
                 batches = RecoveredBatches(self._states, view, name, lambda txn, last_stable_offset: None)
                 edges = sorted({0, view.size, *seams})
-                for block in chain.from_iterable(view.blocks(*edge) for edge in pairwise(edges)):
-                    if not block.length:
-                        continue
+                for block in (block for edge in pairwise(edges) for block in view.blocks(*edge) if block.length):
                     if block.position[0] in seams and block.count[0] >= 0:
                         yield from self._gap(name, block.position[0], base, block.base_offset[0] - 1)
                     batches.apply(block, 0, block.length)
-                    self._end = block.last_offset[block.length - 1]
+                    self._next = block.last_offset[block.length - 1] + 1
                     self._leader_epoch = block.leader_epoch[block.length - 1]
             at = bisect_left(removed, base)
             if view.size in seams or (at < len(removed) and removed[at] < following):
                 yield from self._gap(name, view.size, base, last)
 
     def _gap(self, name: str, position: int, base: int, last: int) -> Iterator[Gap]:
-        first = max(self._end + 1, base)
+        first = max(self._next, base)
         if first <= last:
             yield Gap(name, position, first, last, self._leader_epoch, tuple(self.open_txns()))
 
@@ -230,5 +226,4 @@ def aborted_txns(log: PartitionLog) -> Iterator[AbortedTxn]:
         if parsed.kind == names.TXN_INDEX and parsed.state == names.LIVE:
             with ReadOnlyFile(os.path.join(log.path, name)) as file:
                 data = file.read(0, _MAX_TXNS * ABORTED_TXN_SIZE)
-            with suppress(KdumpError):
-                yield from (txn for txn in decode_aborted_txns(data) if txn.version == ABORTED_TXN_VERSION)
+            yield from (txn for txn in decode_aborted_txns(data) if txn.version == ABORTED_TXN_VERSION)

@@ -49,6 +49,7 @@ from kdump.recovery.outcome import (
 from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
+from kdump.repair.as_broker import as_if_killed
 from kdump.repair.load_result import (
     at_rest,
     directory_after_load,
@@ -124,7 +125,7 @@ def salvage_partition(
     `limit` bounds what one batch may decompress to, in bytes; `lost_markers` is OPEN or ABORTED (of
     kdump.repair.lost_markers). Raises OSError.
     """
-    unclean = startup._replace(clean=False, recovery_point=0)
+    unclean = as_if_killed(startup)
     attempt = _Attempt(log, unclean, found, limit, lost_markers)
     outcome = attempt.load()
     kept = without_markers(holding(log, outcome), attempt.markers)

@@ -182,8 +182,8 @@ class SalvagedFiles:
                 first = part.last_offset + 1
                 self._kept_ranges.append((part.first_offset, part.last_offset, name))
             elif part.valid is not None:
-                first = part.valid.first_offset
-                self._misplaced += misplaced_batches(self.directory, name, part.start, part.stop, first)
+                start = part.valid.first_offset
+                self._misplaced += misplaced_batches(self.directory, name, part.start, part.stop, start)
             else:
                 following = next((each for each in parts[number + 1 :] if isinstance(each, ByteRange)), None)
                 stop = following.first_offset if following else next_base

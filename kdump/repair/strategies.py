@@ -19,7 +19,7 @@ from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import reasons
+from kdump.repair.as_broker import as_if_killed, reasons
 from kdump.repair.load_result import open_txns
 from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
@@ -67,12 +67,12 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     Raises OSError.
     """
     found = survey(log, startup, deep=False, limit=request.limit)
-    checks = startup._replace(clean=False, recovery_point=0) if found.damage else startup
+    checks = as_if_killed(startup) if found.damage else startup
     outcome = load_log(log, checks)
-    if outcome.files is not None and _is_at_rest(log, startup, request, found, outcome):
+    if _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
     if outcome.hides:  # by an index, which recovery rebuilds
-        checks = startup._replace(clean=False, recovery_point=0)
+        checks = as_if_killed(startup)
         outcome = load_log(log, checks)
     if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
@@ -157,8 +157,7 @@ def _is_at_rest(
     log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome
 ) -> bool:
     """Return whether nothing is wrong, and nothing routine to do, as with most partitions of a broker that stopped."""
-    is_quiet = _was_closed(log, startup) and request.kinds is None and names.PARTITION_METADATA in log.files
-    return is_quiet and _is_sound(found, outcome)
+    return _was_closed(log, startup) and request.kinds is None and _is_sound(found, outcome)
 
 
 def _was_closed(log: PartitionLog, startup: Startup) -> bool:
@@ -199,7 +198,7 @@ def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     ranges: Sequence[GivenUp] = saved.given_up or tuple(
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
     )
-    ranges = sorted(ranges, key=lambda each: (parse_file_name(each.file).offset or 0, each.start))
+    ranges = sorted(ranges, key=lambda each: (each.file, each.start))
     decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewritten)
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
 

@@ -86,7 +86,7 @@ class _ValidLog(NamedTuple):
 
 
 def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog | str:
-    """Return what a .log is once it is trimmed; why it is left alone where it must not be cut. Raises OSError."""
+    """Return what a .log is once it is trimmed, or why it must not be cut. Raises OSError."""
     damage: Damage | None = None
     last_offset = segment.base_offset - 1
     first_timestamp: int | None = None
@@ -206,7 +206,7 @@ def _time_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
     ever; at the end of an index they stay, for old brokers left such entries.
     """
     latest = LONG_MAX if held.latest is None else held.latest.timestamp
-    last_timestamp, last_offset, count, early = -1, base_offset - 1, 0, 0
+    last_timestamp, last_offset, count, early = -1, base_offset, 0, 0
     for timestamp, offset in decode_time_entries(data, base_offset):
         is_zeros = timestamp == 0 and offset == base_offset
         if timestamp <= last_timestamp and not is_zeros:

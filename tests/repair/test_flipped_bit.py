@@ -60,6 +60,40 @@ def test_messages_of_old_formats(tmp_path: Path, magic: int) -> None:
         assert (one.position, one.bit) == (bit // 8, bit % 8)
 
 
+def test_behind_other_batches_and_in_front_of_other_damage(tmp_path: Path) -> None:
+    """Up to the next valid batch there may be more than the one that its own size tells of."""
+    damaged = flipped(encode_batch([NewRecord(13, 6000, b"key", b"value" * 9)], NewBatch()), 8 * 70 + 3)
+    size = len(damaged)
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    (partition / name(10, "log")).write_bytes(BATCH + damaged + b"\x7f" * 50 + flipped(FOLLOWING, 8 * 30))
+    directory = PlannedPartition(kdump.open_log(str(partition)))
+    start, end = len(BATCH), directory.size(name(10, "log"))
+    one = find_flipped_bit(directory, name(10, "log"), 10, None, start, end)
+    assert one is not None
+    assert (one.position, one.bit, one.batch) == (start + 70, 3, (start, start + size))
+    assert (one.first_offset, one.last_offset, one.bits) == (13, 13, 8 * size)
+
+
+@pytest.mark.parametrize("bit", range(8 * 10, 8 * 12))
+def test_a_size_that_is_wrong_at_the_end_of_a_log(tmp_path: Path, bit: int) -> None:
+    """It leads beyond the end, or to no batch: what is there is the batch."""
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    last = encode_batch([NewRecord(13, 6000, b"key", b"value" * 9)], NewBatch())
+    (partition / name(10, "log")).write_bytes(BATCH + flipped(last, bit))
+    directory = PlannedPartition(kdump.open_log(str(partition)))
+    start, end = len(BATCH), len(BATCH + last)
+    one = find_flipped_bit(directory, name(10, "log"), 10, None, start, end)
+    assert one is not None
+    assert (one.position, one.bit, one.batch) == (start + bit // 8, bit % 8, (start, end))
+
+
+def test_a_wrong_size_and_a_format_that_there_is_not(tmp_path: Path) -> None:
+    both = flipped(BATCH, 8 * 11, 8 * 16 + 6)
+    assert found(tmp_path, both, len(BATCH)) is None
+
+
 def test_two_bits_are_not_one(tmp_path: Path) -> None:
     numbers = random.Random(7)
     for _ in range(60):

@@ -10,6 +10,7 @@ import kdump
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.recovery.startup import Startup
+from kdump.repair import leader_epochs
 from kdump.repair.leader_epochs import MAX_RUNS
 from tests.recovery.building import batch, broken, file, make_log, marker, produced
 from tests.repair.salvaging import errors, examined, salvage
@@ -58,6 +59,8 @@ def epochs_of(partition: Path) -> list[int]:
         ([99, 3, 3, 4], [3, 3, 3, 4]),
         ([1, 1, 5, 2, 6, 2, 3, 3], [1, 1, 1, 2, 2, 2, 3, 3]),
         ([1, 2, 2, 2, 0], [1, 2, 2, 2, 2]),
+        ([0, 0, 5, 1, 1], [0, 0, 0, 1, 1]),
+        ([5, -1, 5, 3, 3, 3], [3, -1, 3, 3, 3, 3]),
         ([1, 1, 7], [1, 1, 7]),  # nothing tells that it is wrong
         ([1, 1, -1, 1], [1, 1, -1, 1]),  # none at all, as of old
         ([1, -5, 1, 2], [1, 1, 1, 2]),  # what no epoch can be
@@ -81,6 +84,22 @@ def test_across_segments(tmp_path: Path) -> None:
     ]
     entries = parse_leader_epochs((partition / names.LEADER_EPOCH_CHECKPOINT).read_bytes(), "")
     assert [(entry.epoch, entry.start_offset) for entry in entries] == [(1, 0), (2, 3), (3, 7)]
+
+
+@pytest.mark.parametrize(("most", "after"), [(2, [3, 3, 1, 3]), (3, [3, 3, 3, 3])])
+def test_of_too_many_changes_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, after: list[int]
+) -> None:
+    monkeypatch.setattr(leader_epochs, "MAX_RUNS", most)
+    assert salvaged(tmp_path, [3, 3, 1, 3])[1] == after
+
+
+@pytest.mark.parametrize(("spare", "after"), [(-1, [3, 3, 1, 1, 3, 3]), (0, [3] * 6)])
+def test_no_more_is_made_anew_than_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, after: list[int]
+) -> None:
+    monkeypatch.setattr(leader_epochs, "MAX_BYTES", 2 * len(with_epoch(0, 1)) + spare)
+    assert salvaged(tmp_path, [3, 3, 1, 1, 3, 3])[1] == after
 
 
 def test_where_epochs_make_no_sense_at_all_nothing_is_told_from_them(tmp_path: Path) -> None:

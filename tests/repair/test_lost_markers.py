@@ -9,11 +9,14 @@ import pytest
 import kdump
 from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
+from kdump.formats.encode import NewBatch, encode_batch
 from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.recovery.startup import Startup
-from kdump.repair.lost_markers import ABORTED, OPEN, Gap, NewMarker, aborting_markers, proven_markers
+from kdump.repair.lost_markers import ABORTED, OPEN, Gap, NewMarker, aborting_markers, find_gaps, proven_markers
 from kdump.repair.salvage_partition import Rescue
+from kdump.storage.planned import PlannedPartition
+from kdump.storage.recipe import SourceBytes, joined
 from kdump.storage.records import Record
 from tests.recovery.building import batch, broken, file, make_log, marker, produced
 from tests.repair.salvaging import batches, errors, examined, salvage
@@ -74,6 +77,13 @@ class TestByDefault:
         assert offsets(partition) == [0, 1, 2, 3, 4]
         assert aborted(partition) == [(P, 0, 2)]
         assert errors(partition, STARTUP) == []
+
+    def test_of_an_index_that_is_to_be_deleted_nothing_is_taken(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, LOST)
+        note_aborted(partition, 0, (P, 0, 2))
+        index = partition / file(0, names.TXN_INDEX)
+        index.rename(f"{index}.deleted")
+        assert salvage(partition, STARTUP).markers == ()
 
     def test_so_that_a_later_commit_does_not_commit_what_was_aborted(self, tmp_path: Path) -> None:
         later = [data(5, sequence=2), marker(6, P, commit=True)]
@@ -234,10 +244,75 @@ def test_a_marker_has_the_epochs_of_what_it_ends() -> None:
     assert encoded.endswith(b"\0\0\0\0\0\5\0")  # version, coordinator epoch, no headers
 
 
+@pytest.mark.parametrize(
+    ("is_proven", "how"),
+    [(True, "a .txnindex shows that it was aborted there"), (False, "it may have lost its marker")],
+)
+def test_a_marker_in_words(is_proven: bool, how: str) -> None:
+    words = str(NewMarker(gap(5, 9), 6, producer(P, 2), is_proven))
+    assert words == f"an ABORT marker at offset 6 ends the transaction of producer 7 from offset 2 on: {how}"
+
+
+class TestGaps:
+    """Where bytes are left out on paper; each batch has 70 bytes and the leader epoch of its offset."""
+
+    LOG = file(0, names.LOG)
+
+    def gaps(self, folder: Path, keeps: tuple[int, ...], *removed: int, tail: bytes = b"") -> list[tuple[int, ...]]:
+        """The gaps of a log of offsets 0 to 4 of which these are kept, in front of a segment that begins at 9."""
+        parts = [batch(offset, leader_epoch=offset) for offset in range(5)]
+        log = make_log(folder, {self.LOG: b"".join(parts) + tail, file(9, names.LOG): batch(9)})
+        directory = PlannedPartition(log)
+        directory.put(self.LOG, joined([SourceBytes(self.LOG, 70 * each, 70) for each in keeps]))
+        gaps, still_open = find_gaps(directory, removed)
+        assert still_open == []
+        assert {each.name for each in gaps} <= {self.LOG}
+        return [(each.position, each.first, each.last, each.leader_epoch) for each in gaps]
+
+    def test_nothing_is_left_out(self, tmp_path: Path) -> None:
+        assert self.gaps(tmp_path, (0, 1, 2, 3, 4)) == []
+
+    def test_at_the_beginning(self, tmp_path: Path) -> None:
+        assert self.gaps(tmp_path, (2, 3, 4)) == [(0, 0, 1, -1)]
+
+    def test_inside(self, tmp_path: Path) -> None:
+        assert self.gaps(tmp_path, (0, 2, 4)) == [(70, 1, 1, 0), (140, 3, 3, 2)]
+
+    def test_at_the_end_up_to_the_next_segment(self, tmp_path: Path) -> None:
+        assert self.gaps(tmp_path, (0, 1, 2)) == [(210, 3, 8, 2)]
+
+    def test_zeros_at_the_end_are_none(self, tmp_path: Path) -> None:
+        assert self.gaps(tmp_path, (0, 1, 2, 3, 4), tail=bytes(300)) == []
+        assert self.gaps(tmp_path, (0, 1, 2, 3, 4), tail=bytes(300) + b"\1") == [(350, 5, 8, 4)]
+
+    @pytest.mark.parametrize("base", [5, 8])
+    def test_a_segment_that_is_gone(self, tmp_path: Path, base: int) -> None:
+        assert self.gaps(tmp_path, (0, 1, 2, 3, 4), base) == [(350, 5, 8, 4)]
+
+    def test_in_front_of_a_batch_that_compaction_emptied(self, tmp_path: Path) -> None:
+        fields = NewBatch(base_offset=2, last_offset=2, base_timestamp=1000, max_timestamp=1000, leader_epoch=0)
+        data = batch(0) + broken(batch(1)) + encode_batch([], fields)
+        log = make_log(tmp_path, {self.LOG: data})
+        directory = PlannedPartition(log)
+        directory.put(self.LOG, joined([SourceBytes(self.LOG, 0, 70), SourceBytes(self.LOG, 140, len(data) - 140)]))
+        ((found,), _) = find_gaps(directory, ())
+        assert (found.position, found.first, found.last) == (70, 1, 1)
+
+
 def test_the_choice_of_gaps() -> None:
     p, q = producer(P, 2), producer(Q, 3)
     gaps = [gap(5, 5, p, q), gap(8, 9, p)]
     assert [(each.producer, each.offset) for each in aborting_markers(gaps, [q, p])] == [(p, 8), (q, 5)]
-    proofs = [AbortedTxn(0, Q, 1, 5, 0), AbortedTxn(0, P, 2, 9, 0), AbortedTxn(0, P, 2, 7, 0)]
+    elsewhere = [AbortedTxn(0, P, 2, 99, 0), AbortedTxn(0, P, 2, 7, 0)]
+    proofs = [*elsewhere, AbortedTxn(0, P, 2, 9, 0), AbortedTxn(0, Q, 1, 5, 0)]
     assert [(each.producer, each.offset) for each in proven_markers(gaps, proofs)] == [(q, 5), (p, 9)]
     assert OPEN != ABORTED
+
+
+def test_as_many_markers_in_a_gap_as_it_has_offsets() -> None:
+    txns = [producer(number, number) for number in range(4)]
+    assert [(each.producer, each.offset) for each in aborting_markers([gap(5, 7, *txns)], txns)] == [
+        (txns[0], 5),
+        (txns[1], 6),
+        (txns[2], 7),
+    ]

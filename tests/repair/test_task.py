@@ -10,16 +10,30 @@ import pytest
 import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
-from kdump.change.plan import REMOVE, Plan
+from kdump.change.plan import REMOVE, Operation, Plan
+from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.recovery.outcome import Loss
+from kdump.recovery.outcome import DROP, LEAVE_OUT, TRUNCATE, LoadOutcome, Loss, Step
 from kdump.recovery.startup import Startup
 from kdump.repair.decision import Damaged, Decision, Way
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
+from kdump.repair.proposal import (
+    ALL_KINDS,
+    INDEX_KINDS,
+    SAFE,
+    SALVAGE,
+    TRUNCATE_LOG,
+    Request,
+    Strategy,
+    Task,
+    changed_log,
+    examine,
+    first_damage,
+)
 from kdump.repair.salvaged_files import GivenUp
 from kdump.settings.loading import LoadingSettings
+from tests.recovery.building import make_log
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
 from tests.repair.salvaging import content
 
@@ -111,6 +125,126 @@ class TestOnly:
         assert task.plan is None
         assert "it has to change with its log: allow indexes, timeindexes, txnindexes, too" in task.problems[0]
         assert examined(partition, "log", *INDEX_KINDS, strategy=strategy).plan
+
+
+class TestCheckpoints:
+    """Offsets beyond the end of the log, which ends at 59."""
+
+    @pytest.fixture
+    def beyond(self, partition: Path) -> Path:
+        marks = {names.RECOVERY_POINT_CHECKPOINT: 500, names.REPLICATION_CHECKPOINT: 400, names.CLEANER_CHECKPOINT: 300}
+        for file, offset in marks.items():
+            (partition.parent / file).write_text(f"0\n1\norders 0 {offset}\n")
+        return partition
+
+    def test_records_that_are_gone_are_told_of_as_long_as_nothing_is_cut(self, beyond: Path) -> None:
+        task = examined(beyond, strategy=SAFE)
+        assert touched(task) == [names.CLEANER_CHECKPOINT]
+        (note,) = task.notes
+        assert note.startswith(
+            "offsets 59\N{EN DASH}499 are not on this disk; kept: recovery point 500 and high watermark 400. "
+        )
+
+    def test_one_mark_is_named_alone(self, beyond: Path) -> None:
+        (beyond.parent / names.RECOVERY_POINT_CHECKPOINT).unlink()
+        (note,) = examined(beyond, strategy=SAFE).notes
+        assert note.startswith("offsets 59\N{EN DASH}399 are not on this disk; kept: high watermark 400. ")
+
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
+    def test_other_strategies_set_them_to_the_end(self, beyond: Path, strategy: Strategy) -> None:
+        task = examined(beyond, strategy=strategy)
+        assert task.notes == ()
+        assert len(touched(task)) == 3
+
+    def test_so_does_who_asks_for_them(self, beyond: Path) -> None:
+        task = examined(beyond, "checkpoints", strategy=SAFE)
+        assert task.notes == ()
+        assert task.plan is not None
+        assert {each.name: each.size for each in task.plan.operations} == {
+            names.CLEANER_CHECKPOINT: -1,
+            names.RECOVERY_POINT_CHECKPOINT: 59,
+            names.REPLICATION_CHECKPOINT: 59,
+        }
+        assert touched(examined(beyond, "indexes", strategy=SAFE)) == []
+
+    def test_and_a_log_that_is_cut(self, beyond: Path) -> None:
+        edit(name(40, "log"), lambda data: data[:-10])(beyond)
+        task = examined(beyond, strategy=SAFE)
+        assert task.plan is not None
+        assert [each.size for each in task.plan.operations[:3] if each.name != names.CLEANER_CHECKPOINT] == [58, 58]
+        assert task.notes == ()
+
+    def test_a_directory_without_a_partitions_name_has_none(self, beyond: Path) -> None:
+        assert touched(examined(beyond.rename(beyond.with_name("copy")))) == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_how_the_broker_stopped(partition: Path, clean: bool) -> None:
+    assert examined(partition, startup=STARTUP._replace(clean=clean)).was_closed is clean
+
+
+@pytest.mark.parametrize("strategy", [SAFE, TRUNCATE_LOG, SALVAGE])
+def test_a_directory_without_kafka_files_is_refused(tmp_path: Path, strategy: Strategy) -> None:
+    (tmp_path / "dbus-1" / "system.d").mkdir(parents=True)
+    with pytest.raises(RefusedError, match=r"has no Kafka files\. Nothing was changed\."):
+        examined(tmp_path / "dbus-1", strategy=strategy)
+
+
+def test_where_a_log_is_cut_first() -> None:
+    """Segments that go because of it may be told of earlier."""
+    steps = (
+        Step(DROP, name(20, "log"), "behind the cut"),
+        Step(TRUNCATE, name(40, "log"), "nowhere"),
+        Step(TRUNCATE, name(0, "log"), "CRC", 70),
+        Step(TRUNCATE, name(20, "log"), "later", 5),
+    )
+    assert first_damage(LoadOutcome(steps)) == (name(0, "log"), "byte 70: CRC")
+    left_out = Step(LEAVE_OUT, name(40, "log"), "garbage", 0)
+    assert first_damage(LoadOutcome((left_out,))) == (name(40, "log"), "byte 0: garbage")
+    assert first_damage(LoadOutcome(steps[:2])) is None
+    assert first_damage(None) is None
+
+
+def test_the_first_log_that_a_plan_changes() -> None:
+    names_ = ("leader-epoch-checkpoint", name(7, "log.deleted"), name(20, "index"), name(40, "log"), name(60, "log"))
+    operations = tuple(Operation(REMOVE, each) for each in names_)
+    assert changed_log(Plan("orders-0", operations, {})) == name(40, "log")
+    assert changed_log(Plan("orders-0", operations[:3], {})) == ""
+
+
+class TestOnlyWithTruncate:
+    def test_the_damage_is_named(self, partition: Path) -> None:
+        edit(name(20, "log"), flip(70))(partition)
+        (problem,) = examined(partition, "indexes").problems
+        said = f"{partition}/{name(20, 'log')}: byte 0: "
+        assert problem.startswith(said)
+        assert problem.endswith(f". Indexes were not rebuilt. First: kdump repair {partition}")
+
+    @pytest.mark.parametrize(
+        ("kinds", "left"),
+        [
+            (("log", "indexes", "txnindexes"), name(40, "timeindex")),
+            (("log", "timeindexes", "txnindexes"), name(40, "index")),
+        ],
+    )
+    def test_an_index_that_has_to_change_with_its_log(self, partition: Path, kinds: tuple[str, ...], left: str) -> None:
+        edit(name(40, "log"), flip(70))(partition)
+        task = examined(partition, *kinds)
+        assert (task.plan, task.extent) == (None, None)
+        assert task.problems == (
+            f"{partition}/{left}: it has to change with its log: allow indexes, timeindexes, txnindexes, too",
+        )
+
+    def test_indexes_of_other_segments_may_stay(self, partition: Path) -> None:
+        edit(name(40, "log"), lambda data: data[:-10])(partition)
+        (partition / name(0, "index")).unlink()
+        (partition / name(20, "timeindex")).unlink()
+        assert touched(examined(partition, "log", "txnindexes")) == [name(40, "log")]
+
+    def test_without_a_segment_nothing_is_made(self, tmp_path: Path) -> None:
+        log = make_log(tmp_path, {name(0, "index"): b"x"}, "orders-0")
+        task = examined(Path(log.path), "indexes", "log")
+        assert touched(task) == []
 
 
 def rebuilt(partition: Path, kinds: frozenset[str] = frozenset(INDEX_KINDS), *bases: int) -> Task:

@@ -11,17 +11,22 @@ import pytest
 import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
-from kdump.errors import RefusedError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.formats.batch import LENGTH_AT
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.index_entries import (
+    ABORTED_TXN_SIZE,
+    AbortedTxn,
+    OffsetIndexEntry,
     TimeIndexEntry,
     decode_offset_entries,
     decode_time_entries,
+    encode_aborted_txns,
     encode_offset_entries,
     encode_time_entries,
 )
+from kdump.repair import flipped_bit
 from kdump.repair.proposal import Task, examine_trim
 from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content, errors
@@ -119,6 +124,61 @@ def test_of_two_entries_out_of_order_the_wrong_one_goes(partition: Path) -> None
     assert errors(partition) == []
 
 
+class TestOffsetEntries:
+    """Of a segment with single records at offsets 20 to 27, each batch SIZE bytes long."""
+
+    def trimmed_to(self, folder: Path, *entries: tuple[int, int], zeros: int = 0) -> list[tuple[int, int]]:
+        partition = segment(folder, *range(1000, 1008), base=20)
+        path = partition / name(20, "index")
+        path.write_bytes(encode_offset_entries([OffsetIndexEntry(*entry) for entry in entries], 20) + bytes(zeros))
+        trimmed(partition)
+        return [tuple(entry) for entry in decode_offset_entries(path.read_bytes(), 20)]
+
+    @pytest.mark.parametrize("zeros", [0, 80])
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ([1, 3, 6], [1, 3, 6]),
+            ([7], [7]),
+            ([3, 3, 6], [3]),
+            ([3, 2, 6], [3]),
+            ([3, 9, 6], [3]),
+        ],
+    )
+    def test_they_increase_and_stay_in_the_log(
+        self, tmp_path: Path, before: list[int], after: list[int], zeros: int
+    ) -> None:
+        found = self.trimmed_to(tmp_path, *((20 + each, SIZE * each) for each in before), zeros=zeros)
+        assert found == [(20 + each, SIZE * each) for each in after]
+
+    def test_the_same_offset_at_another_place(self, tmp_path: Path) -> None:
+        entries = (21, SIZE), (21, 2 * SIZE), (23, 3 * SIZE)
+        assert self.trimmed_to(tmp_path, *entries) == [(21, SIZE)]
+
+    def test_below_the_base_offset(self, tmp_path: Path) -> None:
+        assert self.trimmed_to(tmp_path, (19, SIZE), (23, 3 * SIZE)) == []
+
+    def test_in_front_of_zeros_the_last_one_has_to_lead_to_its_batch(self, tmp_path: Path) -> None:
+        entries = (21, SIZE), (23, 3 * SIZE + 1)
+        assert self.trimmed_to(tmp_path, *entries, zeros=80) == [(21, SIZE)]
+
+    def test_an_index_that_increases_to_its_end_is_not_compared_with_its_batches(self, tmp_path: Path) -> None:
+        """That is for rebuild-index, which writes right ones."""
+        entries = (21, SIZE), (23, 3 * SIZE + 1)
+        assert self.trimmed_to(tmp_path, *entries) == list(entries)
+
+    def test_entries_of_old_brokers_name_the_first_offset(self, partition: Path) -> None:
+        (found,) = (each for each in kdump.open_log(str(partition)).segments if each.base_offset == 20)
+        with found.open_log() as log:
+            (block,) = log.blocks()
+            rows = range(1, block.length)
+            old = [OffsetIndexEntry(block.base_offset[row], block.position[row]) for row in rows]
+        data = encode_offset_entries(old, 20)
+        (partition / name(20, "index")).write_bytes(data + bytes(80))
+        trimmed(partition)
+        assert content(partition)[name(20, "index")] == data
+
+
 def test_the_indexes_of_a_log_that_is_left_alone_stay(partition: Path) -> None:
     edit(name(20, "log"), flip(300))(partition)
     edit(name(20, "index"), lambda data: data + b"\x7f" * 8)(partition)
@@ -210,15 +270,18 @@ def test_nothing_else_is_touched(partition: Path) -> None:
     assert content(partition) == before
 
 
-def segment(folder: Path, *timestamps: int, spare: int = 1200) -> Path:
+def segment(folder: Path, *timestamps: int, spare: int = 1200, base: int = 0) -> Path:
     """A partition with one record a batch, as a killed broker leaves it: indexes preallocated, without an entry."""
     partition = folder / "small-0"
     partition.mkdir()
-    batches = [encode_batch([NewRecord(at, time, b"k", b"v")], NewBatch()) for at, time in enumerate(timestamps)]
-    (partition / name(0, "log")).write_bytes(b"".join(batches))
-    (partition / name(0, "index")).write_bytes(bytes(spare))
-    (partition / name(0, "timeindex")).write_bytes(bytes(spare))
+    batches = [encode_batch([NewRecord(at, time, b"k", b"v")], NewBatch()) for at, time in enumerate(timestamps, base)]
+    (partition / name(base, "log")).write_bytes(b"".join(batches))
+    (partition / name(base, "index")).write_bytes(bytes(spare))
+    (partition / name(base, "timeindex")).write_bytes(bytes(spare))
     return partition
+
+
+SIZE = len(encode_batch([NewRecord(0, 0, b"k", b"v")], NewBatch()))
 
 
 class TestZerosOfAKilledBroker:
@@ -236,6 +299,13 @@ class TestZerosOfAKilledBroker:
         partition = segment(tmp_path, 0, 0)
         trimmed(partition)
         assert list(decode_time_entries((partition / name(0, "timeindex")).read_bytes(), 0)) == [(0, 0)]
+
+    def test_a_real_entry_of_timestamp_0_stays_in_front_of_others(self, tmp_path: Path) -> None:
+        partition = segment(tmp_path, 0, 5000)
+        path = partition / name(0, "timeindex")
+        path.write_bytes(encode_time_entries([TimeIndexEntry(0, 0), TimeIndexEntry(5000, 1)], 0) + bytes(1200))
+        trimmed(partition)
+        assert list(decode_time_entries(path.read_bytes(), 0)) == [(0, 0), (5000, 1)]
 
     def test_records_without_a_timestamp(self, tmp_path: Path) -> None:
         partition = segment(tmp_path, -1, -1)
@@ -269,6 +339,109 @@ class TestEntriesFromTheFuture:
     def test_at_the_end(self, tmp_path: Path, zeros: int) -> None:
         """Old brokers left such entries, of timestamps that they threw away when they converted records."""
         assert self.trimmed_to(tmp_path, (1000, 0), (9000, 2), zeros=zeros) == [(1000, 0), (9000, 2)]
+
+
+class TestTimeEntries:
+    """Of a segment with single records at offsets 20 to 24; its largest timestamp is at offset 22 first."""
+
+    TIMES = (1000, 2000, 4000, 4000, 3000)
+
+    def trimmed_to(self, folder: Path, *entries: tuple[int, int], tail: bytes = b"") -> list[tuple[int, int]]:
+        partition = segment(folder, *self.TIMES, base=20)
+        path = partition / name(20, "timeindex")
+        path.write_bytes(encode_time_entries([TimeIndexEntry(*entry) for entry in entries], 20) + tail)
+        trimmed(partition)
+        return [tuple(entry) for entry in decode_time_entries(path.read_bytes(), 20)]
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            # behind the first wrong entry nothing counts; the last one is that of the segment
+            ([(1000, 20), (2000, 21), (1500, 21), (4000, 22)], [(1000, 20), (2000, 21), (4000, 22)]),
+            ([(1000, 20), (2000, 99), (4000, 22)], [(1000, 20), (4000, 22)]),
+            ([(1000, 19), (4000, 22)], [(4000, 22)]),
+            ([(-1, 20), (4000, 22)], [(4000, 22)]),
+            ([(1000, 20), (1000, 21), (4000, 22)], [(1000, 20), (4000, 22)]),
+            # one of an append of several batches may name the last of them
+            ([(1000, 20), (4000, 23), (2000, 21)], [(1000, 20), (4000, 23)]),
+        ],
+    )
+    def test_timestamps_increase_and_offsets_stay_in_the_log(
+        self, tmp_path: Path, before: list[tuple[int, int]], after: list[tuple[int, int]]
+    ) -> None:
+        assert self.trimmed_to(tmp_path, *before) == after
+
+    def test_an_offset_may_come_again(self, tmp_path: Path) -> None:
+        entries = (1000, 21), (2000, 21), (4000, 22)
+        assert self.trimmed_to(tmp_path, *entries, tail=bytes(120)) == list(entries)
+
+    @pytest.mark.parametrize(("times", "last"), [((5000,), (5000, 0)), ((0, 0), (0, 0)), ((-1, -1), None)])
+    def test_the_last_entry_may_be_the_first(
+        self, tmp_path: Path, times: tuple[int, ...], last: tuple[int, int] | None
+    ) -> None:
+        base = 1 << 40
+        partition = segment(tmp_path, *times, base=base)
+        path = partition / name(base, "timeindex")
+        path.write_bytes(b"\xff" * 24)
+        trimmed(partition)
+        assert list(decode_time_entries(path.read_bytes(), 0)) == ([] if last is None else [last])
+
+    def test_the_first_of_many_batches_with_the_largest_timestamp(self, tmp_path: Path) -> None:
+        partition = segment(tmp_path, *(2500 * [1000]))
+        path = partition / name(0, "timeindex")
+        path.write_bytes(b"\xff" * 24)
+        trimmed(partition)
+        assert list(decode_time_entries(path.read_bytes(), 0)) == [(1000, 0)]
+
+    def test_of_a_log_without_a_batch_nothing_stays(self, tmp_path: Path) -> None:
+        partition = segment(tmp_path, base=20)
+        path = partition / name(20, "timeindex")
+        path.write_bytes(encode_time_entries([TimeIndexEntry(1000, 20), TimeIndexEntry(2000, 21)], 20))
+        trimmed(partition)
+        assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        ([(20, 21), (20, 23)], 2),
+        ([(15, 20), (20, 23)], 2),  # the marker may be the first batch
+        ([(15, 19), (20, 23)], 0),
+        ([(20, 23), (21, 23)], 1),
+        ([(20, 21), (22, 22)], 1),
+        ([(20, 21), (22, 24)], 2),
+        ([(20, 21), (22, 25)], 1),
+    ],
+)
+def test_aborted_transactions_whose_markers_are_in_the_log(
+    tmp_path: Path, before: list[tuple[int, int]], kept: int
+) -> None:
+    partition = segment(tmp_path, *range(1000, 1005), base=20)
+    data = encode_aborted_txns(AbortedTxn(0, 7, first, last, last + 1) for first, last in before)
+    path = partition / name(20, "txnindex")
+    path.write_bytes(data + b"\0")
+    trimmed(partition)
+    assert path.read_bytes() == data[: kept * ABORTED_TXN_SIZE]
+
+
+def test_where_a_checksum_cannot_be_computed_an_end_is_cut_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of old formats: their own needs no library, but the search for a flipped bit tries others."""
+    message = encode_message(NewRecord(0, 1000, b"k", b"v" * 40), 1, 0)
+    torn = encode_batch([NewRecord(1, 1000, b"k", b"v")], NewBatch())
+    length = len(torn) - LENGTH_AT - 4
+    torn = torn[: -(length & -length)]  # but for one bit its size is right
+    partition = tmp_path / "old-0"
+    partition.mkdir()
+    (partition / name(0, "log")).write_bytes(message + torn)
+
+    def none(data: bytes) -> int:
+        raise KdumpError("CRC-32C needs the package fastcrc or crcmod")
+
+    monkeypatch.setattr(flipped_bit, "crc32c", none)
+    assert trimmed(partition).problems == ()
+    assert (partition / name(0, "log")).read_bytes() == message
 
 
 def test_a_directory_without_kafka_files_is_refused(tmp_path: Path) -> None:
