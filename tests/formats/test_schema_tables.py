@@ -32,6 +32,11 @@ def test_a_line_is_a_field_and_indented_ones_are_its_own() -> None:
     assert (seen.tag, seen.default, seen.ignorable, seen.since) == (0, -1, True, KafkaRelease.V4_1)
 
 
+def test_a_struct_is_told_once_a_message() -> None:
+    schema = messages(TABLE.replace("  seen ", "  last    Hop\n  seen "))["PingRequest"]
+    assert [each.fields is schema.fields[1].fields for each in schema.fields] == [False, True, True, False]
+
+
 def test_what_a_table_describes_is_written_and_read() -> None:
     schema = messages(TABLE)["PingRequest"]
     value = {"name": "a", "hops": [{"node": 3, "up": False}], "seen": 9}
@@ -45,6 +50,7 @@ def test_what_a_table_describes_is_written_and_read() -> None:
         ("Ping 0 flexibly 1+\n", "Ping: expected the flexible versions, found flexibly"),
         ("Ping 0 flexible none\n  name string 0+ optional\n", "'optional' says nothing about a field"),
         ("Ping 0 flexible none\n  name string default x\n", "invalid literal"),
+        ("Ping 0 flexible none\n  hop Hop\n", "hop: a Hop has no fields"),
     ],
 )
 def test_a_line_that_is_no_field_is_refused(table: str, message: str) -> None:

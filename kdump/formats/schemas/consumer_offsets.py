@@ -95,9 +95,6 @@ ConsumerGroupCurrentMemberAssignmentValue 0 flexible 0+
     partitions                []int32
     assignmentEpochs          []int32            nullable 0+  tag 0  default null  since 4.3
   partitionsPendingRevocation []TopicPartitions
-    topicId                   uuid
-    partitions                []int32
-    assignmentEpochs          []int32            nullable 0+  tag 0  default null  since 4.3
 
 ShareGroupPartitionMetadataValue 0 flexible 0+
   topics              []TopicMetadata
@@ -182,11 +179,7 @@ StreamsGroupTargetAssignmentMemberValue 0 flexible 0+
     subtopologyId string
     partitions    []int32
   standbyTasks    []TaskIds
-    subtopologyId string
-    partitions    []int32
   warmupTasks     []TaskIds
-    subtopologyId string
-    partitions    []int32
 
 StreamsGroupCurrentMemberAssignmentValue 0 flexible 0+
   memberEpoch                   int32
@@ -197,25 +190,10 @@ StreamsGroupCurrentMemberAssignmentValue 0 flexible 0+
     partitions                  []int32
     assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
   standbyTasks                  []TaskIds
-    subtopologyId               string
-    partitions                  []int32
-    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
   warmupTasks                   []TaskIds
-    subtopologyId               string
-    partitions                  []int32
-    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
   activeTasksPendingRevocation  []TaskIds
-    subtopologyId               string
-    partitions                  []int32
-    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
   standbyTasksPendingRevocation []TaskIds
-    subtopologyId               string
-    partitions                  []int32
-    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
   warmupTasksPendingRevocation  []TaskIds
-    subtopologyId               string
-    partitions                  []int32
-    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
 
 StreamsGroupTopologyValue 0 flexible 0+
   epoch                       int32
@@ -232,12 +210,6 @@ StreamsGroupTopologyValue 0 flexible 0+
         value                 string
     repartitionSinkTopics     []string
     repartitionSourceTopics   []TopicInfo
-      name                    string
-      partitions              int32
-      replicationFactor       int16
-      topicConfigs            []TopicConfig
-        key                   string
-        value                 string
     copartitionGroups         []CopartitionGroup
       sourceTopics            []int16
       sourceTopicRegex        []int16
@@ -275,9 +247,6 @@ ShareGroupStatePartitionMetadataValue 0 flexible 0+
     topicName        string
     partitions       []int32
   initializedTopics  []TopicPartitionsInfo
-    topicId          uuid
-    topicName        string
-    partitions       []int32
   deletingTopics     []TopicInfo
     topicId          uuid
     topicName        string

@@ -7,6 +7,7 @@
       cursor    Cursor                   nullable 0+  tag 0  default null  ignorable
 
 Versions are "0+" unless given; the rest is as for `description.Field`, with JSON's null, true and false as defaults.
+A struct that a message has above already need not be told again.
 """
 
 from __future__ import annotations
@@ -30,18 +31,22 @@ def messages(text: str) -> dict[str, Schema]:
         depth, (name, versions, word, flexible) = rows.pop(0)
         if word != "flexible":
             raise ValueError(f"{name}: expected the flexible versions, found {word}")
-        found[name] = Schema(name, versions, flexible, *_fields(rows, depth))
+        found[name] = Schema(name, versions, flexible, *_fields(rows, depth, {}))
     return found
 
 
-def _fields(rows: list[_Row], above: int) -> Iterator[Field]:
-    """Yield the rows that are indented deeper than `above`, which are taken away."""
+def _fields(rows: list[_Row], above: int, structs: dict[str, tuple[Field, ...]]) -> Iterator[Field]:
+    """Yield the rows that are indented deeper than `above`, which are taken away; `structs` are the message's so far."""
     while rows and rows[0][0] > above:
         depth, (name, kind, *words) = rows.pop(0)
         versions = words.pop(0) if words and words[0][0].isdecimal() else "0+"
         options = _options(words)
-        if kind.removeprefix("[]") not in _SCALARS:
-            options["fields"] = tuple(_fields(rows, depth))
+        struct = kind.removeprefix("[]")
+        if struct not in _SCALARS:
+            own = tuple(_fields(rows, depth, structs))
+            if not own and struct not in structs:
+                raise ValueError(f"{name}: a {struct} has no fields")
+            options["fields"] = structs[struct] = own or structs[struct]
         yield Field(name, kind, versions, **options)
 
 
