@@ -10,8 +10,6 @@ from kdump.errors import Problem
 from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState
-from kdump.storage.replica import Replica
-from kdump.transactions.partition import transactions_of
 
 
 class _End(NamedTuple):
@@ -63,6 +61,9 @@ class _Ends:
     """The ends of all transactions of a partition, in the order of their markers, and what is open."""
 
     def __init__(self, log: PartitionLog) -> None:
+        from kdump.storage.replica import Replica
+        from kdump.transactions.partition import transactions_of  # for which most partitions have no use
+
         txns = transactions_of(Replica(log, 0, None), _raise_unreadable, keep_ended=True)
         self.end_offset = txns.end_offset
         self.last_stable_offset = txns.last_stable_offset
