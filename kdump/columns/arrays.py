@@ -16,7 +16,7 @@ import pyarrow as pa
 from kdump.columns.names import utf8
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import NAMES
-from kdump.storage.records import TxnState
+from kdump.storage.txn_state import TxnState
 from kdump.transactions.states import TransactionStates
 
 if TYPE_CHECKING:

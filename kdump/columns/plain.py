@@ -23,7 +23,7 @@ from kdump.columns.names import (
 )
 from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import NAMES
-from kdump.storage.records import TxnState
+from kdump.storage.txn_state import TxnState
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.columns import Buffers, ByteBuffers, HeaderBuffers

@@ -15,9 +15,10 @@ from kdump.query.selection import Selection
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Record, TxnState, records_of
+from kdump.storage.records import Record, records_of
 from kdump.storage.replica import replicas
 from kdump.storage.scan import MAX_OFFSET, scan
+from kdump.storage.txn_state import TxnState
 from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
 
