@@ -12,7 +12,8 @@ from kdump.formats.printable import safe
 from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
 from kdump.interchange.fields import Contents, Format, Origin, Payload, Table, Value
 from kdump.query.sweep import Selected
-from kdump.storage.records import Batch, TxnState, header_pairs
+from kdump.storage.records import Batch, header_pairs
+from kdump.storage.txn_state import TxnState
 
 from ..shell.times import iso_time
 

@@ -14,8 +14,9 @@ from kdump.query.sweep import Selected
 from kdump.storage.damage import Damage
 from kdump.storage.live import tally, was_deleted
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Batch, TxnState, batch_at
+from kdump.storage.records import Batch, batch_at
 from kdump.storage.segment import Segment
+from kdump.storage.txn_state import TxnState
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, note, os_error_text, wants_color

@@ -14,7 +14,8 @@ from kdump.formats.printable import safe
 from kdump.formats.words import number_words, offset_range, size_text
 from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
-from kdump.storage.records import LOG_APPEND, NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
+from kdump.storage.records import LOG_APPEND, NO_TIMESTAMP_TYPE, Batch, header_pairs
+from kdump.storage.txn_state import TxnState
 
 from ..shell.output import Style
 from ..shell.screen import Screen

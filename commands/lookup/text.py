@@ -17,6 +17,7 @@ from kdump.query.lookup import (
     OffsetPosition,
     TimestampOffset,
 )
+from kdump.storage.txn_state import TxnState
 
 from ..shell.paths import place_of
 from ..shell.rows import fields_of, with_old_names
@@ -52,7 +53,7 @@ def located_answer(located: Located) -> Answer:
     found = located.found
     log = fields_of(located, "log_start_offset remoteLogStartOffset=remote_start_offset log_end_offset")
     answer = offset_answer(found) if isinstance(found, OffsetPosition) else timestamp_answer(found)
-    return place_of(located.path) | log | answer
+    return place_of(located.path) | log | answer | {"transaction": located.transaction}
 
 
 def aborted_answer(txn: AbortedTxn) -> Answer:
@@ -84,7 +85,7 @@ def offset_words(offset: int, located: Located) -> str:
     if not position.found:
         return f"no batch has offset {offset} or a later one, up to the log end offset {end}"
     damage = "" if position.is_valid else "\n! The batch fails its CRC: consumers stop here. kdump explain KD-LOG-CRC"
-    return _batch(position, offset) + damage
+    return _batch(position, offset) + _transaction(located) + damage
 
 
 def _missing_words(located: Located) -> str:
@@ -119,7 +120,12 @@ def timestamp_words(asked: int, located: Located, *, is_committed: bool) -> str:
     deleted = ""
     if found.offset < located.log_start_offset:
         deleted = f"; it is below the log start offset {located.log_start_offset}, so consumers cannot read it"
-    return f"offset {found.offset}, {iso_time(found.timestamp)}{epoch}{deleted}{remote}"
+    return f"offset {found.offset}, {iso_time(found.timestamp)}{epoch}{_transaction(located)}{deleted}{remote}"
+
+
+def _transaction(located: Located) -> str:
+    """Return how the transaction ended; empty where there is none."""
+    return "" if located.transaction in (None, TxnState.NONE) else f", transaction {located.transaction}"
 
 
 def _batch(position: OffsetPosition, offset: int) -> str:

@@ -1,4 +1,7 @@
-"""Arrow arrays around buffers of the machine's own numbers and bytes, without copying."""
+"""Arrow arrays around buffers of the machine's own numbers and bytes, without copying.
+
+pyarrow.compute, which takes longer to import than all of kdump, is imported where numbers differ from record to record.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdump.columns.names import utf8
-from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import NAMES
-from kdump.storage.records import TxnState
+from kdump.storage.txn_state import TxnState
 from kdump.transactions.states import TransactionStates
 
 if TYPE_CHECKING:
@@ -24,17 +26,17 @@ MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 
+_INT64 = pa.int64()
 _MAX_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
 
 
-def integers(buffer: bytearray | array[int], length: int, kind: pa.DataType | None = None) -> pa.Array:
-    """Return the 64-bit integers of a buffer; as `kind`, to which all of them must fit, where that is given."""
-    numbers = pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(buffer)])
-    return numbers if kind is None else numbers.cast(kind, safe=False)
+def integers(buffer: bytearray | array[int], length: int, kind: pa.DataType = _INT64) -> pa.Array:
+    """Return the integers of a buffer, of 64 bits or as wide as `kind`."""
+    return pa.Array.from_buffers(kind, length, [None, pa.py_buffer(buffer)])
 
 
 def scalar(value: str | int | None, kind: pa.DataType | None = None) -> pa.Scalar:
-    """Return a text, whole number (of 64 bits, or `kind`) or null, as `pa.scalar` makes it.
+    """Return a text, whole number (of 64 bits, or 32 where `kind` has them) or null, as `pa.scalar` makes it.
 
     That one imports pandas where it is installed, as a plain number does that is handed to a function of Arrow's:
     half a second of CPU.
@@ -42,7 +44,7 @@ def scalar(value: str | int | None, kind: pa.DataType | None = None) -> pa.Scala
     if value is None:
         return pa.nulls(1, kind)[0]
     if isinstance(value, int):
-        return integers(array("q", [value]), 1, kind)[0]
+        return integers(array("i" if kind == pa.int32() else "q", [value]), 1, kind or _INT64)[0]
     data = utf8(value).encode()
     ends = pa.py_buffer(array("i", [0, len(data)]))
     return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)])[0]
@@ -61,9 +63,11 @@ def strings(values: Iterable[str | None]) -> pa.Array:
 
 def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return milliseconds as a timestamp type; null where it cannot hold them, as of damage that has a valid CRC."""
-    times = numbers.cast(MILLISECONDS)
+    times = numbers.view(MILLISECONDS)
     if kind.equals(MILLISECONDS):
         return times
+    import pyarrow.compute as pc
+
     try:
         return times.cast(kind)
     except pa.ArrowInvalid:
@@ -83,7 +87,9 @@ def strings_of_bytes(buffers: ByteBuffers, length: int) -> pa.Array:
 def texts(values: pa.Array) -> pa.Array:
     """Return byte strings as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
     try:
-        return values.cast(pa.string())
+        found = values.view(pa.string())
+        found.validate(full=True)
+        return found
     except pa.ArrowInvalid:
         return strings(None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist())
 
@@ -99,8 +105,20 @@ def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
     return pa.Array.from_buffers(HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs])
 
 
+def _uniform(numbers: pa.Array) -> int | None:
+    """Return the number that all of them are; None where they differ, or there are none."""
+    length = len(numbers)
+    is_uniform = length > 0 and numbers.slice(1).equals(numbers.slice(0, length - 1))
+    return numbers[0].as_py() if is_uniform else None
+
+
 def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:
     """Return Kafka's numbers of timestamp types: -1 none (v0), 0 CreateTime, 1 LogAppendTime."""
+    attribute, magic = _uniform(attributes), _uniform(magics)
+    if attribute is not None and magic is not None:
+        return constant(timestamp_type(attribute, magic), pa.int32(), len(attributes))
+    import pyarrow.compute as pc
+
     append = pc.shift_right(pc.bit_wise_and(attributes, scalar(LOG_APPEND_TIME)), scalar(3))
     return pc.if_else(pc.equal(magics, scalar(0)), scalar(-1), append).cast(pa.int32())
 
@@ -116,6 +134,8 @@ def are_control(attributes: pa.Array, magics: pa.Array) -> pa.Array:
 
 
 def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
+    import pyarrow.compute as pc
+
     flags = pc.not_equal(pc.bit_wise_and(attributes, scalar(flag)), scalar(0))
     return pc.and_(flags, pc.greater_equal(magics, scalar(2)))
 
@@ -127,6 +147,11 @@ def transaction_states(
     Raises OSError.
     """
     column = constant(TxnState.NONE.value, pa.string(), len(offsets))
+    attribute = _uniform(attributes)
+    if attribute is not None and not attribute & TRANSACTIONAL:
+        return column
+    import pyarrow.compute as pc
+
     flags = are_transactional(attributes, magics)
     if not pc.any(flags).as_py():
         return column
@@ -137,12 +162,16 @@ def transaction_states(
 
 def codec_names(attributes: pa.Array) -> pa.Array:
     """Return the names of batches' codecs; `codec N` for ids that no release knows."""
+    import pyarrow.compute as pc
+
     known = strings([*NAMES, *(f"codec {number}" for number in range(len(NAMES), CODEC_MASK + 1))])
     return known.take(pc.bit_wise_and(attributes, scalar(CODEC_MASK)))
 
 
 def floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
     """Return division that rounds down; Arrow's own rounds towards zero."""
+    import pyarrow.compute as pc
+
     by = scalar(divisor)
     quotients = pc.divide(numbers, by)
     remains = pc.subtract(numbers, pc.multiply(quotients, by))

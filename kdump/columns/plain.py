@@ -21,9 +21,9 @@ from kdump.columns.names import (
     VALUE,
     utf8,
 )
-from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import NAMES
-from kdump.storage.records import TxnState
+from kdump.storage.txn_state import TxnState
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.columns import Buffers, ByteBuffers, HeaderBuffers
@@ -250,10 +250,6 @@ def _is_control(attributes: int, magic: int) -> bool:
     return magic >= 2 and bool(attributes & CONTROL)
 
 
-def _timestamp_type(attributes: int, magic: int) -> int:
-    return -1 if magic == 0 else int(bool(attributes & LOG_APPEND_TIME))
-
-
 def _codec(attributes: int, _magic: int = 0) -> str:
     number = attributes & CODEC_MASK
     return NAMES[number] if number < len(NAMES) else f"codec {number}"
@@ -267,7 +263,7 @@ def _flags(find: Callable[[int, int], bool]) -> Callable[[Numbers, str, int], Co
 
 
 def _types(made: Numbers, _name: str, length: int) -> Column:
-    return Column(INT32, length, 0, (None, array("i", _by_flags(made, _timestamp_type))))
+    return Column(INT32, length, 0, (None, array("i", _by_flags(made, timestamp_type))))
 
 
 def _codecs(made: Numbers, _name: str, _length: int) -> Column:

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kdump.export.options import CSV, NO_CODEC, PARQUET, ExportOptions
-from kdump.export.rendering import RowLines
 
 GROUP_BYTES = 32 << 20
 """Bytes of rows after which a Parquet row group ends: memory stays flat, and readers have enough to do at once."""
@@ -74,6 +73,8 @@ class _Text:
     held = 0
 
     def __init__(self, path: str, schema: pa.Schema, codec: str, *, is_csv: bool) -> None:
+        from kdump.export.rendering import RowLines
+
         stream: Any = pa.output_stream(path, compression=None if codec == NO_CODEC else codec)
         self._stream = stream
         self._lines = RowLines(schema, is_csv=is_csv)

@@ -10,7 +10,6 @@ from functools import lru_cache
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdump.columns import Labels, RecordTables, read_records
 from kdump.columns.arrays import floor_divide, scalar
@@ -233,6 +232,8 @@ def by_date(times: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
 
     What has no timestamp (-1), or one beyond the years 1 to 9999, has no date.
     """
+    import pyarrow.compute as pc
+
     numbers = times.cast(pa.int64())
     days = floor_divide(numbers, _DAY_MS)
     in_range = pc.and_(pc.greater_equal(days, scalar(_FIRST_DAY)), pc.less_equal(days, scalar(_LAST_DAY)))

@@ -76,6 +76,11 @@ def control_type_name(number: int) -> str:
     return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else "UNKNOWN"
 
 
+def timestamp_type(attributes: int, magic: int) -> int:
+    """Return Kafka's number of what timestamps are (TimestampType): -1 none (v0), 0 CreateTime, 1 LogAppendTime."""
+    return -1 if magic == 0 else int(bool(attributes & LOG_APPEND_TIME))
+
+
 def wrap64(value: int) -> int:
     """Return `value` as Java's long arithmetic would leave it."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

@@ -28,7 +28,8 @@ from kdump.interchange.fields import (
 from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text
 from kdump.interchange.lines import Lines, Reading
 from kdump.query.sweep import Selected
-from kdump.storage.records import Batch, TxnState, header_pairs
+from kdump.storage.records import Batch, header_pairs
+from kdump.storage.txn_state import TxnState
 
 
 class CsvRows:

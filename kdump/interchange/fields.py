@@ -20,7 +20,8 @@ from kdump.interchange.dumped import NO_OFFSET, DumpedBatch
 from kdump.interchange.lines import Lines, Reading
 from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
-from kdump.storage.records import LOG_APPEND, Batch, TxnState
+from kdump.storage.records import LOG_APPEND, Batch
+from kdump.storage.txn_state import TxnState
 
 Write = Callable[[str], object]
 Value = int | str | bool | None

@@ -31,7 +31,8 @@ from kdump.interchange.fields import (
 from kdump.interchange.lines import Lines, Reading
 from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
-from kdump.storage.records import Batch, TxnState, header_pairs
+from kdump.storage.records import Batch, header_pairs
+from kdump.storage.txn_state import TxnState
 
 decoded_json = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """What a record of an internal topic was decoded to, as an object."""

@@ -7,6 +7,7 @@ from functools import partial
 
 from kdump.errors import CheckpointError, Problem, Report
 from kdump.formats import names
+from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.names import PartitionDirName
 from kdump.named_tuples import NamedTuple
 from kdump.query.lookup import LogLookup, OffsetPosition, TimestampOffset
@@ -16,6 +17,7 @@ from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Offsets, read_offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
+from kdump.storage.txn_state import TxnState
 from kdump.topics.clusters import ClusterMetadata, Clusters
 from kdump.transactions.isolation_level import Isolation
 
@@ -36,7 +38,9 @@ class Located(NamedTuple):
 
     `found` is None where no record has the time or a later one. Clients get what is before `readable_end`: for
     read_committed that is the last stable offset. `high_watermark` is the checkpoint's, None without one; it is looked
-    at where an offset lies behind the log's end.
+    at where an offset lies behind the log's end. `transaction` is how that of the batch ended that was found, or that
+    the record found is in; None where there is none, or it fails its CRC; UNKNOWN where the log behind it cannot be
+    read.
     """
 
     path: str
@@ -47,6 +51,7 @@ class Located(NamedTuple):
     readable_end: int
     remote_start_offset: int | None
     high_watermark: int | None
+    transaction: TxnState | None
 
     @property
     def exists(self) -> bool:
@@ -108,6 +113,7 @@ class Lookups:
             lookup.readable_end(),
             lookup.remote_start_offset,
             self._checkpoint(names.REPLICATION_CHECKPOINT, log) if is_beyond else None,
+            None if found is None else _transaction_of(lookup, found),
         )
 
     def _release(self, log: PartitionLog) -> KafkaRelease:
@@ -131,3 +137,20 @@ class Lookups:
                 self._report_checkpoint(Problem(path, None, str(error)))
                 self._checkpoints[path] = {}
         return self._checkpoints[path].get((log.name.topic, log.name.partition))
+
+
+def _transaction_of(lookup: LogLookup, found: OffsetPosition | TimestampOffset) -> TxnState | None:
+    """Return how the transaction ended of the batch found; the log behind it is read for a transactional one alone."""
+    batch = lookup.batch_of(found)
+    if batch is None:
+        return None
+    segment, block = batch
+    if block.magic[0] < 2 or not block.attributes[0] & TRANSACTIONAL:
+        return TxnState.NONE
+    from kdump.storage.records import batch_at  # which few lookups need
+    from kdump.transactions.states import state_by_next_marker
+
+    try:
+        return state_by_next_marker(lookup.log, segment, batch_at(block, 0))
+    except OSError:  # which is no reason to keep back where the batch is
+        return TxnState.UNKNOWN

@@ -19,7 +19,7 @@ from kdump.storage.checkpoints import remote_start_offset
 from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry
 from kdump.storage.partition import PartitionLog
-from kdump.storage.segment import first_offset_at
+from kdump.storage.segment import Segment, first_offset_at
 
 if TYPE_CHECKING:
     from kdump.storage.records import Record
@@ -151,6 +151,30 @@ class LogLookup:
             self._trace("nothing there: a fetch continues with the next segment")
             answer = self._find_in(segment, offset)
         return answer
+
+    def batch_of(self, found: OffsetPosition | TimestampOffset) -> tuple[Segment, BatchBlock] | None:
+        """Return the batch that was found, or that has the record found, alone in a block, and its segment.
+
+        None without one, as for special times that are no record's, and where it fails its CRC. Raises OSError,
+        KdumpError.
+        """
+        if isinstance(found, OffsetPosition):
+            if not found.found or found.segment is None:
+                return None
+            segment, position, size = self._segments[self._floor(found.segment)], found.position, found.size
+        else:
+            at = self._floor(found.offset)
+            if found.timestamp < 0 or at < 0:
+                return None
+            segment = self._segments[at]
+            start = segment.index_entry(found.offset, no_trace).position
+            reaching = (here for here in segment.entries(start) if here[1].last_offset >= found.offset)
+            position, entry = next(reaching, (0, None))
+            if entry is None:
+                return None
+            size = entry.size
+        block = segment.log.batch_at(position, size)
+        return (segment.segment, block) if block.length == 1 and block.valid[0] else None
 
     def _find_in(self, segment: OpenSegment, offset: int) -> OffsetPosition:
         self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")

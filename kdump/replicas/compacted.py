@@ -17,7 +17,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import TxnState
+from kdump.storage.txn_state import TxnState
 from kdump.transactions.states import TransactionStates
 
 MAX_KEYS = 1_000_000

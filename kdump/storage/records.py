@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 
 from kdump.blocks import BatchBlock, content_at
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
@@ -15,19 +14,6 @@ from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 NO_TIMESTAMP_TYPE = "NoTimestampType"
 CREATE_TIME = "CreateTime"
 LOG_APPEND = "LogAppendTime"
-
-
-class TxnState(StrEnum):
-    """How the transaction ended that records belong to; `read_committed` consumers get those of NONE and COMMITTED.
-
-    UNKNOWN is said of a log alone, where the markers may be elsewhere.
-    """
-
-    NONE = "none"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-    OPEN = "open"
-    UNKNOWN = "unknown"
 
 
 class Batch(NamedTuple):

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.query.selection import Selection
-from kdump.storage.control_batches import is_control
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Record, TxnState, records_of
+from kdump.storage.records import Record, records_of
 from kdump.storage.replica import replicas
 from kdump.storage.scan import MAX_OFFSET, scan
+from kdump.storage.txn_state import TxnState
 from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
 
@@ -53,6 +53,8 @@ def consumed(
 
     Markers of Kafka's own are no consumer's, whatever its isolation level. Raises OSError.
     """
+    from kdump.storage.control_batches import is_control
+
     selection = isolated(Selection(start_offset, stop_offset), log, isolation)
     first, last = selection.start_offset or 0, MAX_OFFSET if stop_offset is None else stop_offset
     for segment in selection.segments(log):

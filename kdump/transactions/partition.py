@@ -14,6 +14,7 @@ from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.named_tuples import NamedTuple
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
 from kdump.storage.replica import Replica
@@ -123,6 +124,47 @@ def transactions_since_snapshot(replica: Replica, end_offset: int, report: Repor
     that can be read, the whole log. Transaction indexes are not looked at. Raises OSError.
     """
     return _Walk(replica, report, keep_ended=True).run_from_snapshot(end_offset)
+
+
+class NextMarker(NamedTuple):
+    """A marker of a producer, at absolute `last_offset` of a segment."""
+
+    segment: Segment
+    last_offset: int
+    is_abort: bool
+
+
+def next_marker(segments: Iterable[Segment], position: int, producer_id: int, report: Report) -> NextMarker | None:
+    """Return the first marker of a producer from byte `position` of the first segment on; None where there is none.
+
+    `position` is a batch's. What lies between is all that is read; damage is reported and passed over. Raises OSError.
+    """
+    for segment in segments:
+        with segment.open_log() as file:
+            for part in scan(file, segment.base_offset, position, whole=False):
+                if isinstance(part, Damage):
+                    report(Problem(segment.log_path, part.position, part.text))
+                    continue
+                found = _marker_in_run(segment, part, producer_id, report)
+                if found is not None:
+                    return found
+        position = 0
+    return None
+
+
+def _marker_in_run(segment: Segment, run: Run, producer_id: int, report: Report) -> NextMarker | None:
+    block = run.block
+    for row in _marked_rows(run):
+        if block.magic[row] < 2 or not block.attributes[row] & CONTROL or block.producer_id[row] != producer_id:
+            continue
+        try:
+            marker = marker_in(block, row)
+        except KdumpError as error:
+            report(Problem(segment.log_path, block.position[row], str(error)))
+            continue
+        if marker is not None:
+            return NextMarker(segment, block.last_offset[row], marker.is_abort)
+    return None
 
 
 class _Walk:

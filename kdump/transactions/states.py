@@ -9,9 +9,9 @@ from collections import defaultdict
 from kdump.errors import Problem
 from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Batch, TxnState
-from kdump.storage.replica import Replica
-from kdump.transactions.partition import transactions_of
+from kdump.storage.records import Batch
+from kdump.storage.segment import Segment
+from kdump.storage.txn_state import TxnState
 
 
 class _End(NamedTuple):
@@ -53,6 +53,29 @@ class TransactionStates:
         return self._found.last_stable_offset
 
 
+def state_by_next_marker(log: PartitionLog, segment: Segment, batch: Batch) -> TxnState:
+    """Return what `TransactionStates(log).of(batch)` does, read from the batch to its producer's next marker alone.
+
+    `segment` is the one of `log` that the batch is in. Without such a marker, as of an open transaction, the log is
+    read to its end. Raises OSError.
+    """
+    if not batch.is_transactional or batch.producer_id < 0:
+        return TxnState.NONE
+    from kdump.transactions.partition import next_marker
+    from kdump.transactions.producers import opens_transaction
+    from kdump.transactions.txn_index import index_entries
+
+    behind = log.segments[log.segments.index(segment) :]
+    marker = next_marker(behind, batch.position, batch.producer_id, _raise_unreadable)
+    if marker is None:
+        is_open = opens_transaction(batch.record_count)  # of one that opens none, what lies before it decides
+        return TxnState.OPEN if is_open else TransactionStates(log).of(batch)
+    if not marker.is_abort:
+        return TxnState.COMMITTED
+    entry = index_entries(marker.segment, _raise_unreadable).get((batch.producer_id, marker.last_offset))
+    return TxnState.ABORTED if entry is None or entry.first_offset <= batch.last_offset else TxnState.COMMITTED
+
+
 def _raise_unreadable(problem: Problem) -> None:
     """Raise what kept something from being read: that could have told of an abort."""
     if problem.is_unreadable and not problem.is_missing:
@@ -63,6 +86,9 @@ class _Ends:
     """The ends of all transactions of a partition, in the order of their markers, and what is open."""
 
     def __init__(self, log: PartitionLog) -> None:
+        from kdump.storage.replica import Replica
+        from kdump.transactions.partition import transactions_of  # for which most partitions have no use
+
         txns = transactions_of(Replica(log, 0, None), _raise_unreadable, keep_ended=True)
         self.end_offset = txns.end_offset
         self.last_stable_offset = txns.last_stable_offset

@@ -54,7 +54,7 @@ def index_mismatches(
     Entries without a marker count only where the segment was read as a whole. What cannot be read is reported.
     """
     path = segment.path(names.TXN_INDEX)
-    entries = _entries(segment, path, report)
+    entries = index_entries(segment, report)
     for txn in aborted:
         found = entries.pop((txn.producer_id, txn.last_offset), None)
         if txn.first_offset < 0:  # nothing of it is left, which compaction and retention may have done
@@ -68,8 +68,11 @@ def index_mismatches(
             yield IndexMismatch("extra", path, entry.producer_id, entry.first_offset, entry.last_offset)
 
 
-def _entries(segment: Segment, path: str, report: Report) -> dict[tuple[int, int], AbortedTxn]:
-    """Return the entries by producer and by the offset of the marker."""
+def index_entries(segment: Segment, report: Report) -> dict[tuple[int, int], AbortedTxn]:
+    """Return the entries of a segment's index by producer and by the offset of the marker; what cannot be read is
+    reported.
+    """
+    path = segment.path(names.TXN_INDEX)
     entries: dict[tuple[int, int], AbortedTxn] = {}
     try:
         if segment.has(names.TXN_INDEX):

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+import kdump
+from kdump.operations.lookup import Located
+from kdump.query.lookup import TimestampOffset
+from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Batch
+from kdump.storage.segment import Segment
+from kdump.storage.txn_state import TxnState
+from kdump.transactions.states import TransactionStates
 from tests.commands.running import Run, invoked
 from tests.topics.building import Log, Pair
 
@@ -74,3 +84,45 @@ def test_stats_count_what_a_consumer_gets(log: Log, run: Run) -> None:
 def test_lookup_answers_a_consumer(options: tuple[str, str], code: int, words: str, log: Log, run: Run) -> None:
     assert run("lookup", log.folder, *options, "--isolation", "read_committed") == code
     assert words in run.out
+
+
+@pytest.mark.parametrize(
+    ("offset", "state"),
+    [(0, "none"), (2, "committed"), (3, "aborted"), (6, "aborted"), (7, "aborted"), (11, "committed"), (14, "open")],
+)
+def test_lookup_says_how_the_transaction_ended(offset: int, state: str, log: Log, run: Run) -> None:
+    assert run("lookup", log.folder, "--offset", offset, "--format", "jsonl") == 0
+    (row,) = run.of_type("answer")
+    assert (row["batchBaseOffset"], row["transaction"]) == (offset, state)
+    assert run("lookup", log.folder, "--offset", offset) == 0
+    assert run.out.endswith("\n" if state == "none" else f", transaction {state}\n")
+    assert (", transaction" in run.out) == (state != "none")
+
+
+def test_lookup_of_a_time_says_how_the_transaction_of_its_record_ended(log: Log, run: Run) -> None:
+    (last,) = kdump.lookup(log.folder, timestamp=-3)
+    assert isinstance(last, Located)
+    assert isinstance(last.found, TimestampOffset)
+    (batch,) = kdump.open_log(str(log.folder)).batches(last.found.offset, last.found.offset + 1)
+    assert isinstance(batch, Batch)
+    assert last.transaction is TransactionStates(PartitionLog(str(log.folder))).of(batch)
+    assert run("lookup", log.folder, "--timestamp", "max") == 0
+    assert (f", transaction {last.transaction}" in run.out) == (last.transaction is not TxnState.NONE)
+    for time in ("earliest", "latest"):
+        assert run("lookup", log.folder, "--timestamp", time, "--format", "jsonl") == 0
+        assert [row["transaction"] for row in run.of_type("answer")] == [None]
+
+
+def test_lookup_answers_where_the_log_behind_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Log(tmp_path / "orders-0").add(*pairs("A"), producer=A).roll().add(*pairs("b")).roll().commit(*A).write()
+    opened = Segment.open_log
+
+    def open_log(segment: Segment) -> LogFile:
+        if segment.base_offset == 1:
+            raise OSError(errno.EIO, "Input/output error", segment.log_path)
+        return opened(segment)
+
+    monkeypatch.setattr(Segment, "open_log", open_log)
+    (found,) = kdump.lookup(made.folder, offset=0)
+    assert isinstance(found, Located)
+    assert (found.exists, found.transaction) == (True, TxnState.UNKNOWN)

@@ -128,7 +128,7 @@ def test_a_batch_that_fails_its_crc_is_named(run: Run, data: Path) -> None:
     assert run(data / "orders-0", "--offset", 38) == 1
     assert run.out.endswith("\n! The batch fails its CRC: consumers stop here. kdump explain KD-LOG-CRC\n")
     assert run(data / "orders-0", "--offset", 38, "--format", "jsonl") == 1
-    assert (run.rows[0]["found"], run.rows[0]["isValid"]) == (True, False)
+    assert (run.rows[0]["found"], run.rows[0]["isValid"], run.rows[0]["transaction"]) == (True, False, None)
 
 
 def test_after_a_crash_the_newest_record_is_found_by_time(run: Run, data: Path) -> None:
@@ -200,10 +200,11 @@ def test_every_partition_of_a_log_directory(run: Run, data: Path) -> None:
     assert first.startswith("orders-0: offset 30,")
     assert second.startswith("orders-1: no record has that time")
     assert run(data, "--timestamp", EPOCH + 300, "--format", "jsonl") == 1
-    result = {"offset": 30, "timestamp": EPOCH + 300, "leaderEpoch": 5}
+    found = {"result": {"offset": 30, "timestamp": EPOCH + 300, "leaderEpoch": 5}, "transaction": "none"}
+    missing = {"result": None, "transaction": None}
     assert run.rows == [
-        {"type": "answer", **place(data, 0), "logStartOffset": 5, "logEndOffset": 60, "result": result},
-        {"type": "answer", **place(data, 1), "logStartOffset": 0, "logEndOffset": 20, "result": None},
+        {"type": "answer", **place(data, 0), **found, "logStartOffset": 5, "logEndOffset": 60},
+        {"type": "answer", **place(data, 1), **missing, "logStartOffset": 0, "logEndOffset": 20},
     ]
 
 
@@ -216,7 +217,7 @@ def test_one_partition_of_a_log_directory(run: Run, data: Path) -> None:
         **place(data, 1), "segment": 0, "indexOffset": 0, "indexPosition": 0, "isFound": True, "found": True,
         "batchBaseOffset": 10, "batchLastOffset": 14, "position": position, "size": len(batch(10, 5)),
         "isValid": True,
-        "logStartOffset": 0, "logEndOffset": 20,
+        "logStartOffset": 0, "logEndOffset": 20, "transaction": "none",
     }  # fmt: skip
     assert run(data, "--offset", 10, "--partition", 2) == 3
     assert run.err.strip().endswith("data: no partition here has a number that --partition names")

@@ -24,8 +24,9 @@ from kdump.interchange.lines import Lines, Reading
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.open import open_segment
-from kdump.storage.records import TxnState, batch_at
+from kdump.storage.records import batch_at
 from kdump.storage.segment import Segment
+from kdump.storage.txn_state import TxnState
 from tests.export.lines import csv_lines, json_lines
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "leader_epoch")
