@@ -2,8 +2,9 @@
 
 The kernel keeps to CPython's limited API, so one wheel a platform serves CPython 3.11 and later. Each wheel's name is
 checked against the symbols that it needs (auditwheel, abi3audit). The wheel for this machine is installed in a new
-virtual environment, where it must load the compiled kernel. `--aarch64-python COMMAND` names a Python for that
-processor, say one under qemu-aarch64: what the kernel gives for the logs of fixtures/corpus must be the same there.
+virtual environment, where it must load the compiled kernel. `--python TAG COMMAND` names a Python for another platform,
+say one under qemu-aarch64 or one of musl's, which has what kdump depends on: what the kernel gives and what commands
+print for the logs of fixtures/corpus must be the same there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import venv
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -28,6 +30,8 @@ from elftools.elf.elffile import ELFFile
 
 PROJECT = Path(__file__).resolve().parent.parent
 CORPUS = PROJECT / "fixtures" / "corpus"
+DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+DUMP_LOG = "from kdump.commands.dump_log.command import main; main()"
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "__pycache__", "*.so", "*.egg-info")
 
 
@@ -99,23 +103,50 @@ def try_out(wheel: Path, folder: Path) -> None:
     environment = {**os.environ, "KDUMP_KERNELS": "native"}
     subprocess.run([programs / "kdump", "--version"], env=environment, check=True)
     subprocess.run([programs / "kdump", "verify", "--deep", CORPUS / "s-src-lz4"], env=environment, check=True)
-    exercise([programs / "python"], {})
+    if results([programs / "python"], {}) != results_here():
+        raise SystemExit(f"{wheel.name}: other results than those of the project itself")
 
 
-def exercise(python: list[str | Path], environment: dict[str, str]) -> str:
-    """A digest of what the kernel that `python` loads gives for the logs of fixtures/corpus."""
-    command = [*python, PROJECT / "packaging" / "exercise.py", *sorted(CORPUS.rglob("*.log"))]
-    shown = subprocess.run(command, env={**os.environ, **environment}, check=True, stdout=subprocess.PIPE).stdout
-    return sha256(shown).hexdigest()
+def results(python: list[str | Path], environment: dict[str, str]) -> dict[str, str]:
+    """Digests of what the kernel that `python` loads gives, and the commands print, for fixtures/corpus."""
+    logs = sorted(CORPUS.rglob("*.log"))
+    directories = sorted(path.name for path in CORPUS.iterdir())
+    commands = {
+        "kernel": [PROJECT / "packaging" / "exercise.py", *logs],
+        "dump": ["-m", "kdump", "dump", "--format", "csv", *directories],
+        "verify": ["-m", "kdump", "verify", "--deep", "--format", "junit", *directories],
+    }
+    for directory in directories:
+        files = [file for kind in DUMPED for file in sorted(CORPUS.glob(f"{directory}/*/*{kind}"))]
+        names = ",".join(str(file.relative_to(CORPUS)) for file in files)
+        commands[f"dump-log {directory}"] = ["-c", DUMP_LOG, "--print-data-log", "--files", names]
+    asked = {**os.environ, "KDUMP_KERNELS": "native", **environment}
+    return {name: sha256(output([*python, *command], asked)).hexdigest() for name, command in commands.items()}
 
 
-def emulate(wheel: Path, python: str, folder: Path) -> None:
-    """The same digest from the wheel of another processor, by an emulated Python."""
+def output(command: list[str | Path], environment: dict[str, str]) -> bytes:
+    """What a command prints in fixtures/corpus, where some of it has findings. Stops where it could not do its work."""
+    run = subprocess.run(command, cwd=CORPUS, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if run.returncode not in (0, 1):
+        raise SystemExit(f"{shlex.join(map(str, command))} ended with {run.returncode}:\n{run.stdout.decode()}")
+    return run.stdout
+
+
+@cache
+def results_here() -> dict[str, str]:
+    return results([sys.executable], {})
+
+
+def compare(wheel: Path, python: str, folder: Path) -> None:
+    """Stop where another platform's Python gives other results with that platform's wheel."""
     with ZipFile(wheel) as archive:
         archive.extractall(folder)
-    emulated = exercise([*shlex.split(python), "-S"], {"PYTHONPATH": str(folder)})
-    if emulated != exercise([sys.executable], {"PYTHONPATH": str(PROJECT)}):
-        raise SystemExit(f"{wheel.name}: the kernel gives other results than the one here")
+    interpreter, environment = shlex.split(python), {"PYTHONPATH": str(folder)}
+    subprocess.run([*interpreter, "-m", "kdump", "--version"], env={**os.environ, **environment}, check=True)
+    there, here = results(interpreter, environment), results_here()
+    if other := [name for name in here if there[name] != here[name]]:
+        raise SystemExit(f"{wheel.name} gives other results than here: {', '.join(other)}")
+    print(f"{wheel.name}: {len(here)} results as here")
 
 
 def runs_here(target: Target) -> bool:
@@ -125,9 +156,11 @@ def runs_here(target: Target) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=PROJECT / "dist")
-    parser.add_argument("--aarch64-python", metavar="COMMAND", help="tries the aarch64 wheel with this Python")
+    help_python = "tries the wheel of this platform with this Python"
+    parser.add_argument("--python", nargs=2, action="append", default=[], metavar=("TAG", "COMMAND"), help=help_python)
     parser.add_argument("tags", nargs="*", metavar="TAG", help="only these platforms")
     asked = parser.parse_args()
+    pythons = dict(asked.python)
     asked.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch, "source")
@@ -139,8 +172,8 @@ def main() -> None:
             check_symbols(target, wheel)
             if runs_here(target):
                 try_out(wheel, Path(scratch, target.tag))
-            elif asked.aarch64_python and target.tag == "manylinux2014_aarch64":
-                emulate(wheel, asked.aarch64_python, Path(scratch, target.tag))
+            elif target.tag in pythons:
+                compare(wheel, pythons[target.tag], Path(scratch, target.tag))
             print(f"{wheel.name}: {wheel.stat().st_size} bytes", flush=True)
 
 
