@@ -535,6 +535,26 @@ def test_a_chunk_that_becomes_longer_than_the_buffer_ends_there(tmp_path: Path) 
         assert chunk_ends(written(buffer)) == expected_chunks(rows, buffer), buffer
 
 
+def test_a_header_that_stays_alone_may_end_a_chunk(tmp_path: Path) -> None:
+    """The tombstones before it have become longer, so that there is no more room for it."""
+    batches: dict[int, bytes] = {}
+    for offset in range(0, 400, 100):
+        for at in (offset, offset + 20):
+            batches[at] = batch(at, *((key.to_bytes(2), None) for key in range(at, at + 20)))
+        for at in (offset + 40, offset + 41):
+            batches[at] = batch(at, (None, b"1"), producer_id=at, producer_epoch=0, base_sequence=0)
+    segments = {0: list(batches.values()), 400: [batch(400, (b"head", b"x"))]}
+    partition = build(tmp_path, segments)
+    clean_once(build(tmp_path / "plain", segments))
+    sizes = {found.base_offset: found.size for found in batches_in(tmp_path / "plain" / "users-0")}
+    rows = [(len(data), sizes[at], at if len(data) < 100 else at + 19) for at, data in batches.items()]
+    buffer = 2 * sizes[0] + sizes[40] // 2
+    assert len(batches[0]) + len(batches[20]) + len(batches[40]) + len(batches[41]) <= buffer
+    clean_once(partition, chunked(buffer))
+    assert chunk_ends(partition) == expected_chunks(rows, buffer)
+    assert chunk_ends(partition)[0][0] == 2 * sizes[0] + sizes[40]
+
+
 # --- what a pass tells of itself
 
 
@@ -714,6 +734,16 @@ def test_where_there_is_no_room_for_any_key_nothing_is_done(tmp_path: Path) -> N
     cleaning = clean_once(partition, config)
     assert (cleaning.is_full, cleaning.end_offset, cleaning.groups) == (True, 0, ())
     assert (files_of(partition), files_of(partition.parent)) == before
+
+
+def test_nothing_is_left_of_a_pass_that_did_nothing(tmp_path: Path) -> None:
+    """Neither the folder for the files of a change, which a partition outside of a log directory has in itself."""
+    built = build(tmp_path / "logs", {0: [batch(0, (A, b"1"))], 100: [HEAD]})
+    (tmp_path / "alone").mkdir()
+    partition = built.rename(tmp_path / "alone" / "users")
+    before = sorted(partition.iterdir())
+    clean_once(partition, CONFIG._replace(map_bytes=24, load_factor=0.5))
+    assert sorted(partition.iterdir()) == before
 
 
 # --- transactions, read twice
