@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.formats import names
-from kdump.formats.batch import CRC_START
+from kdump.formats.batch import CONTROL, CRC_START
 from kdump.formats.checksums import crc32c
-from kdump.formats.codecs import GZIP, ZSTD
+from kdump.formats.codecs import GZIP, ZSTD, compress
+from kdump.formats.encode import NewRecord, encode_message
 from kdump.recovery.startup import Startup
-from kdump.repair import offset_choice
+from kdump.repair import offset_choice, salvage
 from kdump.repair.offset_choice import WINDOW
 from kdump.repair.salvage import choose_batches
 from kdump.repair.stretches import ByteRange, LeftOut
@@ -93,6 +94,7 @@ def test_records_that_cannot_be_read_go_although_the_crc_holds(tmp_path: Path) -
     ("bad", "why"),
     [
         (marker(101, 7, key=b"\0\0\0\7"), "Invalid control record type"),
+        (marker(101, 0, key=b"\0\0\0\7"), "Invalid control record type"),
         (marker(101, 7, key=b"\0"), "Invalid value size found for end control record key"),
         (marker(101, 7, value=None), "has no value"),
     ],
@@ -102,6 +104,26 @@ def test_a_marker_that_the_broker_cannot_read(tmp_path: Path, bad: bytes, why: s
     assert kept(parts) == [(100, 100), (102, 102)]
     assert left_out(parts)[0].startswith("the transaction marker at offset 101: ")
     assert why in left_out(parts)[0]
+
+
+def test_a_control_batch_of_no_producer_is_no_marker(tmp_path: Path) -> None:
+    """As of a new leader of the cluster metadata, whatever its record is."""
+    other = marker(101, -1, key=b"\0\0\0\7", attributes=CONTROL)
+    assert kept(sorted_out(tmp_path, batch(100) + other + batch(102))) == [(100, 102)]
+
+
+@pytest.mark.parametrize("suspects", [None, frozenset((SIZE,))])
+def test_a_wrapper_too_large_to_be_decompressed_here_stays(tmp_path: Path, suspects: frozenset[int] | None) -> None:
+    """Its header tells its last offset only."""
+    inner = b"".join(encode_message(NewRecord(at, 1000, None, b"x" * 90), 1, 0) for at in range(9))
+    wrapper = encode_message(NewRecord(109, 1000, None, compress(GZIP, inner, magic=1)), 1, GZIP)
+    data = batch(100) + wrapper + batch(110)
+    parts = sorted_out(tmp_path / "small", data, limit=50, suspects=suspects)
+    assert kept(parts) == [(100, 110)]
+    assert parts[0] == ByteRange(0, len(data), 100, 110, 3, False)
+    out_of_place = batch(100) + wrapper + batch(105) + batch(106) + batch(110)
+    assert kept(sorted_out(tmp_path / "a", out_of_place, limit=50, suspects=suspects)) == [(100, 100), (105, 110)]
+    assert kept(sorted_out(tmp_path / "b", out_of_place, suspects=suspects)) == [(100, 100), (105, 110)]
 
 
 def test_a_batch_too_large_to_be_decompressed_here_stays(tmp_path: Path) -> None:
@@ -279,6 +301,26 @@ def test_thousands_of_batches_are_chosen_alike_one_by_one_and_many_together(tmp_
         apart = sorted_out(tmp_path / "b", b"".join(batches))
     assert together == apart
     assert sum(part.batches for part in together if isinstance(part, ByteRange)) == 3 * WINDOW - 1
+
+
+@pytest.mark.parametrize("doubtful", [(), (0,), (5,), (1030,), (5, 1030, 1100)])
+@pytest.mark.parametrize("outlier", [None, 3, 1050])
+def test_of_many_batches_only_those_in_doubt_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doubtful: tuple[int, ...], outlier: int | None
+) -> None:
+    numbers = [*range(1200)]
+    if outlier is not None:
+        numbers[outlier] = numbers[outlier + 1] = outlier + 1
+    data = b"".join(batch(BASE + number) for number in numbers)
+    again: list[int] = []
+    really = salvage._read_again
+    monkeypatch.setattr(
+        salvage, "_read_again", lambda log, block, row, limit: again.append(row) or really(log, block, row, limit)
+    )
+    parts = sorted_out(tmp_path, data, suspects=frozenset(SIZE * each for each in doubtful))
+    assert len(left_out(parts)) == (outlier is not None)
+    assert sum(part.batches for part in parts if isinstance(part, ByteRange)) == 1200 - (outlier is not None)
+    assert again == list(doubtful)
 
 
 @pytest.mark.parametrize("seed", range(120))
