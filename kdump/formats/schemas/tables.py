@@ -36,7 +36,7 @@ def messages(text: str) -> dict[str, Schema]:
 
 
 def _fields(rows: list[_Row], above: int, structs: dict[str, tuple[Field, ...]]) -> Iterator[Field]:
-    """Yield the rows that are indented deeper than `above`, which are taken away; `structs` are the message's so far."""
+    """Yield the rows indented deeper than `above`, and take them away; `structs` are those of the message so far."""
     while rows and rows[0][0] > above:
         depth, (name, kind, *words) = rows.pop(0)
         versions = words.pop(0) if words and words[0][0].isdecimal() else "0+"
