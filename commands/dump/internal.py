@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Report = Callable[[str, Batch, str, bool], object]
 """Told the path of the log, the batch, what of it cannot be decoded, and whether that is only newer than kdump."""
 
-_PLAIN = re.compile(r"[^\s\"'=,{}\[\]]+")
-_TIME = re.compile(r"(?:Timestamp|TimestampMs)$|^timestamp$")
+_PLAIN = r"[^\s\"'=,{}\[\]]+"
+_TIME = r"(?:Timestamp|TimestampMs)$|^timestamp$"
 
 
 class DecodingFormat:
@@ -129,7 +129,7 @@ def _field(name: str, value: Any) -> str:
         return _word(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int) and value >= 0 and _TIME.search(name):
+    if isinstance(value, int) and value >= 0 and re.search(_TIME, name):
         return iso_time(value)
     states = _states(name)
     return f"{value} ({states[value]})" if value in states else str(value)
@@ -137,7 +137,7 @@ def _field(name: str, value: Any) -> str:
 
 def _word(text: str) -> str:
     """Return a text as it is where nothing else could be meant by it, else in quotes."""
-    if text != "null" and _PLAIN.fullmatch(text) and text.isprintable():
+    if text != "null" and re.fullmatch(_PLAIN, text) and text.isprintable():
         return text
     return '"' + safe(text.replace('"', '\\"')) + '"'
 

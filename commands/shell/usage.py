@@ -9,8 +9,8 @@ import click
 
 from kdump.formats.printable import safe
 
-_NO_NUMBER = re.compile(r"(.+) is not (?:a valid (?:integer|float)|in the range)\b.*\.$", re.DOTALL)
-_NO_CHOICE = re.compile(r"'(.*)' is not (?:one of )?'.*\.$", re.DOTALL)
+_NO_NUMBER = r"(?s)(.+) is not (?:a valid (?:integer|float)|in the range)\b.*\.$"
+_NO_CHOICE = r"(?s)'(.*)' is not (?:one of )?'.*\.$"
 
 
 def usage_text(error: click.UsageError) -> str:
@@ -48,9 +48,9 @@ def _sentence(error: click.UsageError) -> str:
 
 def _plain(text: str, param: click.Parameter | None) -> str:
     """Return what is wrong with a value, said as kdump says it where click has a sentence of its own."""
-    if param is not None and (found := _NO_NUMBER.match(text)):
+    if param is not None and (found := re.match(_NO_NUMBER, text)):
         return f"{found[1]}: expected {_numbers(param.type)}"
-    if param is not None and isinstance(param.type, click.Choice) and (found := _NO_CHOICE.match(text)):
+    if param is not None and isinstance(param.type, click.Choice) and (found := re.match(_NO_CHOICE, text)):
         return not_one_of(found[1], [str(choice) for choice in param.type.choices])
     return text
 

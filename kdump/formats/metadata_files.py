@@ -38,7 +38,7 @@ CLEAN_SHUTDOWN_VERSION = 0
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SEPARATOR = re.compile(f":[{WHITESPACE}]+")
+_SEPARATOR = f":[{WHITESPACE}]+"
 
 
 class PartitionMetadata(NamedTuple):
@@ -224,7 +224,7 @@ def _text_lines(data: bytes, path: str) -> Iterator[str]:
 
 def _value_of(line: str, path: str) -> str:
     r"""Return the second of exactly two fields that `:\s+` separates."""
-    fields = _SEPARATOR.split(line)
+    fields = re.split(_SEPARATOR, line)
     while fields and not fields[-1]:  # as Java's split drops them
         fields.pop()
     if len(fields) != 2:

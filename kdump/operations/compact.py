@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kdump.change.interrupted import check_finishable
 from kdump.change.journal import unfinished
@@ -155,7 +155,7 @@ class _Run:
                         break
                     number += 1
                     copy_directory_files(place.log_directory, output, list(copied.values()))
-                    there = replace(place, log_directory=output)
+                    there = place._replace(log_directory=output)
                     found = yield from self._partition(there, PartitionLog(found.output), number)
             except (OSError, KdumpError) as error:
                 yield Failed(path, error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,6 @@ class SafetyOptions(NamedTuple):
     reads_beside: bool = False
 
 
-@dataclass
 class Guard:
     """What is known of the partitions of a log directory while nobody else may change them.
 
@@ -56,14 +54,16 @@ class Guard:
     partition must be left alone.
     """
 
-    log_directory: str
-    rails: SafetyOptions
-    id: str = ""
-    interrupted: dict[str, tuple[Change, ...]] = field(default_factory=dict)
-    errors: dict[str, Exception] = field(default_factory=dict)
-    _watch: GrowthWatch | None = None
-    _lock: Lock = field(default_factory=Lock)
-    _is_checked: bool = False
+    def __init__(self, log_directory: str, rails: SafetyOptions) -> None:
+        """Begin without a change's id."""
+        self.log_directory = log_directory
+        self.rails = rails
+        self.id = ""
+        self.interrupted: dict[str, tuple[Change, ...]] = {}
+        self.errors: dict[str, Exception] = {}
+        self._watch: GrowthWatch | None = None
+        self._lock = Lock()
+        self._is_checked = False
 
     def files(self, path: str, *, number: int = 1) -> ChangeFiles:
         """Return the files of the change of a partition; one with another `number` for each change by this run."""

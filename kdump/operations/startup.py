@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -160,7 +159,6 @@ class Loaded(NamedTuple):
         return end, mark - 1
 
 
-@dataclass
 class BrokerStart:
     """One start of one broker or of several. Fill it with `directory` and `partition`; `end` comes last.
 
@@ -169,20 +167,24 @@ class BrokerStart:
     `directories` are those that were given. `are_several`: they may be of several brokers of a cluster on purpose.
     """
 
-    circumstances: StartupOptions
-    clusters: Clusters
-    report: Report
-    are_several: bool = False
-    stops: list[Failure] = field(default_factory=list)
-    offline: dict[str, Failure] = field(default_factory=dict)
-    by_order: list[str] = field(default_factory=list)
-    directories: list[str] = field(default_factory=list)
-    _ended: set[str] = field(default_factory=set)
-    _absent: set[str] = field(default_factory=set)
-    _first: DirectoryState | None = None
-    _together: BrokerDirectories = field(default_factory=BrokerDirectories)
-    _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
-    _roles: set[bool] = field(default_factory=set)
+    def __init__(
+        self, circumstances: StartupOptions, clusters: Clusters, report: Report, *, are_several: bool = False
+    ) -> None:
+        """`report` hears of what cannot be read."""
+        self.circumstances = circumstances
+        self.clusters = clusters
+        self.report = report
+        self.are_several = are_several
+        self.stops: list[Failure] = []
+        self.offline: dict[str, Failure] = {}
+        self.by_order: list[str] = []
+        self.directories: list[str] = []
+        self._ended: set[str] = set()
+        self._absent: set[str] = set()
+        self._first: DirectoryState | None = None
+        self._together = BrokerDirectories()
+        self._seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = []
+        self._roles: set[bool] = set()
 
     @property
     def who(self) -> str:

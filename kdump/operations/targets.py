@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from kdump.formats import names
+from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 Bases = frozenset[int] | None
+_UNKNOWN = Clusters(())
 
 
-@dataclass
-class PartitionGroup:
+class PartitionGroup(NamedTuple):
     """Partition directories in one log directory: those of its own that a broker serves (`is_whole`), or named ones.
 
     `clusters` is what the metadata tells that is in this log directory and in the others asked for with it.
@@ -23,8 +23,8 @@ class PartitionGroup:
 
     log_directory: str
     is_whole: bool
-    partitions: list[str] = field(default_factory=list)
-    clusters: Clusters = field(default_factory=lambda: Clusters(()))
+    partitions: list[str]
+    clusters: Clusters
 
 
 class PartitionGroups:
@@ -39,10 +39,10 @@ class PartitionGroups:
         if isinstance(place, LogDirectory):
             found = [name for name in place.partition_names if _is_served(name) and self._wants(name)]
             paths = [os.path.join(place.path, name) for name in found]
-            self._groups[os.path.realpath(place.path), True] = PartitionGroup(place.path, True, paths)
+            self._groups[os.path.realpath(place.path), True] = PartitionGroup(place.path, True, paths, _UNKNOWN)
             return
         parent = os.path.dirname(os.path.abspath(place.path))
-        group = self._groups.setdefault((os.path.realpath(parent), False), PartitionGroup(parent, False))
+        group = self._groups.setdefault((os.path.realpath(parent), False), PartitionGroup(parent, False, [], _UNKNOWN))
         if not any(os.path.samefile(place.path, known) for known in group.partitions):
             group.partitions.append(place.path)
 
@@ -50,9 +50,7 @@ class PartitionGroups:
         """Return the groups, in the order in which they were first named."""
         groups = list(self._groups.values())
         clusters = Clusters([group.log_directory for group in groups])
-        for group in groups:
-            group.clusters = clusters
-        return groups
+        return [group._replace(clusters=clusters) for group in groups]
 
 
 def _is_served(name: str) -> bool:
@@ -60,7 +58,6 @@ def _is_served(name: str) -> bool:
     return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
 
 
-@dataclass
 class Target:
     """Partition directories of one log directory; those of which only segments were named, with their base offsets.
 
@@ -68,10 +65,14 @@ class Target:
     if it gets another one in the end.
     """
 
-    log_directory: str
-    partitions: dict[str, Bases] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    shown: str | None = None
+    def __init__(
+        self, log_directory: str, partitions: dict[str, Bases] | None = None, shown: str | None = None
+    ) -> None:
+        """Begin with no names given."""
+        self.log_directory = log_directory
+        self.partitions = {} if partitions is None else partitions
+        self.names: dict[str, str] = {}
+        self.shown = shown
 
     def name(self, path: str) -> str:
         """Return a path in the log directory as it is spoken of."""

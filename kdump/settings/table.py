@@ -78,7 +78,7 @@ class Fraction:
 
     def parse(self, text: str) -> float | None:
         """Return the value of a text."""
-        value = float(text.rstrip("fFdD")) if _JAVA_DOUBLE.fullmatch(text) else -1.0
+        value = float(text.rstrip("fFdD")) if re.fullmatch(_JAVA_DOUBLE, text) else -1.0
         return value if 0 <= value <= 1 else None
 
 
@@ -197,7 +197,7 @@ class Setting(Generic[_T]):
                 yield Named(self, name, unit, kind or self.kind)
 
 
-_JAVA_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?[fFdD]?", re.ASCII)
+_JAVA_DOUBLE = r"(?a)[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?[fFdD]?"
 _SIZE, _SPAN = Number(0, INT_MAX), Number(0)
 _LIMITED = Number(1, negative=NO_LIMIT)
 
