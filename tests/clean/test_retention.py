@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -855,6 +856,14 @@ def test_where_only_a_producers_marker_is_known_its_last_one_stays(tmp_path: Pat
     found = [(found.base_offset, found.is_control, found.record_count) for found in batches_in(partition)]
     assert found == [(1, True, 0), (2, False, 1), (100, False, 1)]
     assert (cleaning.counts.markers, cleaning.counts.emptied) == (2, 1)
+
+
+def test_of_such_a_producer_no_batch_with_data_stays(tmp_path: Path) -> None:
+    gone = batch(0, (None, b"1"), producer_id=7, producer_epoch=0, base_sequence=0)
+    state = state_of(build(tmp_path, {0: [gone, batch(1, (A, b"1"))], 100: [HEAD]}))
+    assert clean(state, CONFIG, NOW, Staging(None), exact_keys=False).counts.emptied == 1
+    state = replace(state, last_records={7: LastRecord(-1, 0)})
+    assert clean(state, CONFIG, NOW, Staging(None), exact_keys=False).counts.emptied == 0
 
 
 def test_the_horizon_of_a_marker_is_none_of_a_tombstone(tmp_path: Path) -> None:
