@@ -232,6 +232,14 @@ def test_an_aborted_transaction_is_ahead_then_under_way_and_then_over() -> None:
     assert txns.is_idle
 
 
+def test_a_later_abort_of_which_no_batch_was_met_may_go() -> None:
+    txns = Transactions()
+    txns.add([ABORTED, AbortedTxn(0, 7, 30, 40, 40)])
+    assert txns.discards_data(10, 7, True)
+    assert txns.discards_marker(20, 7, ABORT) == (False, ABORTED)
+    assert txns.discards_marker(40, 7, ABORT) == (True, None)
+
+
 def test_which_entries_of_transaction_indexes_count(tmp_path: Path) -> None:
     segments = [facts(tmp_path, base, 1).segment for base in (0, 100, 200)]
     before = AbortedTxn(0, 1, 10, 29, 15)

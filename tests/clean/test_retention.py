@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -489,6 +490,38 @@ def expected_chunks(rows: list[tuple[int, int, int]], buffer: int) -> list[tuple
     return chunks[1:]
 
 
+LONGER = 60
+"""By so many bytes `tombstones` become longer when they get a delete horizon."""
+
+
+def tombstones(offset: int) -> bytes:
+    """A batch of twenty."""
+    return batch(offset, *((key.to_bytes(2), None) for key in range(offset, offset + 20)))
+
+
+def check_chunks(folder: Path, batches: dict[int, bytes], lasts: dict[int, int], buffers: set[int]) -> None:
+    """Clean a segment of these batches, by base offset, with buffers of these sizes.
+
+    `lasts` has the last offset of each batch of which something stays.
+    """
+    end = max(batches) + 50
+    partition = build(folder / "logs", {0: list(batches.values()), end: [batch(end, (b"head", b"x"))]})
+    state = state_of(partition)
+
+    def written(buffer: int) -> Path:
+        out = folder / str(buffer)
+        out.mkdir()
+        clean(state, chunked(buffer), NOW, Staging(partial(os.path.join, out)), exact_keys=False)
+        return out
+
+    sizes = {found.base_offset: found.size for found in batches_in(written(1 << 20))}
+    assert sizes.keys() == lasts.keys()
+    rows = [(len(data), sizes.get(at, 0), lasts.get(at, -1)) for at, data in batches.items()]
+    exact = accumulate(size for _, size, _ in rows)  # with these a chunk is just as long as the buffer
+    for buffer in buffers | {size for size in exact if 1000 < size < 2000}:
+        assert chunk_ends(written(buffer)) == expected_chunks(rows, buffer), buffer
+
+
 def test_a_chunk_that_becomes_longer_than_the_buffer_ends_there(tmp_path: Path) -> None:
     """With a delete horizon the timestamps of records take more room, and more comes out than was read.
 
@@ -519,40 +552,28 @@ def test_a_chunk_that_becomes_longer_than_the_buffer_ends_there(tmp_path: Path) 
             batches[offset] = batch(offset, *((key, None) for key in keys), attributes=ZSTD if kind == "packed" else 0)
             lasts[offset] = offset + 19
         offset += 20
-    partition = build(tmp_path / "logs", {0: list(batches.values()), offset + 1: [batch(offset + 1, (b"head", b"x"))]})
-    state = state_of(partition)
-
-    def written(buffer: int) -> Path:
-        out = tmp_path / str(buffer)
-        out.mkdir()
-        clean(state, chunked(buffer), NOW, Staging(partial(os.path.join, out)), exact_keys=False)
-        return out
-
-    sizes = {found.base_offset: found.size for found in batches_in(written(1 << 20))}
-    assert sizes.keys() == lasts.keys()
-    rows = [(len(data), sizes.get(at, 0), lasts.get(at, -1)) for at, data in batches.items()]
-    for buffer in {500, 560, 640, 777, 1111, 2000, *list(accumulate(size for _, size, _ in rows))[4:9]}:
-        assert chunk_ends(written(buffer)) == expected_chunks(rows, buffer), buffer
+    check_chunks(tmp_path, batches, lasts, {500, 560, 640, 777, 1111, 2000})
 
 
 def test_a_header_that_stays_alone_may_end_a_chunk(tmp_path: Path) -> None:
     """The tombstones before it have become longer, so that there is no more room for it."""
     batches: dict[int, bytes] = {}
+    lasts: dict[int, int] = {}
     for offset in range(0, 400, 100):
         for at in (offset, offset + 20):
-            batches[at] = batch(at, *((key.to_bytes(2), None) for key in range(at, at + 20)))
+            batches[at], lasts[at] = tombstones(at), at + 19
         for at in (offset + 40, offset + 41):
-            batches[at] = batch(at, (None, b"1"), producer_id=at, producer_epoch=0, base_sequence=0)
-    segments = {0: list(batches.values()), 400: [batch(400, (b"head", b"x"))]}
-    partition = build(tmp_path, segments)
-    clean_once(build(tmp_path / "plain", segments))
-    sizes = {found.base_offset: found.size for found in batches_in(tmp_path / "plain" / "users-0")}
-    rows = [(len(data), sizes[at], at if len(data) < 100 else at + 19) for at, data in batches.items()]
-    buffer = 2 * sizes[0] + sizes[40] // 2
-    assert len(batches[0]) + len(batches[20]) + len(batches[40]) + len(batches[41]) <= buffer
-    clean_once(partition, chunked(buffer))
-    assert chunk_ends(partition) == expected_chunks(rows, buffer)
-    assert chunk_ends(partition)[0][0] == 2 * sizes[0] + sizes[40]
+            batches[at], lasts[at] = batch(at, (None, b"1"), producer_id=at, producer_epoch=0, base_sequence=0), at
+    longer = len(tombstones(0)) + LONGER
+    assert 2 * len(batches[0]) + 2 * len(batches[40]) <= 2 * longer + 30 < 2 * longer + 61
+    check_chunks(tmp_path, batches, lasts, {2 * longer + 30})
+
+
+def test_a_chunk_ends_in_the_midst_of_many_batches(tmp_path: Path) -> None:
+    """What the chunk has already, of the marker, counts too."""
+    batches = {0: marker(0, 7, commit=False)} | {at: tombstones(at) for at in range(20, 1000, 20)}
+    lasts = {0: 0} | {at: at + 19 for at in range(20, 1000, 20)}
+    check_chunks(tmp_path, batches, lasts, {20 * len(batches[20]) + extra for extra in (0, 40, 80, 120, 160)})
 
 
 # --- what a pass tells of itself
@@ -626,18 +647,22 @@ def test_old_formats_are_counted_too(tmp_path: Path) -> None:
 
 
 def test_progress_hears_of_all_bytes_twice(tmp_path: Path) -> None:
-    """Once for the keys, once to write what stays; of what is clean already, only that."""
+    """Once for the keys, once to write what stays; of what is clean already, only that.
+
+    The second segment is dirty from its middle on.
+    """
+    config = CONFIG._replace(loading=LoadingSettings(index_interval_bytes=0))
     segments = {start: [batch(at, (b"%d" % at, b"1")) for at in range(start, start + 10)] for start in (0, 10, 20)}
-    partition = build(tmp_path, {**segments, 100: [HEAD]}, checkpoint=10)
+    partition = build(tmp_path, {**segments, 100: [HEAD]}, checkpoint=15, config=config)
     heard = dict.fromkeys(segments, 0)
 
     def progress(path: str, size: int) -> None:
         assert size > 0
         heard[int(Path(path).stem)] += size
 
-    clean(state_of(partition), CONFIG, NOW, Staging(None), exact_keys=False, progress=progress)
+    clean(state_of(partition, config), config, NOW, Staging(None), exact_keys=False, progress=progress)
     sizes = {start: sum(map(len, batches)) for start, batches in segments.items()}
-    assert heard == {0: sizes[0], 10: 2 * sizes[10], 20: 2 * sizes[20]}
+    assert heard == {0: sizes[0], 10: sizes[10] * 3 // 2, 20: 2 * sizes[20]}
 
 
 # --- much at once
@@ -831,6 +856,14 @@ def test_where_only_a_producers_marker_is_known_its_last_one_stays(tmp_path: Pat
     found = [(found.base_offset, found.is_control, found.record_count) for found in batches_in(partition)]
     assert found == [(1, True, 0), (2, False, 1), (100, False, 1)]
     assert (cleaning.counts.markers, cleaning.counts.emptied) == (2, 1)
+
+
+def test_of_such_a_producer_no_batch_with_data_stays(tmp_path: Path) -> None:
+    gone = batch(0, (None, b"1"), producer_id=7, producer_epoch=0, base_sequence=0)
+    state = state_of(build(tmp_path, {0: [gone, batch(1, (A, b"1"))], 100: [HEAD]}))
+    assert clean(state, CONFIG, NOW, Staging(None), exact_keys=False).counts.emptied == 1
+    state = replace(state, last_records={7: LastRecord(-1, 0)})
+    assert clean(state, CONFIG, NOW, Staging(None), exact_keys=False).counts.emptied == 0
 
 
 def test_the_horizon_of_a_marker_is_none_of_a_tombstone(tmp_path: Path) -> None:
