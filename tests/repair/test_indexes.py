@@ -21,7 +21,7 @@ from tests.repair.damaged import BASES, DAMAGES, STARTUP, edit, flip, name
 from tests.repair.salvaging import content
 
 ALL = frozenset(INDEX_KINDS)
-SIZE = len(batch(0))
+FAR = 1 << 31
 
 
 def asked(log: PartitionLog, *bases: int, kinds: frozenset[str] = ALL, startup: Startup = STARTUP) -> Task:
@@ -100,6 +100,21 @@ class TestDamagedLogs:
         task = asked(log, kinds=frozenset({"indexes", "timeindexes"}), startup=Startup(NOW))
         assert built(task) == [file(base, kind) for base in (0, 7) for kind in ("index", "timeindex")]
         assert any(file(5, "log") in problem and "Expected transactional write" in problem for problem in task.problems)
+
+    @pytest.mark.parametrize(
+        ("base", "data", "why"),
+        [
+            (0, batch(0) + batch(FAR), ""),  # recovery makes several of it
+            (2, batch(2) + batch(1), ": Split operation is only permitted for segments with overflow, and the problem"),
+        ],
+    )
+    def test_whose_offsets_do_not_fit_into_a_segment(self, tmp_path: Path, base: int, data: bytes, why: str) -> None:
+        log = make_log(tmp_path, {file(base, "log"): data, file(2 * FAR, "log"): batch(2 * FAR)})
+        task = asked(log, startup=Startup(NOW))
+        assert built(task) == [file(2 * FAR, "index"), file(2 * FAR, "timeindex")]
+        (problem,) = task.problems
+        assert problem.startswith(f"{log.path}/{file(base, 'log')}{why}")
+        assert problem.endswith(f". Indexes were not rebuilt. First: kdump repair {log.path}")
 
     def test_a_transaction_may_have_begun_there(self, tmp_path: Path) -> None:
         """What aborted transactions later segments have depends on it; the other indexes do not."""

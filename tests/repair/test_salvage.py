@@ -121,6 +121,9 @@ def test_a_wrapper_too_large_to_be_decompressed_here_stays(tmp_path: Path, suspe
     parts = sorted_out(tmp_path / "small", data, limit=50, suspects=suspects)
     assert kept(parts) == [(100, 110)]
     assert parts[0] == ByteRange(0, len(data), 100, 110, 3, False)
+    assert sorted_out(tmp_path / "alone", wrapper, suspects=suspects) == [
+        ByteRange(0, len(wrapper), 101, 109, 1, True)
+    ]
     out_of_place = batch(100) + wrapper + batch(105) + batch(106) + batch(110)
     assert kept(sorted_out(tmp_path / "a", out_of_place, limit=50, suspects=suspects)) == [(100, 100), (105, 110)]
     assert kept(sorted_out(tmp_path / "b", out_of_place, suspects=suspects)) == [(100, 100), (105, 110)]

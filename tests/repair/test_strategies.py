@@ -299,8 +299,12 @@ def test_after_an_orderly_stop_routine_is_left_to_the_broker_unless_asked_for(pa
     (partition / name(59, "snapshot")).unlink()
     log = PartitionLog(str(partition))
     assert operations(examine(log, CLEAN, Request(SAFE))) == []
-    asked = examine(log, CLEAN, Request(SAFE, frozenset({"snapshots"})))
-    assert [each.name for each in operations(asked)] == [name(59, "snapshot")]
+    for strategy in (SAFE, TRUNCATE_LOG, SALVAGE):
+        asked = examine(log, CLEAN, Request(strategy, frozenset({"snapshots"})))
+        assert [each.name for each in operations(asked)] == [name(59, "snapshot")]
+    edit(name(0, "index"), flip(7))(partition)
+    for strategy in (SAFE, TRUNCATE_LOG, SALVAGE):
+        assert [each.name for each in operations(planned(partition, strategy, CLEAN))] == [name(0, "index")]
 
 
 def test_a_sound_log_without_partition_metadata_is_at_rest(partition: Path) -> None:
