@@ -40,46 +40,12 @@ def _choose() -> str:
 active = _choose()
 """Which kernels are in use: "native" or "portable"."""
 
+# ruff: noqa: F403, F405  `__all__` says what both have, and mypy looks for it.
+
 if TYPE_CHECKING or active == "portable":
-    from kdump.kernels.portable.kernels import (
-        LogText,
-        OffsetMap,
-        RecordColumns,
-        RowText,
-        check,
-        column_stats,
-        crc32,
-        crc32c,
-        decode,
-        differences,
-        encode,
-        encode_kept,
-        find_batch,
-        murmur2,
-        rewrite,
-        skip_entries,
-        walk,
-    )
+    from kdump.kernels.portable.kernels import *
 else:
-    from kdump.kernels._native import (
-        LogText,
-        OffsetMap,
-        RecordColumns,
-        RowText,
-        check,
-        column_stats,
-        crc32,
-        crc32c,
-        decode,
-        differences,
-        encode,
-        encode_kept,
-        find_batch,
-        murmur2,
-        rewrite,
-        skip_entries,
-        walk,
-    )
+    from kdump.kernels._native import *
 
     compiled_crc32c(crc32c)
 
