@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kdump.findings.finding import Finding, Offsets, found
 
-
-class BatchColumns(Protocol):
-    """Batches as columns, those of batches or of a block."""
-
-    @property
-    def position(self) -> Sequence[int]:
-        """Where each begins in its file."""
-
-    @property
-    def size(self) -> Sequence[int]:
-        """How many bytes each has."""
-
-    @property
-    def base_offset(self) -> Sequence[int]:
-        """The first offset of each; below 0 where only its records have it."""
-
-    @property
-    def last_offset(self) -> Sequence[int]:
-        """The last offset of each."""
+if TYPE_CHECKING:
+    from kdump.blocks import BatchBlock
+    from kdump.verify.batch_rows import BatchRows
 
 
 def batch_offsets(base: int, last: int) -> Offsets:
@@ -37,7 +21,7 @@ def found_in_batch(
     code: str,
     path: str,
     message: str,
-    batches: BatchColumns,
+    batches: BatchRows | BatchBlock,
     row: int,
     offset: int,
     *,

@@ -11,6 +11,7 @@ import threading
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.blocks import BatchBlock, RecordBlock
@@ -60,9 +61,9 @@ class BatchRows(NamedTuple):
     base_sequence: array[int]
     count: array[int]  # type: ignore[assignment]  # tuple's method of that name is not needed
     leader_epoch: array[int]
+    crc: array[int]
     markers: dict[int, Marker]
     deep: list[Finding]
-    crc: array[int]
 
     @property
     def end(self) -> int:
@@ -77,14 +78,14 @@ class BatchRows(NamedTuple):
     def extend(self, other: BatchRows) -> None:
         """Add the batches that follow."""
         length = len(self.position)
-        for column, more in zip(self[:13], other[:13], strict=True):
+        for column, more in zip(self[:-2], other[:-2], strict=True):
             column.extend(more)
         for row, marker in other.markers.items():
             self.markers[length + row] = marker
         self.deep.extend(other.deep)
-        self.crc.extend(other.crc)
 
 
+_columns = attrgetter(*BatchRows._fields[:-2])
 Part = BatchRows | Damage
 
 
@@ -203,24 +204,8 @@ def rows_of(log: LogFile, run: Run, deep: DeepCheck | None) -> BatchRows:
     """Return a run as batches of its own; the run's block may be reused afterwards."""
     block, first, stop = run
     findings = deep.findings(block, first, stop) if deep else []
-    rows = BatchRows(
-        block.position[first:stop],
-        block.size[first:stop],
-        block.base_offset[first:stop],
-        block.last_offset[first:stop],
-        block.magic[first:stop],
-        block.attributes[first:stop],
-        block.base_timestamp[first:stop],
-        block.max_timestamp[first:stop],
-        block.producer_id[first:stop],
-        block.producer_epoch[first:stop],
-        block.base_sequence[first:stop],
-        block.count[first:stop],
-        block.leader_epoch[first:stop],
-        markers_of(log, block, first, stop),
-        findings,
-        block.crc[first:stop],
-    )
+    columns = [column[first:stop] for column in _columns(block)]
+    rows = BatchRows._make((*columns, markers_of(log, block, first, stop), findings))
     if deep:
         for row, base in deep.base_offsets.items():
             rows.base_offset[row - first] = base

@@ -170,16 +170,7 @@ class TimestampCheck:
 
     def _hold(self, rows: BatchRows, row: int) -> None:
         self.largest = rows.max_timestamp[row]
-        self.holder = BlockingBatch(
-            rows.position[row],
-            rows.size[row],
-            rows.base_offset[row],
-            rows.last_offset[row],
-            rows.max_timestamp[row],
-            rows.magic[row],
-            rows.attributes[row],
-            rows.producer_id[row],
-        )
+        self.holder = BlockingBatch(*(getattr(rows, name)[row] for name in BlockingBatch._fields))
 
     def _odd(self, rows: BatchRows, row: int, timestamp: int) -> None:
         if timestamp == -1:
