@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from queue import Empty, Full, Queue
+from contextlib import suppress
+from queue import Empty, Queue
 from threading import Event, Thread
 from typing import TypeVar
 
@@ -12,32 +13,22 @@ Item = TypeVar("Item")
 AHEAD = 4
 """How many items are made before they are asked for."""
 
-_WAIT = 0.1
-
 
 def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:
     """Yield what `items` yields, made by a thread; what it raises is raised here. Close it to end the thread."""
     queue: Queue[tuple[Item | None, BaseException | None]] = Queue(AHEAD)
     is_over = Event()
 
-    def put(item: Item | None, error: BaseException | None) -> None:
-        while not is_over.is_set():
-            try:
-                queue.put((item, error), timeout=_WAIT)
-            except Full:
-                continue
-            return
-
     def make() -> None:
         error: BaseException | None = None
         try:
             for item in items:
-                put(item, None)
+                queue.put((item, None))
                 if is_over.is_set():
                     return
         except BaseException as raised:  # it belongs to whoever takes the items
             error = raised
-        put(None, error)
+        queue.put((None, error))
 
     thread = Thread(target=make, name="kdump-replicas", daemon=True)
     thread.start()
@@ -51,9 +42,7 @@ def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:
             yield item
     finally:
         is_over.set()
-        try:
+        with suppress(Empty):  # the thread may wait for room, and puts one more at most
             while True:
                 queue.get_nowait()
-        except Empty:
-            pass
         thread.join()
