@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kdump.findings.finding import Finding, Offsets, found
@@ -26,9 +25,8 @@ def found_in_batch(
     offset: int,
     *,
     is_record: bool = False,
-    details: Mapping[str, int | None] | None = None,
 ) -> Finding:
     """Return a finding about the batch in a row, or about the record at `offset` in it."""
     whole = None if is_record else batch_offsets(batches.base_offset[row], batches.last_offset[row])
     position, length = batches.position[row], batches.size[row]
-    return found(code, path, message, position, offset, length=length, offsets=whole, details=details)
+    return found(code, path, message, position, offset, length=length, offsets=whole)
