@@ -40,12 +40,46 @@ def _choose() -> str:
 active = _choose()
 """Which kernels are in use: "native" or "portable"."""
 
-# ruff: noqa: F403, F405  `__all__` says what both have, and mypy looks for it.
-
 if TYPE_CHECKING or active == "portable":
-    from kdump.kernels.portable.kernels import *
+    from kdump.kernels.portable.kernels import (
+        LogText,
+        OffsetMap,
+        RecordColumns,
+        RowText,
+        check,
+        column_stats,
+        crc32,
+        crc32c,
+        decode,
+        differences,
+        encode,
+        encode_kept,
+        find_batch,
+        murmur2,
+        rewrite,
+        skip_entries,
+        walk,
+    )
 else:
-    from kdump.kernels._native import *
+    from kdump.kernels._native import (
+        LogText,
+        OffsetMap,
+        RecordColumns,
+        RowText,
+        check,
+        column_stats,
+        crc32,
+        crc32c,
+        decode,
+        differences,
+        encode,
+        encode_kept,
+        find_batch,
+        murmur2,
+        rewrite,
+        skip_entries,
+        walk,
+    )
 
     compiled_crc32c(crc32c)
 
