@@ -142,7 +142,7 @@ def compare(wheel: Path, python: str, folder: Path) -> None:
     with ZipFile(wheel) as archive:
         archive.extractall(folder)
     interpreter, environment = shlex.split(python), {"PYTHONPATH": str(folder)}
-    subprocess.run([*interpreter, "-m", "kdump", "--version"], env={**os.environ, **environment}, check=True)
+    print(output([*interpreter, "-m", "kdump", "--version"], {**os.environ, **environment}).decode(), end="")
     there, here = results(interpreter, environment), results_here()
     if other := [name for name in here if there[name] != here[name]]:
         raise SystemExit(f"{wheel.name} gives other results than here: {', '.join(other)}")
@@ -161,6 +161,8 @@ def main() -> None:
     parser.add_argument("tags", nargs="*", metavar="TAG", help="only these platforms")
     asked = parser.parse_args()
     pythons = dict(asked.python)
+    if unknown := pythons.keys() - {target.tag for target in TARGETS}:
+        parser.error(f"--python: no platform is called {', '.join(sorted(unknown))}")
     asked.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch, "source")
