@@ -670,7 +670,7 @@ def test_progress_hears_of_all_bytes_twice(tmp_path: Path) -> None:
 
 def test_more_batches_than_are_read_at_once(tmp_path: Path) -> None:
     """Those of old formats are copied one by one, the others as many as there are."""
-    old = [encode_message(NewRecord(at, 1000, b"%d" % at, b"1"), 1) for at in range(2100)]
+    old = [encode_message(NewRecord(at, 1000, b"%d" % at, bytes(1000)), 1) for at in range(2100)]
     new = [batch(2100 + at, (b"%d" % at, b"2")) for at in range(1500)]
     last = batch(3600, (None, b"1"))
     partition = build(tmp_path, {0: [*old, *new, last], 3601: [batch(3601, (b"head", b"x"))]})
