@@ -276,6 +276,11 @@ def test_exact_keys_take_their_bytes_and_what_an_entry_needs() -> None:
     assert (keys.size, keys.get(b"a"), keys.get(b"bb"), keys.get(b"c")) == (2, 1, 4, -1)
 
 
+def test_the_longer_the_keys_the_fewer_have_room() -> None:
+    keys = ExactKeys(2 * (ENTRY_BYTES + 100) - 1)
+    assert (keys.put(b"a" * 100, 1), keys.put(b"b" * 100, 2), keys.put(b"c" * 99, 3)) == (True, False, True)
+
+
 def test_there_is_always_room_for_one_exact_key() -> None:
     keys = ExactKeys(0)
     assert (keys.put(b"a", 1), keys.put(b"b", 2), keys.size) == (True, False, 1)
