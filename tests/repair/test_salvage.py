@@ -121,6 +121,9 @@ def test_a_wrapper_too_large_to_be_decompressed_here_stays(tmp_path: Path, suspe
     parts = sorted_out(tmp_path / "small", data, limit=50, suspects=suspects)
     assert kept(parts) == [(100, 110)]
     assert parts[0] == ByteRange(0, len(data), 100, 110, 3, False)
+    assert sorted_out(tmp_path / "large", wrapper, limit=50, suspects=suspects) == [
+        ByteRange(0, len(wrapper), 109, 109, 1, False)
+    ]
     assert sorted_out(tmp_path / "alone", wrapper, suspects=suspects) == [
         ByteRange(0, len(wrapper), 101, 109, 1, True)
     ]

@@ -155,6 +155,8 @@ class TestPartitionMetadata:
         (damaged / names.PARTITION_METADATA).write_bytes(b"garbage")
         (step,) = self.taken(damaged)
         assert step.action == DELETE
+        cuts = [(cut.file, cut.start, cut.stop, cut.why) for cut in examined(damaged).cuts]
+        assert (names.PARTITION_METADATA, 0, 7, step.why) in cuts  # what is cut out is kept
 
     def test_a_directory_without_a_partitions_name_has_no_others(self, damaged: Path) -> None:
         self.beside(damaged, "orders-3")
