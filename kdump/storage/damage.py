@@ -63,6 +63,7 @@ class Damage(NamedTuple):
     `resumed` is the log's end where there is none; of damage inside a batch it is the batch's end. `cause` is what is
     wrong at `position`, `path` the file, `offsets` (absolute, first and last) are those of a batch whose header can be
     believed, `header` is what that of a damaged or incomplete one says. As text it is a line that says all of this.
+    Two that differ in `cause` and `header` alone are equal: errors have no equals.
     """
 
     kind: DamageKind
@@ -72,6 +73,15 @@ class Damage(NamedTuple):
     path: str = ""
     offsets: tuple[int, int] | None = None
     header: BatchHeader | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Damage) and self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.kind, self.position, self.resumed, self.path, self.offsets
 
     @property
     def text(self) -> str:

@@ -95,8 +95,10 @@ class TestAfterAnOrderlyStop:
 
 class TestAfterAnUncleanStop:
     def test_of_an_index_only_what_verification_finds(self, log: PartitionLog) -> None:
-        """That of the last segment was being written; of closed ones old releases wrote other entries."""
-        last = {file(40, kind) for kind in ("index", "timeindex", "txnindex")}
+        """Those of the last segment were being written, but for its transactions; of closed ones old releases wrote
+        other entries.
+        """
+        last = {file(40, kind) for kind in ("index", "timeindex")}
         assert left(log, replaced(*INDEXES), clean=False) == last
         assert left(log, replaced(*INDEXES), clean=False, unsound=frozen(file(0, "index"))) == {*last, file(0, "index")}
 
