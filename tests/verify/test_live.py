@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,11 +71,16 @@ def test_every_kind_of_damage_survives_every_rule(case: Case, tmp_path: Path, mo
     assert after <= set(map(key_of, before))
 
 
+def between_looks(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Change something where verify waits, and only there: other threads of this process wait as well."""
+    monkeypatch.setattr(live, "time", SimpleNamespace(sleep=lambda _: change(), monotonic=time.monotonic))
+
+
 def test_what_comes_once_is_not_said(log: Log, broker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The damage goes away between the two looks."""
     whole = log.path(0, "log").read_bytes()
     log.edit(file(0, "log"), flip(70))
-    monkeypatch.setattr(live.time, "sleep", lambda _: log.path(0, "log").write_bytes(whole))
+    between_looks(monkeypatch, lambda: log.path(0, "log").write_bytes(whole))
     assert codes(found(log.directory)) == set()
 
 
@@ -91,7 +98,7 @@ def test_what_comes_twice_is(log: Log, broker: None, jobs: int) -> None:
 def test_damage_that_moves_is_another_one(log: Log, broker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = log.path(0, "log").read_bytes()
     log.edit(file(0, "log"), flip(70))
-    monkeypatch.setattr(live.time, "sleep", lambda _: log.path(0, "log").write_bytes(flip(-1)(whole)))
+    between_looks(monkeypatch, lambda: log.path(0, "log").write_bytes(flip(-1)(whole)))
     assert "KD-LOG-CRC" not in codes(found(log.directory))
 
 
@@ -136,13 +143,13 @@ def test_a_topic_that_was_made_meanwhile(tmp_path: Path, broker: None, monkeypat
     data = cluster_directory(tmp_path / "data")
     assert "clicks-0" in unassigned(data)
 
-    def make_it_known(_: float) -> None:
+    def make_it_known() -> None:
         log = MetadataLog(data / "__cluster_metadata-0", 100)
         partition = {"partitionId": 0, "replicas": [1], "isr": [1], "leader": 1}
         topic = {"topicId": OTHER_ID}
         log.add(*metadata_pairs(("Topic", topic | {"name": "clicks"}), ("Partition", partition | topic))).write()
 
-    monkeypatch.setattr(live.time, "sleep", make_it_known)
+    between_looks(monkeypatch, make_it_known)
     assert unassigned(data) == {"nameless-0", "orders-1", "orders-7"}
 
 
