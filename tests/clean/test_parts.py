@@ -120,6 +120,18 @@ def test_it_shrinks_again_when_a_segment_ends() -> None:
     assert buffer.size == 100
 
 
+def with_a_full_time_index() -> NewSegment:
+    """A segment whose time index has room for the entry at its end alone."""
+    config = CleaningSettings(
+        index_per_batch=False, loading=LoadingSettings(index_interval_bytes=0, segment_index_bytes=24)
+    )
+    segment = NewSegment(0, config, "users-0")
+    for number in range(2):
+        put(segment, 10, number, number)
+        segment.end_chunk()
+    return segment
+
+
 def put(segment: NewSegment, size: int, offset: int, timestamp: int) -> None:
     """Add a batch of zeros."""
     segment.put(bytes(size), Written(size, offset, timestamp, offset))
@@ -169,13 +181,7 @@ def test_offsets_that_do_not_fit_and_full_indexes_are_where_kafka_fails() -> Non
     put(segment, 10, 1 << 31, 5)
     with pytest.raises(CleaningError, match=r"splits such a segment .*: kdump repair users-0 shows the ways"):
         segment.end_chunk()
-    config = CleaningSettings(
-        index_per_batch=False, loading=LoadingSettings(index_interval_bytes=0, segment_index_bytes=24)
-    )
-    segment = NewSegment(0, config, "users-0")
-    for number in range(2):
-        put(segment, 10, number, number)
-        segment.end_chunk()
+    segment = with_a_full_time_index()
     put(segment, 10, 2, 2)
     with pytest.raises(CleaningError, match=r"Attempt to append to a full time index \(size = 1\)"):
         segment.end_chunk()
@@ -345,13 +351,7 @@ def test_of_equal_timestamps_the_first_counts(in_one_chunk: bool) -> None:
 
 
 def test_the_last_slot_of_a_time_index_is_for_the_end() -> None:
-    config = CleaningSettings(
-        index_per_batch=False, loading=LoadingSettings(index_interval_bytes=0, segment_index_bytes=24)
-    )
-    segment = NewSegment(0, config, "users-0")
-    for number in range(2):
-        put(segment, 10, number, number)
-        segment.end_chunk()
+    segment = with_a_full_time_index()
     assert index_of(segment)[1] == [TimeIndexEntry(1, 1)]
 
 
