@@ -102,6 +102,7 @@ class SegmentIndexes:
     def resume(self, position: int) -> None:
         """Go on at `position` behind entries that were read, as a broker does that is started anew."""
         self._last_entry_at = position
+        self._highest_offset = max((self._highest_offset, *self.offsets.offsets[-1:], *self.times.offsets[-1:]))
         if len(self.times):
             self.max_timestamp, self.offset_of_max = self.times.timestamps[-1], self.times.offsets[-1]
 

@@ -269,3 +269,13 @@ def test_an_entry_in_the_first_row_of_a_block_hides_no_later_one(row_by_row: boo
         later._increases = lambda block, stop: False  # type: ignore[method-assign]
     later.add(rows([(10, 1, 7), (10, 2, 9)], 20), 2)
     assert (later.max_timestamp, later.offset_of_max) == (9, 2)
+
+
+def test_behind_entries_that_were_read_an_offset_that_is_no_larger_is_refused() -> None:
+    """As LogSegment.append: an index of another log, or one that was not cut with its own, must not be continued."""
+    indexes = rebuild(interval=0)
+    indexes.offsets.put(7, 10)
+    indexes.resume(20)
+    row, error = indexes.add(rows([(10, 6, 1), (10, 7, 2)], 20), 2)
+    assert (row, type(error)) == (1, InvalidOffsetError)
+    assert list(indexes.offsets.offsets) == [7]
