@@ -203,7 +203,8 @@ def directory_state(log: PartitionLog) -> Iterator[Finding]:
 def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]:
     """Yield files of a partition that no segment has, and those in a state of their own.
 
-    Of a log that was not closed in order, what the cleaner was at when the broker ended is nothing to warn of.
+    Of a log that was not closed in order, what the broker was at when it ended is nothing to warn of: the cleaner's
+    files, and indexes whose .log it had renamed for deletion before them (LogSegment.changeFileSuffixes).
     """
     for name, parsed in log.files.items():
         path = os.path.join(log.path, name)
@@ -218,7 +219,9 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
     for name in log.orphans():
         offset, path = log.files[name].offset, os.path.join(log.path, name)
         if offset is not None:
-            yield found("KD-IDX-ORPHAN", path, "there is no .log of this base offset", offset=offset)
+            waits = not was_closed and f"{names.segment_file_name(offset, '.log')}.{names.DELETED}" in log.files
+            text = "its .log waits for deletion" if waits else "there is no .log of this base offset"
+            yield found("KD-IDX-ORPHAN", path, text, offset=offset, severity=NOTE if waits else "")
 
 
 def _needs_offset(parsed: FileName) -> bool:

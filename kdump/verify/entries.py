@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from kdump import kernels
 from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding, found
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
 from kdump.formats.words import number_words
@@ -185,6 +187,22 @@ def zeros_text(zeros: int, entries: int) -> str:
     return f"{number_words(zeros, 'entry', 'entries')} of zeros after {number_words(entries, 'entry', 'entries')}"
 
 
+def missing(code: str, segment: Segment, kind: str, *, is_due: bool) -> Finding:
+    """Return the finding of a segment that has no index of a kind.
+
+    An active one may lack it where it `is_due` with the first entry only (LazyIndex); the cleaner's new segment where
+    the broker has not renamed it yet, which it does file by file: its next start does.
+    """
+    path, text = segment.path(kind), f"the active segment has no .{kind} yet"
+    waits = is_due and os.path.exists(f"{path}.{names.SWAP}")
+    if is_due:
+        text = f"the segment has no .{kind}" + (f", but a .{kind}.{names.SWAP} that becomes it" if waits else "")
+    return found(code, path, text, offset=segment.base_offset, severity="" if is_due and not waits else NOTE)
+
+
+_ENTRY_SIZES = {names.OFFSET_INDEX: OFFSET_ENTRY_SIZE, names.TIME_INDEX: TIME_ENTRY_SIZE}
+
+
 def used_entries(segment: Segment, kind: str) -> int:
     """Return how many entries an .index or .timeindex has, zeros at its end left out; none where it cannot be read."""
     try:
@@ -195,19 +213,22 @@ def used_entries(segment: Segment, kind: str) -> int:
         return 0
 
 
-def fits_preallocation(segment: Segment) -> bool:
-    """Return whether both indexes may be as preallocation left them: zeros at the end, and sizes that one
-    segment.index.bytes gives them, which is cut to whole entries of each.
+def preallocated(segment: Segment) -> frozenset[names.FileKind]:
+    """Return which indexes may be as preallocation left them: with zeros at the end.
+
+    Where both have some, their sizes are those that one segment.index.bytes gives them, cut to whole entries of each.
+    One may have none, which a broker has just made or trimmed: it does so one after the other.
     """
-    kinds = ((names.OFFSET_INDEX, OFFSET_ENTRY_SIZE), (names.TIME_INDEX, TIME_ENTRY_SIZE))
-    sizes = []
-    for kind, entry_size in kinds:
+    sizes = {}
+    for kind, entry_size in _ENTRY_SIZES.items():
         try:
             with ReadOnlyFile(segment.path(kind)) as file:
-                sizes.append(file.size)
-                if file.size < entry_size or any(file.read(file.size - entry_size, entry_size)):
-                    return False
+                if file.size >= entry_size and not any(file.read(file.size - entry_size, entry_size)):
+                    sizes[kind] = file.size
         except OSError:
-            return True  # there is nothing to compare with
-    offset_size, time_size = sizes
-    return max(offset_size, time_size) < min(offset_size + OFFSET_ENTRY_SIZE, time_size + TIME_ENTRY_SIZE)
+            return frozenset(_ENTRY_SIZES)  # there is nothing to compare with
+    if len(sizes) == len(_ENTRY_SIZES):
+        smallest = min(size + _ENTRY_SIZES[kind] for kind, size in sizes.items())
+        if max(sizes.values()) >= smallest:
+            return frozenset()
+    return frozenset(sizes)

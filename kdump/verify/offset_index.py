@@ -15,7 +15,6 @@ from operator import sub
 
 from kdump import kernels
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
@@ -30,6 +29,7 @@ from kdump.verify.entries import (
     absolute,
     columns_of,
     found_in_entry,
+    missing,
     order_text,
     used_entries,
     widened,
@@ -77,7 +77,7 @@ class OffsetIndexCheck:
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((segment.base_offset - 1, -1))  # offsets and positions
         self._waiting: tuple[int, int, int] | None = None  # an entry that names a later batch's last offset
-        self._last_position = -1
+        self._last_position = self._position_before = -1  # where the last entry leads to, and the one before it
         self._gap_from = 0
         self._gap = (0, 0)
         self._end = 0
@@ -85,7 +85,8 @@ class OffsetIndexCheck:
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
         if not self._segment.has(names.OFFSET_INDEX):
-            yield self._missing()
+            is_due = not self._is_last or used_entries(self._segment, names.TIME_INDEX) > 1
+            yield missing("KD-IDX-MISSING", self._segment, names.OFFSET_INDEX, is_due=is_due)
             return
         self._index = index = self._segment.offset_index()
         if index.size % OFFSET_ENTRY_SIZE:
@@ -105,15 +106,6 @@ class OffsetIndexCheck:
             if times >= PROVING_ENTRIES:
                 text = f"no entries, but the .timeindex has {times}: lookups read the log from its start"
                 yield found("KD-IDX-EMPTY", self.path, text)
-
-    def _missing(self) -> Finding:
-        """Return a broker makes the file with the first entry: an active segment without any may have
-        none (LazyIndex).
-        """
-        is_due = not self._is_last or used_entries(self._segment, names.TIME_INDEX) > 1
-        text = "the segment has no .index" if is_due else "the active segment has no .index yet"
-        severity = "" if is_due else NOTE
-        return found("KD-IDX-MISSING", self.path, text, offset=self._segment.base_offset, severity=severity)
 
     def close(self) -> None:
         """Close the file."""
@@ -154,17 +146,19 @@ class OffsetIndexCheck:
             offsets, positions = entries.first[:stop], entries.second[:stop]
             if self._waiting or not _agree(rows, offsets, positions):
                 yield from self._one_by_one(rows, stop)
+            self._position_before = positions[-2] if stop > 1 else self._last_position
             self._last_position = positions[-1]
             self._measure(positions)
             entries.drop(stop)
         if self._waiting and rows.last_offset[-1] >= self._waiting[1]:
             yield from self._settle(rows, entries.second[0] if entries else None)
 
-    def covered(self, rows: BatchRows) -> int:
-        """Return how many rows there are up to the batch that the last entry leads to: the time index has
-        been told of them.
+    def covered(self, rows: BatchRows) -> tuple[int, int]:
+        """Return how many rows there are up to the batch that the last entry leads to, and up to that of the one before
+        it: the time index is told of them right after.
         """
-        return bisect_left(rows.position, self._last_position + 1)
+        at = rows.position
+        return bisect_left(at, self._last_position + 1), bisect_left(at, self._position_before + 1)
 
     def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
         """Take bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""

@@ -28,7 +28,7 @@ from kdump.storage.segment import Segment, segment_end_offset
 from kdump.verify.batch_rows import Part
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.directory import KnownPartitions, Owner, directory_state, partition_files, special_files
-from kdump.verify.entries import fits_preallocation
+from kdump.verify.entries import preallocated
 from kdump.verify.epochs import EpochCheck
 from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
@@ -203,9 +203,11 @@ class PartitionCheck:
         self._times.open_segment(path)
         is_last = next_base is None
         is_open = is_last and not closed
-        excused = is_open and fits_preallocation(segment)
-        self._offset_index = OffsetIndexCheck(segment, excused=excused, is_last=is_last, is_open=is_open)
-        self._time_index = TimeIndexCheck(segment, excused=excused, is_open=is_open)
+        excused = preallocated(segment) if is_open else ()
+        self._offset_index = OffsetIndexCheck(
+            segment, excused=names.OFFSET_INDEX in excused, is_last=is_last, is_open=is_open
+        )
+        self._time_index = TimeIndexCheck(segment, excused=names.TIME_INDEX in excused, is_open=is_open)
         for check in (self._offset_index, self._time_index):
             yield from self._guarded(check.path, check.open())
 
@@ -308,6 +310,7 @@ class PartitionCheck:
             self._producers.gaps,
             knows_log=not self._logs.is_damaged,
             has_lost=self._has_lost,
+            is_open=self._number == len(self._segments) - 1 and not self._was_closed,
         )
         yield from self._guarded(index, checks)
 
@@ -333,7 +336,6 @@ class PartitionCheck:
             end_offset = start_offset  # the broker begins the log there, whatever it had
         if name is not None and not name.state and end_offset is not None:
             yield from check_partition(self._checkpoints, name, start_offset, end_offset, was_closed=self._was_closed)
-
 
     def _end_offset(self) -> int | None:
         """Return the log end offset that a broker finds by the last segment's index; None where it cannot be known."""

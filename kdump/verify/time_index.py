@@ -14,7 +14,6 @@ from operator import add
 
 from kdump import kernels
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.formats.iso_times import shown
@@ -30,6 +29,7 @@ from kdump.verify.entries import (
     absolute,
     columns_of,
     found_in_entry,
+    missing,
     order_text,
     used_entries,
     widened,
@@ -47,7 +47,8 @@ class TimeIndexCheck:
     def __init__(self, segment: Segment, *, excused: bool, is_open: bool) -> None:
         """Zeros at the end and entries of a truncated log are `excused` where preallocation may have left them.
 
-        Of a segment that `is_open`, neither rolled nor closed, the last entry is not written yet.
+        Of a segment that `is_open`, neither rolled nor closed, the last entry is not written yet, and that beside the
+        last entry of the .index may not be: a broker writes them one after the other (LogSegment.append).
         """
         self._segment = segment
         self.path = segment.path(names.TIME_INDEX)
@@ -58,7 +59,8 @@ class TimeIndexCheck:
         self.content = b""  # all of the file, where it was read at once
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((-1, segment.base_offset - 1))  # timestamps and offsets
-        self._covered = -1  # the largest timestamp that the index has been told of
+        self._covered = -1  # the largest timestamp up to the last entry of the offset index
+        self._covered_before = -1  # up to the one before it: the index has been told of it
         self._largest = -1  # of the batches that have records
         self._emptied = -1  # with those that have none, where there are any
         self._last_time = -1
@@ -69,7 +71,8 @@ class TimeIndexCheck:
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
         if not self._segment.has(names.TIME_INDEX):
-            yield self._missing()
+            is_due = not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
+            yield missing("KD-TIDX-MISSING", self._segment, names.TIME_INDEX, is_due=is_due)
             return
         self._index = index = self._segment.time_index()
         if index.size % TIME_ENTRY_SIZE:
@@ -91,15 +94,6 @@ class TimeIndexCheck:
             length = zeros * TIME_ENTRY_SIZE
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE, length=length, details=details)
 
-    def _missing(self) -> Finding:
-        """Return a broker makes the file with the first entry: an open segment without any may have
-        none (LazyIndex).
-        """
-        is_due = not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
-        text = "the segment has no .timeindex" if is_due else "the active segment has no .timeindex yet"
-        severity = "" if is_due else NOTE
-        return found("KD-TIDX-MISSING", self.path, text, offset=self._segment.base_offset, severity=severity)
-
     def close(self) -> None:
         """Close the file."""
         if self._index is not None:
@@ -120,14 +114,13 @@ class TimeIndexCheck:
             yield found_in_entry("KD-TIDX-ORDER", self.path, text, entry[0], entry[2], TIME_ENTRY_SIZE)
         self._next += max(count, 1)
 
-    def take(self, rows: BatchRows, covered: int) -> Iterator[Finding]:
-        """Take good batches; those before row `covered` were there when the offset index got its last entry.
-
-        Raises OSError.
+    def take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
+        """Take good batches, and how many of them were there when the offset index got its last entry, and the one
+        before it. Raises OSError.
         """
         return self._leftovers.pass_on(self._take(rows, covered))
 
-    def _take(self, rows: BatchRows, covered: int) -> Iterator[Finding]:
+    def _take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
         if self._index is None:
             return
         before = self._largest
@@ -135,8 +128,9 @@ class TimeIndexCheck:
         self._largest = max(before, kernels.column_stats(times)[1])
         if times is not rows.max_timestamp:
             self._emptied = max(self._emptied, max(rows.max_timestamp))
-        if self._is_open and covered:
-            self._covered = max(before, max(times[:covered]))
+        if self._is_open and covered[0]:
+            self._covered_before = max(before, max(times[: covered[1]])) if covered[1] else self._covered
+            self._covered = max(before, max(times[: covered[0]]))
         self._end_offset = max(self._end_offset, rows.last_offset[-1] + 1)
         entries = self._entries
         while True:
@@ -206,11 +200,13 @@ class TimeIndexCheck:
         wanted = self._covered if self._is_open else self._largest
         if wanted < 0 or wanted == self._last_time:
             return
+        if self._is_open and self._last_time >= self._covered_before:
+            return
         if self._last_time > wanted:
             if self._last_is_v0 or self._emptied >= self._last_time:
                 return
-            if is_damaged or self._is_open:
-                return  # the batch that has it may be among the damaged ones, or have come after the last entry
+            if is_damaged:
+                return  # the batch that has it may be among the damaged ones
         what = f"the last entry has timestamp {shown(self._last_time)}" if self._index.entries else "the file is empty"
         yield found("KD-TIDX-LAST", self.path, f"{what}, the largest in the log up to there is {shown(wanted)}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kdump.findings.finding import Finding, found
+from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
 from kdump.storage.segment import Segment
@@ -21,8 +22,12 @@ def check_txn_index(
     *,
     knows_log: bool,
     has_lost: bool,
+    is_open: bool,
 ) -> Iterator[Finding]:
     """Hold the index against the segment's aborted transactions and ABORT markers, by the markers' offsets.
+
+    Of a segment that `is_open`, neither rolled nor closed, the last entries may not be written yet: a broker writes
+    them after the markers (UnifiedLog.append), and its next start builds the file anew.
 
     A transaction whose first batches were cleaned away began in one of the `gaps`. Unless the segment is known as a
     whole (`knows_log`), entries without a marker are not objected to; where something of the log so far `has_lost`,
@@ -30,6 +35,7 @@ def check_txn_index(
     """
     path = segment.path(names.TXN_INDEX)
     missing = dict(aborted)
+    last_entry = -1
     if segment.has(names.TXN_INDEX):
         for number, txn, finding in _entries(segment, path):
             if finding:
@@ -41,14 +47,17 @@ def check_txn_index(
                     text = f"entry {number} names a marker of producer {txn.producer_id} at offset {txn.last_offset}"
                     yield _of_entry("KD-TXN-ORPHAN", path, f"{text}: there is none", number, txn, txn.last_offset)
                 continue
+            last_entry = txn.last_offset
             known = missing.pop(txn.last_offset, None)
             if known and (text := _fault(txn, known, None if has_lost else gaps)):
                 yield _of_entry("KD-TXN-ENTRY", path, f"entry {number} {text}", number, txn, txn.first_offset)
     for offset, here in missing.items():
         text = f"the transaction of producer {here.producer_id} from offset {here.first_offset} on, aborted at offset"
-        text += f" {offset} (byte {here.position} of the log), has no entry"
-        details = {"producerId": here.producer_id}
-        yield found("KD-TXN-MISSING", path, text, offset=offset, offsets=(here.first_offset, offset), details=details)
+        is_due = not is_open or offset < last_entry
+        text += f" {offset} (byte {here.position} of the log), has no entry{'' if is_due else ' yet'}"
+        finding = found("KD-TXN-MISSING", path, text, offset=offset, details={"producerId": here.producer_id})
+        severity = finding.severity if is_due else NOTE
+        yield finding._replace(offsets=(here.first_offset, offset), severity=severity)
 
 
 def _of_entry(code: str, path: str, message: str, number: int, txn: AbortedTxn, offset: int) -> Finding:

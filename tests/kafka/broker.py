@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
@@ -263,6 +264,16 @@ class Broker:
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold all its threads, wherever they are: on its disks is what a kill would leave."""
+        os.kill(self.process_id, signal.SIGSTOP)
+        try:
+            os.waitid(os.P_PID, self.process_id, os.WSTOPPED)
+            yield
+        finally:
+            os.kill(self.process_id, signal.SIGCONT)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:

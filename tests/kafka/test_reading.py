@@ -10,7 +10,7 @@ import pytest
 
 from tests.kafka.answers import Answers, check_nothing_found
 from tests.kafka.command import jsonl
-from tests.kafka.directories import Rich, State
+from tests.kafka.directories import Rich
 from tests.kafka.server_log import cleaned, loaded
 from tests.kafka.tally import Column, Tally
 
@@ -68,7 +68,5 @@ def test_records_are_those_that_consumers_get(directory: Rich, tally: Tally) -> 
 def test_verify_finds_nothing_in_sound_directories(directory: Rich, tally: Tally) -> None:
     with tally.of(directory.release, Column.VERIFY) as compare:
         now = int((directory.folder / "server.log").stat().st_mtime * 1000)
-        # A kill may come while the cleaner writes: what it leaves then is there.
-        killed = ("--ignore", "KD-FILE-CLEANED") if directory.state is State.KILLED else ()
-        done = jsonl("verify", "--deep", "--fail-on", "warning", *killed, "--now", now, *directory.log_dirs)
+        done = jsonl("verify", "--deep", "--fail-on", "warning", "--now", now, *directory.log_dirs)
         check_nothing_found(compare, done)
