@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
-from kdump.interchange.fields import Contents, Format, Origin, Payload, Table, Value
+from kdump.interchange.rows import Contents, Format, Origin, Payload, Table, Value
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs
 from kdump.storage.txn_state import TxnState

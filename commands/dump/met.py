@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kdump.disk.reading import is_directory
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, offset_range
-from kdump.interchange.fields import Format, Origin, Table, Value
+from kdump.interchange.rows import Format, Origin, Table, Value
 from kdump.query.sweep import Selected
 from kdump.storage.damage import Damage
 from kdump.storage.live import tally, was_deleted
@@ -21,7 +21,6 @@ from kdump.storage.txn_state import TxnState
 from ..shell import exit_codes
 from ..shell.output import Output, complain, note, os_error_text, wants_color
 from ..shell.paths import partition_of
-from .internal import DecodingFormat
 from .jobs import Options
 
 if TYPE_CHECKING:
@@ -37,14 +36,16 @@ class LimitReached(Exception):
 class Met:
     """Prints what is met in the files that are dumped, and says what is wrong with them; `code` is the exit code."""
 
-    def __init__(
-        self, out: Output, printer: Format, options: Options, payloads: PayloadDecoder | None = None
-    ) -> None:
+    def __init__(self, out: Output, printer: Format, options: Options, payloads: PayloadDecoder | None = None) -> None:
         self.code = exit_codes.OK
         self.kept_pieces: dict[str, KeptPiece] = {}  # by path
         self.shown: dict[str, str] = {}  # what logs are called that are elsewhere, or have no partition
         self._out = out
-        self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable, payloads)
+        self._printer = printer
+        if not options.raw and not options.batches_only:
+            from .internal import DecodingFormat
+
+            self._printer = DecodingFormat(printer, self._undecodable, payloads)
         self._options = options
         self._damaged = self._hidden = 0
         self._newer: set[str] = set()  # logs with records that are newer than kdump
@@ -170,7 +171,6 @@ class Met:
         self._out.flush()
         complain(os_error_text(error, path))
         self.code = exit_codes.INCOMPLETE
-
 
     def _counted(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
         for row in rows:

@@ -13,7 +13,7 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.interchange.fields import Origin
+from kdump.interchange.rows import Origin
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.damage import is_zero_tail
@@ -295,6 +295,7 @@ class _Run:
             return
         for name in directory.partition_names:
             yield os.path.join(path, name)
+
 
 def _partition_around(segment: Segment) -> PartitionLog:
     return PartitionLog(os.path.dirname(segment.log_path) or ".")

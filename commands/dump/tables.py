@@ -31,7 +31,8 @@ from kdump.formats.metadata_files import (
 )
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.formats.uuids import format_uuid
-from kdump.interchange.fields import Table, Value, camel_case
+from kdump.interchange.fields import camel_case
+from kdump.interchange.rows import Table, Value
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 
 from ..shell.paths import KafkaFile

@@ -12,7 +12,7 @@ from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
 from kdump.formats.words import number_words, offset_range, size_text
-from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
+from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
 from kdump.storage.records import LOG_APPEND, NO_TIMESTAMP_TYPE, Batch, header_pairs
 from kdump.storage.txn_state import TxnState
@@ -29,9 +29,7 @@ TABLE_ROWS = 1000
 class TextLines:
     """Prints text, in colour if asked to."""
 
-    def __init__(
-        self, write: Write, *, color: bool = False, full: bool = False, batches_only: bool = False
-    ) -> None:
+    def __init__(self, write: Write, *, color: bool = False, full: bool = False, batches_only: bool = False) -> None:
         """`full` shows binary contents to their end; `batches_only` makes a table of the batches."""
         self._write = write
         self._is_table = batches_only

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from kdump.columns import avro_types, protobuf_types
 from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE
-from kdump.interchange.fields import Payload
+from kdump.interchange.rows import Payload
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_values import Form

@@ -9,24 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from kdump.formats.encode import NewRecord
 from kdump.formats.printable import escape_json, is_unsafe, safe
 from kdump.interchange.dumped import NO_OFFSET, Item
-from kdump.interchange.fields import (
-    KNOWN,
-    RECORD,
-    Content,
-    Contents,
-    Fields,
-    Origin,
-    Payload,
-    Table,
-    Value,
-    Write,
-    batch_values,
-    camel_case,
-    check_names,
-    check_valid,
-)
+from kdump.interchange.fields import KNOWN, RECORD, Fields, camel_case, check_names, check_valid
 from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text
 from kdump.interchange.lines import Lines, Reading
+from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write, batch_values
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs
 from kdump.storage.txn_state import TxnState

@@ -12,23 +12,9 @@ from json.encoder import encode_basestring_ascii as quote_ascii
 from typing import Any
 
 from kdump.interchange.dumped import Item
-from kdump.interchange.fields import (
-    AROUND,
-    BATCH,
-    RECORD,
-    TYPE,
-    Content,
-    Contents,
-    Fields,
-    Origin,
-    Payload,
-    Table,
-    Value,
-    Write,
-    read_batch,
-    read_record,
-)
+from kdump.interchange.fields import AROUND, BATCH, RECORD, TYPE, Fields, read_batch, read_record
 from kdump.interchange.lines import Lines, Reading
+from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs

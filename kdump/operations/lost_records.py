@@ -10,8 +10,8 @@ from kdump.disk import durable
 from kdump.errors import KdumpError, Problem, RefusedError, Report
 from kdump.formats.batch import CONTROL
 from kdump.formats.printable import escape_json
-from kdump.interchange.fields import Origin
 from kdump.interchange.jsonl import JsonLines
+from kdump.interchange.rows import Origin
 from kdump.operations.compared import PartitionReplicas
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep

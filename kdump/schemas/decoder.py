@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kdump.interchange.fields import Payload
+from kdump.interchange.rows import Payload
 from kdump.schemas.avro import PRIMITIVES, AvroSchema
 from kdump.schemas.errors import SchemaError, UnknownSchemaError
 from kdump.schemas.framing import KEY_HEADER, VALUE_HEADER, Frame, guid_prefix_of, header_frame, prefix_of

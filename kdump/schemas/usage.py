@@ -10,7 +10,7 @@ from typing import Any
 from kdump.disk.reading import status_of
 from kdump.errors import Problem, Report
 from kdump.formats.schema_prefix import likely_id
-from kdump.interchange.fields import Payload
+from kdump.interchange.rows import Payload
 from kdump.query.split_points import parts
 from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
 from kdump.schemas.errors import SchemaError

@@ -18,9 +18,9 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.printable import escape_json
 from kdump.interchange.csv import CsvRows, read_csv
 from kdump.interchange.dumped import DumpedBatch
-from kdump.interchange.fields import RECORD_COLUMNS, Format, Origin
 from kdump.interchange.jsonl import JsonLines, read_jsonl
 from kdump.interchange.lines import Lines, Reading
+from kdump.interchange.rows import RECORD_COLUMNS, Format, Origin
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.open import open_segment

@@ -20,7 +20,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from kdump.columns import RecordTables, read_records
 from kdump.columns.decoding import Decode, topic_columns
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.interchange.fields import Payload
+from kdump.interchange.rows import Payload
 from kdump.schemas.decoder import PayloadDecoder
 from kdump.storage.partition import PartitionLog
 from tests.schemas.random_avro import Json

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kdump.interchange.fields import Payload
+from kdump.interchange.rows import Payload
 from kdump.schemas import avro as avro_module
 from kdump.schemas.decoder import PayloadDecoder, check_libraries
 from kdump.schemas.errors import ExtraMissingError, SchemaError

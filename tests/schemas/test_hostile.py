@@ -8,7 +8,7 @@ import random
 import pytest
 
 from kdump.columns.decoding import json_columns
-from kdump.interchange.fields import Payload
+from kdump.interchange.rows import Payload
 from kdump.schemas.decoder import PayloadDecoder
 from kdump.schemas.registry import Registry
 from tests.schemas.registries import ORDER, PROTO, avro, framed, registry, schema_record

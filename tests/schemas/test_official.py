@@ -18,7 +18,7 @@ from uuid import UUID
 import pytest
 
 from kdump.commands.shell.exit_codes import FINDINGS
-from kdump.interchange.fields import Payload
+from kdump.interchange.rows import Payload
 from kdump.schemas.decoder import PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.known_protos import KNOWN_PROTOS
