@@ -11,8 +11,19 @@ from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
-from kdump.repair.lost_markers import OPEN, LostMarkers
-from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Strategy, Task
+from kdump.repair.proposal import (
+    ALL_KINDS,
+    FIX_BIT,
+    OLD_NAMES,
+    OPEN,
+    SAFE,
+    SALVAGE,
+    STRATEGIES,
+    LostMarkers,
+    Request,
+    Strategy,
+    Task,
+)
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters

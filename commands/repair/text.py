@@ -21,7 +21,6 @@ from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import Style, nothing_changed
 from ..shell.screen import Screen
 from ..shell.words import loss_words
-from .decisions import decision_text, fixed_lines
 from .run import Totals
 from .safe_plans import SafePlan, routine_line, safe_lines, safe_plan
 
@@ -57,6 +56,8 @@ class TextPrinter:
         task = done.task
         assert task is not None
         if task.decision is not None:
+            from .decisions import decision_text
+
             text = decision_text(done.path, task.decision)
             self._undecided.append(text + "".join(f"    {line}\n" for line in _interrupted(done, applies=applies)))
             self._to_decide.append(done.path)
@@ -230,7 +231,10 @@ class TextPrinter:
             yield from self._salvage(task.rescue)
         elif task.outcome and not task.problems:
             yield self._lost(task.outcome.loss)
-        yield from map(safe, fixed_lines(task.fixed))
+        if task.fixed:
+            from .decisions import fixed_lines
+
+            yield from map(safe, fixed_lines(task.fixed))
         yield from map(safe, task.notes)
         if task.extent:
             yield f"log start offset {task.extent[0]}, log end offset {task.extent[1]}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from itertools import groupby, pairwise
 
 from kdump.change.splice import spliced
@@ -30,18 +29,6 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition, content_of
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
-
-
-class LostMarkers(StrEnum):
-    """What becomes of a transaction that may have lost its marker."""
-
-    OPEN = "open"
-    """It stays open."""
-    ABORTED = "abort"
-    """It is aborted."""
-
-
-OPEN, ABORTED = LostMarkers
 
 _MAX_TXNS = 1 << 20
 

@@ -15,7 +15,6 @@ from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
-from kdump.repair.lost_markers import OPEN, LostMarkers
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
@@ -38,6 +37,17 @@ STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
 OLD_NAMES = {"kafka": TRUNCATE_LOG}
 """Names of strategies that are still taken, with a warning."""
 _MARKS = {names.RECOVERY_POINT_CHECKPOINT: "recovery point", names.REPLICATION_CHECKPOINT: "high watermark"}
+
+class LostMarkers(StrEnum):
+    """What becomes of a transaction that may have lost its marker (kdump.repair.lost_markers)."""
+
+    OPEN = "open"
+    """It stays open."""
+    ABORTED = "abort"
+    """It is aborted."""
+
+
+OPEN, ABORTED = LostMarkers
 
 CHECKPOINTS = "checkpoints"
 ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)

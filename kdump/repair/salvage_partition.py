@@ -60,9 +60,6 @@ from kdump.repair.load_result import (
     without_markers,
 )
 from kdump.repair.lost_markers import (
-    ABORTED,
-    OPEN,
-    LostMarkers,
     NewMarker,
     aborted_txns,
     aborting_markers,
@@ -70,6 +67,7 @@ from kdump.repair.lost_markers import (
     proven_markers,
     put,
 )
+from kdump.repair.proposal import ABORTED, OPEN, LostMarkers
 from kdump.repair.salvaged_files import GivenUp, SalvagedFiles
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog

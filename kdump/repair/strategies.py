@@ -20,7 +20,6 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import as_if_killed, reasons
-from kdump.repair.load_result import open_txns
 from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.survey import Survey, is_end, survey
@@ -29,6 +28,7 @@ from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import Recipe
 
 if TYPE_CHECKING:
+    from kdump.formats.producer_snapshot import ProducerEntry
     from kdump.repair.decision import Damaged
     from kdump.repair.salvage_partition import Rescue
     from kdump.repair.salvaged_files import GivenUp
@@ -95,7 +95,11 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     found = survey(log, startup, deep=True, limit=request.limit)
     outcome = None if found else load_log(log, startup)
     if outcome is not None and _is_sound(found, outcome):
-        open_now = tuple(open_txns(log, outcome)) if outcome.has_open_txn else ()
+        open_now: tuple[ProducerEntry, ...] = ()
+        if outcome.has_open_txn:
+            from kdump.repair.load_result import open_txns
+
+            open_now = tuple(open_txns(log, outcome))
         saved = Rescue(outcome, (), None, None, (), open_now)
     else:
         saved = salvage_partition(log, startup, found, request.limit, request.lost_markers)

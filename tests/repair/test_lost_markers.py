@@ -13,7 +13,8 @@ from kdump.formats.encode import NewBatch, encode_batch
 from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.recovery.startup import Startup
-from kdump.repair.lost_markers import ABORTED, OPEN, Gap, NewMarker, aborting_markers, find_gaps, proven_markers
+from kdump.repair.lost_markers import Gap, NewMarker, aborting_markers, find_gaps, proven_markers
+from kdump.repair.proposal import ABORTED
 from kdump.repair.salvage_partition import Rescue
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes, joined
@@ -306,7 +307,6 @@ def test_the_choice_of_gaps() -> None:
     elsewhere = [AbortedTxn(0, P, 2, 99, 0), AbortedTxn(0, P, 2, 7, 0)]
     proofs = [*elsewhere, AbortedTxn(0, P, 2, 9, 0), AbortedTxn(0, Q, 1, 5, 0)]
     assert [(each.producer, each.offset) for each in proven_markers(gaps, proofs)] == [(q, 5), (p, 9)]
-    assert OPEN != ABORTED
 
 
 def test_as_many_markers_in_a_gap_as_it_has_offsets() -> None:
