@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Printer: TypeAlias = JsonPrinter | TextPrinter
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Totals:
     """What came of a run: how many partitions have work, failed, and were changed by which change (its id).
 

@@ -12,7 +12,6 @@ import click
 from kdump.disk.reading import is_directory, is_file, is_named, read_small
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
-from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
 from kdump.named_tuples import NamedTuple
@@ -166,6 +165,7 @@ def check_target(path: str) -> None:
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:
     """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+    from kdump.formats.java_properties import parse_properties
     from kdump.settings.sources import log_directories
 
     try:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from kdump.disk.durable import take_after
 from kdump.disk.reading import is_named, is_there, open_for_reading
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
@@ -94,6 +93,8 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
         yield
         return
     import fcntl
+
+    from kdump.disk.durable import take_after
 
     check_not_locked(log_directory)
     path = os.path.join(log_directory, LOCK)

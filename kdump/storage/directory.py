@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from kdump.disk.reading import is_directory, list_directory, read_small
 from kdump.formats import names
 from kdump.formats.names import by_topic_and_number, is_partition_dir
-from kdump.storage.checkpoints import read_offsets
 from kdump.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ class LogDirectory:
 
         Empty without the file. Raises OSError, CheckpointError.
         """
+        from kdump.storage.checkpoints import read_offsets
+
         return read_offsets(self._path(name))
 
     def _path(self, name: str) -> str:

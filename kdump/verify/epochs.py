@@ -18,7 +18,7 @@ from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column_checks import is_uniform
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Stretch:
     """Batches of one epoch, one after the other: the first of them, and how many there are so far."""
 
