@@ -20,7 +20,7 @@ from tests.kafka.kit import Kit
 from tests.kafka.tally import Column, Tally
 
 _A_ROUND = 25
-"""Moments for each of `--rounds`."""
+"""Moments of one life of a broker: its logs grow, and each of `--rounds` begins with those of the data set."""
 
 _OF_THE_LOAD = ("KD-TXN-HANGING",)
 """Its transactions may last."""
@@ -38,23 +38,26 @@ def _copied(broker: Broker, folder: Path) -> Iterator[Path]:
 
 
 def test_what_a_kill_leaves_is_sound(release: str, tally: Tally, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    moments = pytestconfig.getoption("--rounds") * _A_ROUND
+    lives = pytestconfig.getoption("--rounds")
     random = Random(pytestconfig.getoption("--seed"))
-    broker = Broker(release, tmp_path / "live", rich(release, State.STOPPED).copy(tmp_path / "live"))
-    try:
-        broker.start()
-        with Kit(release, MADE, tmp_path / "kit.log") as kit, tally.of(release, Column.VERIFY) as compare:
-            kit.ask("load", servers=broker.servers, prefix="busy")
-            for number in range(moments):
-                time.sleep(random.random() / 4)
-                with broker.held():
-                    copies = list(_copied(broker, tmp_path / "copies"))
-                found = [each for each in verify(*copies, deep=True) if each.severity in ("error", "warning")]
-                said = [f"{each.code} {each.path}: {each.message}" for each in found if each.code not in _OF_THE_LOAD]
-                compare.same(f"moment {number}: what verify finds", said, [])
-                if said:
-                    (tmp_path / "copies").rename(tmp_path / f"moment-{number}")
-                else:
-                    shutil.rmtree(tmp_path / "copies")
-    finally:
-        broker.kill()
+    with Kit(release, MADE, tmp_path / "kit.log") as kit, tally.of(release, Column.VERIFY) as compare:
+        for life in range(lives):
+            folder = tmp_path / f"{life}"
+            broker = Broker(release, folder, rich(release, State.STOPPED).copy(folder))
+            try:
+                broker.start()
+                kit.ask("load", servers=broker.servers, prefix="busy")
+                for number in range(_A_ROUND):
+                    time.sleep(random.random() / 4)
+                    with broker.held():
+                        copies = list(_copied(broker, folder / f"moment-{number}"))
+                    compare.same(f"life {life}, moment {number}: what verify finds", _found(copies), [])
+            finally:
+                broker.kill()
+            if not compare.differences:
+                shutil.rmtree(folder)
+
+
+def _found(log_dirs: list[Path]) -> list[str]:
+    found = [each for each in verify(*log_dirs, deep=True) if each.severity in ("error", "warning")]
+    return [f"{each.code} {each.path}: {each.message}" for each in found if each.code not in _OF_THE_LOAD]
