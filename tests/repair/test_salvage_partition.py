@@ -23,7 +23,7 @@ from kdump.recovery.outcome import (
 )
 from kdump.recovery.startup import Startup
 from kdump.repair import salvage_partition
-from kdump.repair.lost_markers import ABORTED
+from kdump.repair.proposal import ABORTED
 from kdump.repair.salvage_partition import Rescue
 from kdump.repair.salvaged_files import GivenUp
 from tests.recovery.building import METADATA, NOW, batch, broken, file, make_log, marker, produced
