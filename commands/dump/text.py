@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from kdump.blocks import content_at
 from kdump.errors import KdumpError
-from kdump.formats.batch import ABORT, COMMIT, control_type_name
+from kdump.formats.batch import ABORT, COMMIT, CONTROL, DELETE_HORIZON, TRANSACTIONAL, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
 from kdump.formats.words import number_words, offset_range, size_text
@@ -24,6 +24,8 @@ from ..shell.times import iso_time
 BINARY_SHOWN = 64
 KEY_WIDTH = 40
 TABLE_ROWS = 1000
+_SPECIAL = TRANSACTIONAL | CONTROL | DELETE_HORIZON
+"""Attributes of few batches."""
 
 
 class TextLines:
@@ -60,66 +62,48 @@ class TextLines:
         if self._is_table:
             self._batch_row(batch, transaction)
             return
-        offsets = _offsets_of(batch)
         count = "?" if batch.is_wrapper else str(batch.record_count)
         records = f"{count} record" if count == "1" else f"{count} records"
-        position = f"at byte {batch.position}"
-        # what was widest so far in this file, so that the lines of batches stand under each other
+        offsets, records, position = self._aligned(_offsets_of(batch), records, f"at byte {batch.position}")
+        line = f"batch {offsets}  {records}  {position}  {batch.size:>7} bytes  v{batch.magic} {batch.codec:<6}  "
+        timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
+        line += f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1)
+        if batch.magic >= 2:
+            line += f"  epoch {batch.leader_epoch}"
+        self._write_batch(batch, line, transaction)
+
+    def _aligned(self, offsets: str, records: str, position: str) -> tuple[str, str, str]:
+        """Return cells as wide as the widest so far in this file, so that the lines of batches stand in columns."""
         widths = self._widths
         widths[0] = max(widths[0], len(offsets))
         widths[1] = max(widths[1], len(records))
         widths[2] = max(widths[2], len(position))
-        parts = [
-            f"batch {offsets:<{widths[0]}}  {records:<{widths[1]}}  {position:<{widths[2]}}  {batch.size:>7} bytes"
-            f"  v{batch.magic} {batch.codec:<6}"
-        ]
-        timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
-        parts.append(f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1))
-        if batch.magic >= 2:
-            parts.append(f"epoch {batch.leader_epoch}")
-        self._write_batch(batch, parts, transaction)
+        if self._is_table:
+            return offsets.ljust(widths[0]), records.rjust(widths[1]), position.rjust(widths[2])
+        return offsets.ljust(widths[0]), records.ljust(widths[1]), position.ljust(widths[2])
 
     def _batch_row(self, batch: Batch, transaction: TxnState) -> None:
         """Print a row of the table; what few batches have follows in words."""
-        cells = (_offsets_of(batch), "?" if batch.is_wrapper else str(batch.record_count), str(batch.position))
-        self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
+        count = "?" if batch.is_wrapper else str(batch.record_count)
+        cells = self._aligned(_offsets_of(batch), count, str(batch.position))
         if not self._has_heading:
             self._has_heading = True
-            self._write(f"{self._dim(self._row(('OFFSETS', 'RECORDS', 'BYTE'), 'SIZE', 'CODEC', 'EPOCH'))}")
-            self._write(f"  {self._dim('MAX TIMESTAMP')}\n")
-        epoch = str(batch.leader_epoch) if batch.magic >= 2 else "-"
-        has_time = batch.timestamp_type != NO_TIMESTAMP_TYPE
-        parts = [
-            self._row(cells, str(batch.size), batch.codec, epoch),
-            _time(batch.max_timestamp if has_time else -1),
-        ]
-        if batch.timestamp_type == LOG_APPEND:
-            parts.append(batch.timestamp_type)
+            titles = self._aligned("OFFSETS", "RECORDS", "BYTE")
+            self._write(f"{self._dim(_row(titles, 'SIZE', 'CODEC', 'EPOCH'))}  {self._dim('MAX TIMESTAMP')}\n")
+        kind, time = batch.timestamp_type, batch.max_timestamp
+        line = _row(cells, batch.size, batch.codec, batch.leader_epoch if batch.magic >= 2 else "-")
+        line += f"  {_time(-1 if kind == NO_TIMESTAMP_TYPE else time)}"
+        if kind == LOG_APPEND:
+            line += f"  {kind}"
         if batch.magic < 2:
-            parts.append(f"v{batch.magic}")
-        self._write_batch(batch, parts, transaction)
+            line += f"  v{batch.magic}"
+        self._write_batch(batch, line, transaction)
 
-    def _row(self, cells: tuple[str, str, str], size: str, codec: str, epoch: str) -> str:
-        offsets, records, byte = (
-            f"{cell:{sign}{width}}" for cell, sign, width in zip(cells, "<>>", self._widths, strict=True)
-        )
-        return f"{offsets}  {records}  {byte}  {size:>5}  {codec:<6}  {epoch:>5}"
-
-    def _write_batch(self, batch: Batch, parts: list[str], transaction: TxnState) -> None:
-        """Print the rest of a batch's line, which few batches have."""
-        if batch.producer_id >= 0:
-            parts.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
-        if batch.base_sequence >= 0:
-            parts.append(f"seq {offset_range(batch.base_sequence, batch.last_sequence)}")
-        if batch.is_transactional:
-            is_known = transaction not in (TxnState.NONE, TxnState.UNKNOWN)
-            parts.append(f"transaction {transaction}" if is_known else "transactional")
-        if batch.is_control:
-            parts.append("control")
-        if batch.delete_horizon is not None:
-            parts.append(f"delete horizon {_time(batch.delete_horizon)}")
+    def _write_batch(self, batch: Batch, line: str, transaction: TxnState) -> None:
+        """Print a batch's line and its end, which few batches have."""
+        if batch.producer_id >= 0 or batch.base_sequence >= 0 or batch.attributes & _SPECIAL:
+            line = "  ".join((line, *_special(batch, transaction)))
         mark = "" if batch.valid else f"  {self._bad('BAD CRC')}"
-        line = "  ".join(parts)
         self._write(f"{line if self._is_table else self._head(line)}{mark}\n")
 
     def records(
@@ -283,6 +267,26 @@ def _control_type(key: bytes | None) -> int | None:
     from kdump.formats.control import KEY
 
     return None if key is None or len(key) < KEY.size else KEY.unpack_from(key)[1]
+
+
+def _row(cells: tuple[str, str, str], size: int | str, codec: str, epoch: int | str) -> str:
+    """Return a row of the table of batches up to the leader epoch."""
+    return f"{cells[0]}  {cells[1]}  {cells[2]}  {size:>5}  {codec:<6}  {epoch:>5}"
+
+
+def _special(batch: Batch, transaction: TxnState) -> Iterator[str]:
+    """Yield what few batches have."""
+    if batch.producer_id >= 0:
+        yield f"producer {batch.producer_id} epoch {batch.producer_epoch}"
+    if batch.base_sequence >= 0:
+        yield f"seq {offset_range(batch.base_sequence, batch.last_sequence)}"
+    if batch.is_transactional:
+        is_known = transaction not in (TxnState.NONE, TxnState.UNKNOWN)
+        yield f"transaction {transaction}" if is_known else "transactional"
+    if batch.is_control:
+        yield "control"
+    if batch.delete_horizon is not None:
+        yield f"delete horizon {_time(batch.delete_horizon)}"
 
 
 def _offsets_of(batch: Batch) -> str:
