@@ -54,6 +54,7 @@ have.
     ./dev kafka --release 4.3.1 --rounds 260       # a campaign of random damages
     ./dev kafka --release 4.3.1 --rounds 100 tests/kafka/test_loading.py  # 400 damaged partitions, no broker
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
+    ./dev kafka --release 4.3.1 --rounds 20 tests/kafka/test_moments.py  # 500 moments of a broker under load
     ./dev kafka --release 4.3.1 tests/kafka/test_disks.py  # six brokers' disks, any of them; only by name
     KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # more data, random settings and features
     ./dev kafka --write-docs
