@@ -213,22 +213,30 @@ def used_entries(segment: Segment, kind: str) -> int:
         return 0
 
 
+_LEAST_ROOM = 1 << 12
+"""Bytes of zeros that tell a preallocated .timeindex from one that something else has added zeros to."""
+
+
 def preallocated(segment: Segment) -> frozenset[names.FileKind]:
     """Return which indexes may be as preallocation left them: with zeros at the end.
 
     Where both have some, their sizes are those that one segment.index.bytes gives them, cut to whole entries of each.
-    One may have none, which a broker has just made or trimmed: it does so one after the other.
+    The .index may have none: a broker makes it after the .timeindex, and trims it before (LogSegment). It has an entry
+    for each of the .timeindex then, but the last one.
     """
-    sizes = {}
+    sizes, with_zeros = {}, set()
     for kind, entry_size in _ENTRY_SIZES.items():
         try:
             with ReadOnlyFile(segment.path(kind)) as file:
+                sizes[kind] = file.size
                 if file.size >= entry_size and not any(file.read(file.size - entry_size, entry_size)):
-                    sizes[kind] = file.size
+                    with_zeros.add(kind)
         except OSError:
             return frozenset(_ENTRY_SIZES)  # there is nothing to compare with
-    if len(sizes) == len(_ENTRY_SIZES):
-        smallest = min(size + _ENTRY_SIZES[kind] for kind, size in sizes.items())
-        if max(sizes.values()) >= smallest:
-            return frozenset()
-    return frozenset(sizes)
+    offset_size, time_size = sizes.values()
+    if len(with_zeros) == len(_ENTRY_SIZES):
+        fits = max(offset_size, time_size) < min(offset_size + OFFSET_ENTRY_SIZE, time_size + TIME_ENTRY_SIZE)
+    else:
+        used = (offset_size // OFFSET_ENTRY_SIZE + 1) * TIME_ENTRY_SIZE
+        fits = names.TIME_INDEX in with_zeros and time_size - used >= _LEAST_ROOM
+    return frozenset(with_zeros if fits else ())

@@ -18,7 +18,7 @@ BATCHES = [batch(n) for n in range(0, 20, 2)]
 SIZE = len(BATCHES[0])
 SMALL = SIZE - 1
 """Bytes between index entries that give each batch but the first one an entry."""
-INDEX_BYTES = 1 << 10
+INDEX_BYTES = 1 << 14
 KINDS = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)
 SIZES = {names.OFFSET_INDEX: OFFSET_ENTRY_SIZE, names.TIME_INDEX: TIME_ENTRY_SIZE}
 
@@ -167,3 +167,11 @@ def test_an_index_without_log_after_a_clean_shutdown(tmp_path: Path) -> None:
     log = build(tmp_path / "data", {0: BATCHES, 20: [batch(20)]})
     log.path(0, names.LOG).rename(log.path(0, f"{names.LOG}.deleted"))
     assert codes(log.findings()) == {"KD-IDX-ORPHAN"}
+
+
+def test_zeros_that_no_preallocation_left(tmp_path: Path) -> None:
+    """A few behind the .timeindex, or behind the .index alone."""
+    for name, zeros in ((names.TIME_INDEX, 120), (names.OFFSET_INDEX, 80), (names.OFFSET_INDEX, 1 << 14)):
+        log = build(tmp_path / f"{name}-{zeros}", {0: BATCHES}, closed=False, interval=SMALL)
+        log.edit(file(0, name), lambda data, zeros=zeros: data + bytes(zeros))
+        assert len(codes(log.findings(), "error")) == 1
