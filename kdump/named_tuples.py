@@ -99,10 +99,10 @@ else:
         __replace__ = _replace
 
         def _asdict(self):
-            return dict(zip(self._fields, self))  # noqa: B905
+            return dict(zip(self._fields, self, strict=True))
 
         def __repr__(self):
-            values = ", ".join(f"{field}={value!r}" for field, value in zip(self._fields, self))  # noqa: B905
+            values = ", ".join(f"{field}={value!r}" for field, value in zip(self._fields, self, strict=True))
             return f"{type(self).__name__}({values})"
 
         def __getnewargs__(self):
