@@ -219,7 +219,7 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
     for name in log.orphans():
         offset, path = log.files[name].offset, os.path.join(log.path, name)
         if offset is not None:
-            waits = not was_closed and f"{names.segment_file_name(offset, '.log')}.{names.DELETED}" in log.files
+            waits = not was_closed and names.segment_file_name(offset, f".{names.LOG}.{names.DELETED}") in log.files
             text = "its .log waits for deletion" if waits else "there is no .log of this base offset"
             yield found("KD-IDX-ORPHAN", path, text, offset=offset, severity=NOTE if waits else "")
 

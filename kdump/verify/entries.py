@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kdump import kernels
-from kdump.disk.reading import ReadOnlyFile
+from kdump.disk.reading import ReadOnlyFile, is_file
 from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import NOTE
@@ -194,7 +193,7 @@ def missing(code: str, segment: Segment, kind: str, *, is_due: bool) -> Finding:
     the broker has not renamed it yet, which it does file by file: its next start does.
     """
     path, text = segment.path(kind), f"the active segment has no .{kind} yet"
-    waits = is_due and os.path.exists(f"{path}.{names.SWAP}")
+    waits = is_due and is_file(f"{path}.{names.SWAP}")
     if is_due:
         text = f"the segment has no .{kind}" + (f", but a .{kind}.{names.SWAP} that becomes it" if waits else "")
     return found(code, path, text, offset=segment.base_offset, severity="" if is_due and not waits else NOTE)

@@ -196,16 +196,14 @@ class PartitionCheck:
         self.position = self.last_good = 0
         self._walked_end = base
         path = segment.log_path
-        closed = self._was_closed
-        self._logs.open_segment(path, base, next_base, was_closed=closed)
+        self._logs.open_segment(path, base, next_base, was_closed=self._was_closed)
         self._epochs.open_segment(path)
         self._producers.open_segment(path)
         self._times.open_segment(path)
-        is_last = next_base is None
-        is_open = is_last and not closed
+        is_open = self._is_open
         excused = preallocated(segment) if is_open else ()
         self._offset_index = OffsetIndexCheck(
-            segment, excused=names.OFFSET_INDEX in excused, is_last=is_last, is_open=is_open
+            segment, excused=names.OFFSET_INDEX in excused, is_last=next_base is None, is_open=is_open
         )
         self._time_index = TimeIndexCheck(segment, excused=names.TIME_INDEX in excused, is_open=is_open)
         for check in (self._offset_index, self._time_index):
@@ -228,6 +226,11 @@ class PartitionCheck:
             if not is_derived and finding.severity == ERROR and finding.path.endswith(f".{names.LOG}"):
                 self._has_log_fault = True
             yield finding
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the segment at hand was neither rolled nor closed."""
+        return self._number == len(self._segments) - 1 and not self._was_closed
 
     @cached_property
     def _load(self) -> BrokerLoad:
@@ -310,7 +313,7 @@ class PartitionCheck:
             self._producers.gaps,
             knows_log=not self._logs.is_damaged,
             has_lost=self._has_lost,
-            is_open=self._number == len(self._segments) - 1 and not self._was_closed,
+            is_open=self._is_open,
         )
         yield from self._guarded(index, checks)
 

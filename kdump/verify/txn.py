@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import NOTE
+from kdump.findings.kind import NOTE, REBUILDS
 from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
 from kdump.storage.segment import Segment
@@ -56,8 +56,9 @@ def check_txn_index(
         is_due = not is_open or offset < last_entry
         text += f" {offset} (byte {here.position} of the log), has no entry{'' if is_due else ' yet'}"
         finding = found("KD-TXN-MISSING", path, text, offset=offset, details={"producerId": here.producer_id})
-        severity = finding.severity if is_due else NOTE
-        yield finding._replace(offsets=(here.first_offset, offset), severity=severity)
+        if not is_due:
+            finding = finding._replace(severity=NOTE, effect=REBUILDS)
+        yield finding._replace(offsets=(here.first_offset, offset))
 
 
 def _of_entry(code: str, path: str, message: str, number: int, txn: AbortedTxn, offset: int) -> Finding:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.findings.kind import REBUILDS
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, AbortedTxn, encode_aborted_txns
 from tests.verify.building import TIME, Log, batch, build, codes, file, marker, produced
@@ -71,6 +72,9 @@ def test_abort_markers_whose_transactions_are_not_indexed(tmp_path: Path) -> Non
         log = build(tmp_path / f"{len(written)}-{is_sound}", {0: batches}, closed=False)
         log.path(0, names.TXN_INDEX).write_bytes(b"".join(written))
         assert codes(log.findings()) == (set() if is_sound else {"KD-TXN-MISSING"})
+        notes = [each for each in log.findings() if each.code == "KD-TXN-MISSING" and each.severity == "note"]
+        assert {each.broker for each in notes} <= {REBUILDS}
+        assert len(notes) == (2 - len(written) if is_sound else 0)
     log = build(tmp_path / "closed", {0: batches})
     assert codes(log.findings()) == {"KD-TXN-MISSING"}
 
