@@ -32,12 +32,6 @@ class Strategy(StrEnum):
     FIX_BIT = "fix-bit"
 
 
-SAFE, TRUNCATE_LOG, SALVAGE, FIX_BIT = Strategy
-STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
-OLD_NAMES = {"kafka": TRUNCATE_LOG}
-"""Names of strategies that are still taken, with a warning."""
-_MARKS = {names.RECOVERY_POINT_CHECKPOINT: "recovery point", names.REPLICATION_CHECKPOINT: "high watermark"}
-
 class LostMarkers(StrEnum):
     """What becomes of a transaction that may have lost its marker (kdump.repair.lost_markers)."""
 
@@ -48,6 +42,11 @@ class LostMarkers(StrEnum):
 
 
 OPEN, ABORTED = LostMarkers
+SAFE, TRUNCATE_LOG, SALVAGE, FIX_BIT = Strategy
+STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
+OLD_NAMES = {"kafka": TRUNCATE_LOG}
+"""Names of strategies that are still taken, with a warning."""
+_MARKS = {names.RECOVERY_POINT_CHECKPOINT: "recovery point", names.REPLICATION_CHECKPOINT: "high watermark"}
 
 CHECKPOINTS = "checkpoints"
 ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
