@@ -13,8 +13,9 @@ import click
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.journal import Result
 from kdump.export.options import PARQUET, ExportOptionError, ExportOptions
+from kdump.export.outcome import Failure
 from kdump.export.plan import Unit, plan
-from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
+from kdump.export.run import Engine, LocalEngine, Summary, export
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, size_text
 from kdump.named_tuples import NamedTuple

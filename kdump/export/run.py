@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol
 
-from kdump.errors import KdumpError
 from kdump.export.journal import Journal, Result
 from kdump.export.options import ExportOptions
+from kdump.export.outcome import Failure, Outcome
 from kdump.export.plan import Unit, groups
 from kdump.storage.parallel import processors
-
-Failure = KdumpError | OSError
-Outcome = tuple[Unit, Result | Failure]
 
 
 class Engine(Protocol):
@@ -99,7 +96,7 @@ class LocalEngine:
                 pool.shutdown(cancel_futures=True)
 
     def _units(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> list[Outcome]:
-        from kdump.export.work import StoppedError, export_units
+        from kdump.export.work import StoppedError, export_units  # which loads pyarrow
 
         def progress(path: str, size: int) -> None:
             if self._stops:

@@ -21,9 +21,10 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
 from kdump.export.options import CSV, FORMATS, JSONL, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit, plan
 from kdump.export.rendering import RowLines
-from kdump.export.run import LocalEngine, Outcome, export
+from kdump.export.run import LocalEngine, export
 from kdump.export.work import NO_DATE, by_date, export_units
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
