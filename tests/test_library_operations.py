@@ -19,7 +19,7 @@ from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
 from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
 from kdump.storage import replica
 from kdump.storage.partition import PartitionLog

@@ -13,7 +13,7 @@ from kdump.formats.words import byte_words, number_words
 from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import DELETE, RECOVER, TRIM, WRITE
-from kdump.repair.proposal import Task
+from kdump.repair.task import Task
 
 from ..shell.line_budget import LineBudget, more_alike
 

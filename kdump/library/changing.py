@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kdump.operations.results import Failed
     from kdump.operations.retain import Deleted
     from kdump.operations.undo import Listing, Undone
-    from kdump.repair.proposal import Request
+    from kdump.repair.task import Request
     from kdump.retention.partition import PartitionRetention
     from kdump.write.log_writer import LogWriter
 
@@ -60,7 +60,7 @@ def repair(
     from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import Repair, planning
     from kdump.operations.repair import repair as repair_target
-    from kdump.repair.proposal import Request
+    from kdump.repair.task import Request
     from kdump.topics.clusters import Clusters
 
     policy = OnError(errors)

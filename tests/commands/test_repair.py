@@ -25,7 +25,8 @@ from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
 from tests.change.kept import change_files
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed

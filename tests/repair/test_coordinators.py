@@ -10,7 +10,8 @@ import kdump
 from kdump.disk.reading import ReadOnlyFile
 from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import SALVAGE, STRATEGIES, Request, Strategy, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, STRATEGIES, Request, Strategy
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.repair.salvaging import salvage

@@ -27,7 +27,8 @@ from kdump.change.apply import apply_plan
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import PREFIX, new_change
 from kdump.formats import names
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy, Task
 from tests.change.kept import is_kept
 from tests.repair.damaged import DAMAGES, STARTUP, build
 from tests.repair.salvaging import content, errors

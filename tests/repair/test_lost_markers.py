@@ -14,8 +14,8 @@ from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import Gap, NewMarker, aborting_markers, find_gaps, proven_markers
-from kdump.repair.proposal import ABORTED
 from kdump.repair.salvage_partition import Rescue
+from kdump.repair.task import ABORTED
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes, joined
 from kdump.storage.records import Record

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.repair.proposal import SAFE, SALVAGE, Request, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SAFE, SALVAGE, Request
 from kdump.storage.partition import PartitionLog
 from tests.repair.damaged import STARTUP
 

@@ -23,9 +23,9 @@ from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import Request
 from kdump.repair.salvage_partition import Rescue
 from kdump.repair.strategies import plan_safe
+from kdump.repair.task import Request
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
 from tests.change.kept import change_files, only_change

@@ -23,9 +23,9 @@ from kdump.recovery.outcome import (
 )
 from kdump.recovery.startup import Startup
 from kdump.repair import salvage_partition
-from kdump.repair.proposal import ABORTED
 from kdump.repair.salvage_partition import Rescue
 from kdump.repair.salvaged_files import GivenUp
+from kdump.repair.task import ABORTED
 from tests.recovery.building import METADATA, NOW, batch, broken, file, make_log, marker, produced
 from tests.repair.damaged import STARTUP, edit, flip, name
 from tests.repair.salvaging import examined

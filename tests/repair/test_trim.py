@@ -27,7 +27,8 @@ from kdump.formats.index_entries import (
     encode_time_entries,
 )
 from kdump.repair import flipped_bit
-from kdump.repair.proposal import Task, examine_trim
+from kdump.repair.proposal import examine_trim
+from kdump.repair.task import Task
 from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content, errors
 
