@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,7 +26,7 @@ from kdump.storage.facts import segment_info
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
-from kdump.topics.clusters import Clusters
+from kdump.topics.clusters import ClusterMetadata, Clusters
 
 from ..shell import exit_codes
 from ..shell.choice import has_partition, nothing_chosen, topics_at
@@ -122,6 +123,7 @@ class _Run(Failures):
         self._progress = PathCounter()
         self._clusters = Clusters(paths) if options.metadata else None
         self._listed: list[tuple[BrokerIdentity | None, PartitionInfo]] = []
+        self._now = time.time_ns() // 1_000_000
         self._matched = not options.topics and has_partition(None)
 
     def path(self, path: str) -> None:
@@ -160,10 +162,7 @@ class _Run(Failures):
             try:
                 with held(path) as log:
                     if log is not None:
-                        found = partition_info(
-                            log, checkpoints.of(log.name), count=self._options.count, placing=placing
-                        )
-                        partitions.append(found)
+                        partitions.append(self._info(log, checkpoints, directory, placing))
             except OSError as unreadable:
                 self.tell(unreadable, path)
         partitions.sort(key=SORTS[self._options.sort])
@@ -183,11 +182,12 @@ class _Run(Failures):
         self._matched = True
         folder = os.path.dirname(os.path.abspath(log.path))
         checkpoints = Checkpoints.read(folder)
-        owner, placing = self._beside(folder)
+        directory = _log_directory(folder)
+        owner, placing = (owner_of(directory), self._placing(directory)[0]) if directory else (None, None)
         with held(log.path) as now:
             if now is None:
                 return
-            info = partition_info(now, checkpoints.of(log.name), count=self._options.count, placing=placing)
+            info = self._info(now, checkpoints, directory, placing)
         bad = checkpoints.errors.values()
         texts = (str(error) for error in bad if not isinstance(error, OSError))
         unread = (error for error in bad if isinstance(error, OSError))
@@ -197,13 +197,16 @@ class _Run(Failures):
         for error in info.errors:
             self.tell(error, log.path)
 
-    def _beside(self, folder: str) -> tuple[BrokerIdentity | None, Placing | None]:
-        """Return whose the log directory around a partition is, and what tells of its place; nothing if it is none."""
-        try:
-            directory = LogDirectory(folder)
-        except OSError:
-            return None, None
-        return owner_of(directory), self._placing(directory)[0]
+    def _info(
+        self, log: PartitionLog, checkpoints: Checkpoints, directory: LogDirectory | None, placing: Placing | None
+    ) -> PartitionInfo:
+        info = partition_info(log, checkpoints.of(log.name), count=self._options.count, placing=placing)
+        if self._options.graph:
+            from kdump.operations.outline import outline
+
+            cluster = self._clusters.of(directory) if self._clusters and directory else ClusterMetadata()
+            info = info._replace(outline=outline(log, info, cluster, self._now))
+        return info
 
     def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
         """Return what tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
@@ -225,3 +228,11 @@ class _Run(Failures):
         self._printer.segment(info, parsed.topic if parsed else None, parsed.partition if parsed else None)
         if info.error:
             self.tell(info.error, file.path)
+
+
+def _log_directory(folder: str) -> LogDirectory | None:
+    """Return the log directory around a partition; None if it is none."""
+    try:
+        return LogDirectory(folder)
+    except OSError:
+        return None

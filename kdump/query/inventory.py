@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import TypeVar
 
 from kdump.disk.reading import status_of
@@ -69,6 +70,45 @@ class Placement(NamedTuple):
         return self.min_insync is not None and self.isr is not None and len(self.isr) < self.min_insync
 
 
+class SectionKind(StrEnum):
+    """What a part of a log is: DELETED is before the log start, HELD is dirty and may not be cleaned yet, CLOSED are
+    segments that no cleaner is known to care for.
+    """
+
+    DELETED = "deleted"
+    CLEAN = "clean"
+    DIRTY = "dirty"
+    HELD = "held"
+    CLOSED = "closed"
+    ACTIVE = "active"
+
+
+class Section(NamedTuple):
+    """A part of a log, up to the offset `stop` (absolute, not included)."""
+
+    kind: SectionKind
+    stop: int
+
+
+class Mark(NamedTuple):
+    """An offset (absolute) of a log that matters; `reason` says why it is there, where there are several."""
+
+    offset: int
+    name: str
+    reason: str = ""
+
+
+class Outline(NamedTuple):
+    """A log from its first segment on: its sections, one after the other, and the offsets that matter.
+
+    `end` (absolute) is the log's end; of an active segment that cannot be read its base offset.
+    """
+
+    sections: tuple[Section, ...]
+    marks: tuple[Mark, ...]
+    end: int
+
+
 class PartitionInfo(NamedTuple):
     """One partition directory.
 
@@ -78,7 +118,7 @@ class PartitionInfo(NamedTuple):
     files without a log; `strange` are files that Kafka does not write (among them files of a segment from whose name
     no offset can be read: with one a broker does not start). `problems` are texts of what cannot be parsed, `errors`
     say why files cannot be read, those of segments among them. `placement` is None where the cluster's metadata is not
-    at hand.
+    at hand, `outline` where nobody has asked for it (kdump.operations.outline) and without segments.
     """
 
     path: str
@@ -108,6 +148,7 @@ class PartitionInfo(NamedTuple):
     errors: tuple[OSError, ...]
     placement: Placement | None = None
     name: PartitionDirName | None = None
+    outline: Outline | None = None
 
     @property
     def remote_start_offset(self) -> int | None:
