@@ -25,7 +25,8 @@ LEFTOVERS = {
 def directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> str:
     """Return whose the directory is, how it was left, how much is in it."""
     node = [] if info.node_id is None else [f"{'controller' if info.is_controller else 'broker'} {info.node_id}"]
-    epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
+    has_epoch = info.broker_epoch is not None and info.broker_epoch >= 0  # -1 is written without KRaft
+    epoch = f" (broker epoch {info.broker_epoch})" if has_epoch else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
     if info.has_broker:
         shutdown = "running"

@@ -99,6 +99,15 @@ def test_a_clean_shutdown_is_said(run: Run) -> None:
     assert "directory id AAAAAAAAAE0AAAAAAAAAWA" in run.out
 
 
+@pytest.mark.parametrize(("epoch", "words"), [(0, "clean shutdown (broker epoch 0);"), (-1, "clean shutdown;")])
+def test_the_first_broker_epoch_is_said_and_that_there_is_none_is_not(
+    run: Run, data: Path, epoch: int, words: str
+) -> None:
+    (data / names.CLEAN_SHUTDOWN).write_text(f'{{"version":0,"brokerEpoch":{epoch}}}')
+    assert run("ls", data) == 0
+    assert f"broker 3, {words}" in run.lines[0]
+
+
 def test_a_partition_directory_lists_its_segments(run: Run) -> None:
     assert run("ls", CORPUS / "s-src-txn" / "topic-0") == 0
     assert run.lines[1:6] == [
