@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, offset_range, size_text
-from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement, replication_counts
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
 NAMES_SHOWN = 3
@@ -129,10 +129,7 @@ def partition_notes(info: PartitionInfo) -> Iterator[str]:
 
 def short_words(partitions: Sequence[PartitionInfo]) -> str:
     """Return how many partitions lack in-sync replicas; nothing where none does, or no metadata tell."""
-    placed = [info.placement for info in partitions if info.placement]
-    known = [placement for placement in placed if placement.isr is not None and placement.stray is None]
-    short = sum(placement.is_under_replicated for placement in known)
-    low = sum(placement.is_under_min_isr for placement in known)
+    short, low = replication_counts(partitions)
     if not short and not low:
         return ""
     below = f", {low} below min.insync.replicas" if low else ""
@@ -210,14 +207,9 @@ def _known(value: int | None) -> str:
     return "unknown" if value is None else str(value)
 
 
-def is_damaged(info: PartitionInfo) -> bool:
-    """Return whether a log of a partition is damaged."""
-    return any(segment.damage for segment in info.segments)
-
-
 def by_need(partitions: list[PartitionInfo]) -> list[PartitionInfo]:
     """Return the damaged ones first."""
-    return sorted(partitions, key=lambda info: not is_damaged(info))
+    return sorted(partitions, key=lambda info: not info.is_damaged)
 
 
 def file_name(info: SegmentInfo) -> str:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kdump.change.change import Change
 from kdump.named_tuples import NamedTuple
-
-if TYPE_CHECKING:
-    from kdump.change.change import Change
 
 
 class Note(NamedTuple):

@@ -151,10 +151,22 @@ class PartitionInfo(NamedTuple):
     outline: Outline | None = None
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether one of its logs is damaged."""
+        return any(segment.damage for segment in self.segments)
+
+    @property
     def remote_start_offset(self) -> int | None:
         """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
         is_tiered = self.placement is not None and self.placement.is_tiered
         return remote_start_offset(self.checkpoints.log_start, self.log_start_offset, lambda: is_tiered)
+
+
+class ReplicationCounts(NamedTuple):
+    """How many partitions lack in-sync replicas, and how many of them so many that producers are refused."""
+
+    under_replicated: int
+    under_min_isr: int
 
 
 class LogDirectoryInfo(NamedTuple):
@@ -303,6 +315,18 @@ def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]
         if info.name is not None:
             places.add(broker, info.name, info.path)
     return list(places.duplicates())
+
+
+def replication_counts(partitions: Iterable[PartitionInfo]) -> ReplicationCounts:
+    """Return how many partitions lack in-sync replicas, of those whose place the cluster's metadata has: strays lack
+    nobody.
+    """
+    placed = [info.placement for info in partitions if info.placement]
+    known = [placement for placement in placed if placement.isr is not None and placement.stray is None]
+    return ReplicationCounts(
+        sum(placement.is_under_replicated for placement in known),
+        sum(placement.is_under_min_isr for placement in known),
+    )
 
 
 def _log_end(segments: tuple[SegmentInfo, ...], start: int) -> int | None:
