@@ -14,14 +14,17 @@ import kdump
 from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.formats import names
 from kdump.operations.compact import Compacted, PassedOver
+from kdump.operations.inventory import ListedDirectory
 from kdump.operations.results import Failed
 from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
+from kdump.query.inventory import PartitionInfo
 from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
 from kdump.storage import replica
+from kdump.storage.broker import Duplicate
 from kdump.storage.partition import PartitionLog
 from tests.topics.building import Log as ClusterLog
 from tests.topics.building import cluster_directory, metadata_pairs, snapshot_file
@@ -65,7 +68,7 @@ def test_packages_do_not_take_the_place_of_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [kdump.startup, kdump.repair, kdump.groups, kdump.transactions, kdump.stats, kdump.verify]
+    "function", [kdump.startup, kdump.repair, kdump.groups, kdump.transactions, kdump.stats, kdump.verify, kdump.ls]
 )
 def test_what_is_wrong_with_a_call_is_raised_by_the_call(function: object, tmp_path: Path) -> None:
     assert callable(function)
@@ -292,3 +295,46 @@ def test_a_properties_file(damaged: Log, tmp_path: Path) -> None:
     config.write_text("log.index.interval.bytes=\\u00zz\n")
     with pytest.raises(CheckpointError):
         kdump.startup(damaged.directory, config=config)
+
+
+def test_ls_lists_places_and_what_is_in_several(tmp_path: Path) -> None:
+    data = cluster_directory(tmp_path / "data")
+    directory, info = kdump.ls(data, data / "orders-0")
+    assert isinstance(directory, ListedDirectory)
+    assert isinstance(info, PartitionInfo)
+    assert [each.path for each in directory.partitions] == sorted(str(path) for path in data.iterdir() if path.is_dir())
+    assert info in directory.partitions
+    assert info.placement is not None
+    assert info.outline is None
+    (info,) = kdump.ls(data / "orders-0", metadata=False, outline=True, now=NOW)
+    assert isinstance(info, PartitionInfo)
+    assert info.placement is None
+    assert info.outline is not None
+    other = shutil.copytree(data / "orders-0", tmp_path / "other" / "orders-0").parent
+    shutil.copy(data / names.META_PROPERTIES, other)
+    *_, last = kdump.ls(data, other)
+    assert last == Duplicate("orders", 0, (str(data / "orders-0"), str(other / "orders-0")))
+
+
+def test_ls_counts_if_it_is_asked_to(damaged: Log) -> None:
+    quick, counted = (next(kdump.ls(damaged.partition, count=count)) for count in (False, True))
+    assert isinstance(quick, PartitionInfo)
+    assert isinstance(counted, PartitionInfo)
+    assert counted.is_damaged
+    assert counted.records is not None
+
+
+def test_ls_says_what_it_cannot_read(damaged: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(log: PartitionLog, *_: object, **__: object) -> PartitionInfo:
+        raise PermissionError(13, "Permission denied", log.path)
+
+    monkeypatch.setattr("kdump.operations.inventory.partition_info", fails)
+    folder = damaged.partition
+    with pytest.raises(ProblemError, match="Permission denied"):
+        list(kdump.ls(folder.parent))
+    (listed,) = kdump.ls(folder.parent, errors="skip")
+    assert isinstance(listed, ListedDirectory)
+    assert listed.partitions == []
+    for path in (folder, folder.parent):
+        problem = next(row for row in kdump.ls(path, errors="yield") if isinstance(row, kdump.Problem))
+        assert problem == kdump.Problem(str(folder), None, "Permission denied", is_unreadable=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.formats.names import PartitionDirName
-from kdump.operations.inventory import Inventory, InventoryRequest, ListedDirectory
-from kdump.operations.results import Failed
+from kdump.operations.inventory import Inventory, InventoryRequest, ListedDirectory, Unread
 from kdump.query.inventory import FileInfo, PartitionInfo
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from .text import Tables
 
     Printer: TypeAlias = JsonLines | Graphs | Tables
-    Row: TypeAlias = ListedDirectory | PartitionInfo | SegmentInfo | FileInfo | Failed
+    Row: TypeAlias = ListedDirectory | PartitionInfo | SegmentInfo | FileInfo | Unread
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 from kdump.formats import names
 from kdump.formats.names import FileName
 from kdump.named_tuples import NamedTuple
-from kdump.operations.results import Failed
 from kdump.query.inventory import (
     FileInfo,
     LogDirectoryInfo,
@@ -77,6 +76,13 @@ class ListedDirectory(NamedTuple):
     partitions: list[PartitionInfo]
 
 
+class Unread(NamedTuple):
+    """What of a log directory, a partition or a file cannot be read, and why."""
+
+    path: str
+    error: OSError
+
+
 class Inventory:
     """Gives the facts about one place after the other; what cannot be read comes as it was met."""
 
@@ -92,7 +98,7 @@ class Inventory:
         self._clusters = Clusters(paths) if request.metadata else None
         self._listed: list[tuple[BrokerIdentity | None, PartitionInfo]] = []
 
-    def directory(self, directory: LogDirectory) -> Iterator[ListedDirectory | Failed]:
+    def directory(self, directory: LogDirectory) -> Iterator[ListedDirectory | Unread]:
         """Yield the facts about a log directory, its errors behind them. Raises OSError."""
         checkpoints = Checkpoints.read(directory.path)
         cluster = self._cluster(directory)
@@ -110,15 +116,15 @@ class Inventory:
                     if log is not None:
                         partitions.append(self._info(log, checkpoints, cluster))
             except OSError as unreadable:
-                yield Failed(path, unreadable)
+                yield Unread(path, unreadable)
         partitions.sort(key=SORTS[self._request.sort])
         owner = owner_of(directory)
         self._listed += ((owner, partition) for partition in partitions)
         yield ListedDirectory(info, partitions)
         for error in (*info.errors, *(error for partition in partitions for error in partition.errors)):
-            yield Failed(directory.path, error)
+            yield Unread(directory.path, error)
 
-    def partition(self, log: PartitionLog) -> Iterator[PartitionInfo | Failed]:
+    def partition(self, log: PartitionLog) -> Iterator[PartitionInfo | Unread]:
         """Yield the facts about a partition directory, if a broker has not taken it away; its errors behind them.
 
         What is wrong with the checkpoints beside it is in it too. Raises OSError.
@@ -139,9 +145,9 @@ class Inventory:
         self._listed.append((owner, info))
         yield info
         for error in info.errors:
-            yield Failed(log.path, error)
+            yield Unread(log.path, error)
 
-    def file(self, path: str, name: FileName) -> Iterator[SegmentInfo | FileInfo | Failed]:
+    def file(self, path: str, name: FileName) -> Iterator[SegmentInfo | FileInfo | Unread]:
         """Yield the facts about a file, of a segment those of its log, the error behind them; others are named by path.
 
         Raises OSError.
@@ -152,7 +158,7 @@ class Inventory:
         info = segment_info(Segment(path), count=self._request.counts)
         yield info
         if info.error:
-            yield Failed(path, info.error)
+            yield Unread(path, info.error)
 
     def duplicates(self) -> list[Duplicate]:
         """Return the partitions, of those that were looked at, that are in several directories of one broker."""
