@@ -22,6 +22,16 @@ class OpenTransaction:
     reasons: tuple[HangReason, ...]
     is_hanging: bool
 
+    @property
+    def may_end(self) -> bool:
+        """Whether its coordinator may still end it, for all that is known."""
+        return HangReason.NOT_COVERED not in self.reasons
+
+    @property
+    def is_coordinators(self) -> bool:
+        """Whether it is suspect, and yet its coordinator has it and ends it when it runs."""
+        return self.owner is not None and bool(self.reasons) and not self.is_hanging
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionTransactions:
