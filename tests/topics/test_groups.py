@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kdump.formats.schemas.writer import encode
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import DEAD, EMPTY, RETENTION_MS, STABLE, Commit, Group, groups_of
 from kdump.topics.lag import BEFORE_START, BEYOND_END, INSIDE, Range, Ranges
+from kdump.topics.share_state import ShareStart
 from tests.topics.building import NOW, Log, commit_pair, group_pair, replica
 
 TOPIC_ID = bytes(range(16))
@@ -208,7 +210,25 @@ def test_when_a_commit_expires(group: Group, expected: int | None) -> None:
 
 def test_a_commit_with_an_expire_timestamp_of_its_own() -> None:
     commit = Commit("t", 0, 5, -1, "", NOW, NOW + 3, 0)
-    assert Group("g", 0).expires_at(commit, RETENTION_MS) == NOW + 3
+    group = Group("g", 0)
+    assert group.expires_at(commit, RETENTION_MS) == NOW + 3
+    assert [group.is_expired(commit, RETENTION_MS, NOW + later) for later in (2, 3)] == [False, True]
+
+
+def test_a_commit_that_waits_for_its_transaction_does_not_expire() -> None:
+    pending = replace(COMMIT, producer_id=7)
+    assert not Group("g", 0, pending=[pending]).is_expired(pending, 0, NOW + 1)
+
+
+def test_a_group_with_some_of_its_partitions() -> None:
+    start = ShareStart("g", b"", 1, 0, 0, 0)
+    other = replace(COMMIT, partition=1)
+    group = Group("g", 0, commits=[COMMIT, other], pending=[other], share_starts=[("t", start), ("u", start)])
+    found = group.of_partitions(lambda topic, number: (topic, number) == ("t", 1))
+    assert (found.commits, found.pending, found.share_starts) == ([other], [other], [("t", start)])
+    assert len(group.commits) == 2
+    assert found.has_offsets
+    assert not group.of_partitions(lambda *_: False).has_offsets
 
 
 # --- newer protocols ---
