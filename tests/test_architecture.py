@@ -44,7 +44,6 @@ ROOMS = {
     "commands/export/upload.py": "a temporary folder for what is uploaded",
     "commands/shell/output.py": "/dev/null in place of a stdout that nobody reads",
     "commands/shell/whole_lines.py": "stdout",
-    "commands/stats/run.py": "the file that --output names, beside which nothing may be written over",
 }
 """Who opens or changes files, and what for; nobody else does."""
 

@@ -192,6 +192,29 @@ def replace_file(path: str, data: bytes, *, durable: bool, like: os.stat_result 
         sync_directory(os.path.dirname(path) or os.curdir)
 
 
+def replace_alone(path: str, data: bytes) -> None:
+    """Let a user's file hold `data`: a reader finds the old content or the new, and nothing beside it is written over.
+
+    Raises OSError; what was there before is then still there, and nothing else.
+    """
+    from tempfile import mkdtemp
+
+    try:
+        work = mkdtemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
+    except OSError as error:
+        error.filename = path  # what was asked for
+        raise
+    temporary = os.path.join(work, os.path.basename(path))
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.remove(temporary)
+        os.rmdir(work)
+
+
 def reflink(source: str, target: str) -> bool:
     """Make a copy that shares the source's bytes; whether the file system can. Raises OSError."""
     import fcntl
