@@ -90,6 +90,14 @@ class Stats:
             self.records = self.records or RecordStats()
             self.records.merge(other.records)
 
+    def in_codec(self, codec: int) -> int | None:
+        """Return about how many bytes the batches would take if all were written with a codec; None without a
+        sample.
+        """
+        payload = self.batches.payload or self.batches.bytes
+        found = self.sample.estimate(codec, payload)
+        return None if found is None else self.batches.bytes - payload + found
+
     def note(self, damage: Damage) -> None:
         """Count a place of damage."""
         self.damage_count += 1
