@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from kdump.formats.printable import safe
 from kdump.formats.words import size_text
 from kdump.named_tuples import NamedTuple
-from kdump.query.inventory import Mark, Outline, PartitionInfo, Section, SectionKind
+from kdump.query.inventory import PartitionInfo
+from kdump.query.outline import Mark, Outline, Section, SectionKind
 from kdump.storage.facts import SegmentInfo
 
 from ..shell.screen import Screen

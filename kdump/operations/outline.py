@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from kdump.clean.state import PartitionState, examine_partition
 from kdump.errors import KdumpError
-from kdump.query.inventory import Mark, Outline, PartitionInfo, Section, SectionKind
+from kdump.query.inventory import PartitionInfo
+from kdump.query.outline import Mark, Outline, Section, SectionKind
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata

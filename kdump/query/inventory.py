@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from enum import StrEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, KdumpError
@@ -21,6 +20,9 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from kdump.query.outline import Outline
 
 Result = TypeVar("Result")
 
@@ -68,45 +70,6 @@ class Placement(NamedTuple):
     def is_under_min_isr(self) -> bool:
         """Whether producers with acks=all are refused: NOT_ENOUGH_REPLICAS."""
         return self.min_insync is not None and self.isr is not None and len(self.isr) < self.min_insync
-
-
-class SectionKind(StrEnum):
-    """What a part of a log is: DELETED is before the log start, HELD is dirty and may not be cleaned yet, CLOSED are
-    segments that no cleaner is known to care for.
-    """
-
-    DELETED = "deleted"
-    CLEAN = "clean"
-    DIRTY = "dirty"
-    HELD = "held"
-    CLOSED = "closed"
-    ACTIVE = "active"
-
-
-class Section(NamedTuple):
-    """A part of a log, up to the offset `stop` (absolute, not included)."""
-
-    kind: SectionKind
-    stop: int
-
-
-class Mark(NamedTuple):
-    """An offset (absolute) of a log that matters; `reason` says why it is there, where there are several."""
-
-    offset: int
-    name: str
-    reason: str = ""
-
-
-class Outline(NamedTuple):
-    """A log from its first segment on: its sections, one after the other, and the offsets that matter.
-
-    `end` (absolute) is the log's end; of an active segment that cannot be read its base offset.
-    """
-
-    sections: tuple[Section, ...]
-    marks: tuple[Mark, ...]
-    end: int
 
 
 class PartitionInfo(NamedTuple):
