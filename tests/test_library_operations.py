@@ -140,6 +140,17 @@ def test_nothing_is_repaired_beside_kafkas_files(damaged: Log) -> None:
         kdump.repair(damaged.directory, apply=True, output=damaged.partition / "copy")
 
 
+@pytest.mark.parametrize("kept", ["state", "resume"])
+def test_verify_keeps_no_file_among_kafkas(damaged: Log, tmp_path: Path, kept: str) -> None:
+    before = sorted(path.name for path in damaged.directory.rglob("*"))
+    for folder in (damaged.directory, damaged.partition):
+        with pytest.raises(RefusedError, match="Kafka's own"):
+            kdump.verify(damaged.directory, **{kept: folder / "state.json"})
+    with pytest.raises(KdumpError, match="cannot be written"):
+        kdump.verify(damaged.directory, **{kept: tmp_path / "absent" / "state.json"})
+    assert sorted(path.name for path in damaged.directory.rglob("*")) == before
+
+
 def test_append(tmp_path: Path) -> None:
     built = build(tmp_path / "data")
     with kdump.append(built.partition, config={"segment.bytes": "100000"}) as log:

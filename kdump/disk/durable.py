@@ -81,6 +81,15 @@ def remove_file(path: str) -> None:
         os.remove(path)
 
 
+def check_writable(path: str) -> None:
+    """Check that a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
+    from tempfile import mkstemp
+
+    descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
+    os.close(descriptor)
+    remove_file(temporary)
+
+
 def keep(path: str, copy: str) -> None:
     """Give a file that is about to be replaced a second name, or make a copy where it can have none. Raises OSError.
 

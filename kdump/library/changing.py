@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 from kdump.library.arguments import (
     Path,
-    check_not_kafkas,
     clock,
     groups_of,
     path_text,
@@ -31,6 +30,7 @@ from kdump.library.arguments import (
     startup_options,
     targets_of,
 )
+from kdump.storage.open import check_not_kafkas
 
 
 def repair(
@@ -70,7 +70,7 @@ def repair(
         accept_loss=accept_loss,
     )  # fmt: skip
     if output is not None:
-        check_not_kafkas(output)
+        check_not_kafkas(os.fspath(output))
         if len(targets) > 1:
             raise ValueError("output takes the partitions of one log directory")
     clusters = Clusters({target.log_directory for target in targets})
@@ -195,7 +195,7 @@ def compact(
     if output is not None:
         if apply or len(groups) > 1:
             raise ValueError("output takes the partitions of one log directory, without apply")
-        check_not_kafkas(output)
+        check_not_kafkas(os.fspath(output))
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
     rails = SafetyOptions(apply, "compact", keep_originals, output=path_text(output))
 

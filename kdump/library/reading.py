@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import open_directory
+from kdump.storage.open import check_not_kafkas, open_directory
 from kdump.storage.replica import Replica, farthest, served_logs
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 from kdump.library.arguments import (
     Path,
-    check_not_kafkas,
     clock,
     judge,
     of_replicas,
@@ -218,7 +217,7 @@ def export(
 
     policy = OnError.beside_one_result(errors)
     take = partial(judge, policy=policy, pending=[])
-    check_not_kafkas(folder)
+    check_not_kafkas(os.fspath(folder))
     chosen = options or ExportOptions()
     unread: list[Problem] = []
 

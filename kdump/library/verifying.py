@@ -33,9 +33,9 @@ def verify(
     """Give the findings of log directories, partition directories and files one by one, and their totals.
 
     The keywords are the fields of Options and of VerifyRequest. Raises ValueError for options that make no sense,
-    OSError and NameFormatError for a path that is not there or is nothing of Kafka's, KdumpError for a `resume` or
-    `state` that is something else. Nothing else is read before a finding is asked for. What cannot be read below a path
-    is a finding (KD-READ).
+    OSError and NameFormatError for a path that is not there or is nothing of Kafka's, RefusedError for a `resume` or
+    `state` among Kafka's files, KdumpError for one that cannot be written or is something else. Nothing else is read
+    before a finding is asked for. What cannot be read below a path is a finding (KD-READ).
     """
     options = Options(
         deep=deep,

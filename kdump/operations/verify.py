@@ -13,6 +13,7 @@ from kdump.disk.pace import Pace
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
+from kdump.storage.open import check_target
 from kdump.verify.options import Options
 from kdump.verify.resume import (
     NOTHING_YET,
@@ -110,9 +111,13 @@ class VerifyRun(Iterator[Finding]):
     ) -> None:
         """`start` makes the verification where no place and no state is kept, `on_partition` is told of each directory.
 
-        Raises OSError, and KdumpError where what is kept is something else.
+        Raises OSError, RefusedError where what is kept would be among Kafka's own files, and KdumpError where it cannot
+        be written or is something else.
         """
         asked = request or VerifyRequest()
+        for target in (asked.resume, asked.state):
+            if target is not None:
+                check_target(target)
         if asked.max_duration is not None:
             options = options._replace(deadline=time.monotonic() + asked.max_duration)
         self._paths, self._options, self._asked, self._keeps = list(paths), options, asked, keeps
