@@ -10,20 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.change.change import Change
-from kdump.change.old_backups import OldBackup
-from kdump.change.place import new_id, place_of
 from kdump.change.undo import Verdict
-from kdump.disk.reading import is_directory, is_named
+from kdump.disk.reading import is_directory
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import SafetyOptions
-from kdump.operations.undo import (
-    close_change,
-    delete_originals,
-    list_changes,
-    prunable,
-    undo_change,
-)
+from kdump.operations.results import Failed
+from kdump.operations.undo import changes_called, close_change, delete_originals, list_changes, prunable, undo_all
 
 from ..shell import exit_codes
 from ..shell.again import holds_text
@@ -130,8 +123,6 @@ class _Run(Complaints):
         """Take one PATH. Raises OSError, KdumpError."""
         asked = self._asked
         listing = list_changes(path, asked.backup_dir)
-        if not is_named(path) and not listing.changes:
-            raise FileNotFoundError(2, NO_SUCH, path)
         if not listing.changes and not listing.old:
             directories([path])  # what is Kafka's has no changes then; of what is not, it is said
         for error in listing.unreadable:
@@ -152,26 +143,28 @@ class _Run(Complaints):
             if is_bad or any(backup.is_interrupted for backup in listing.old):
                 self.worsen(exit_codes.FINDINGS)
         else:
-            self._chosen(path, [each.change for each in listing.changes if each.change.id == asked.id], listing.old)
+            chosen = changes_called(listing, asked.id)
+            if asked.close:
+                self._close(chosen)
+            else:
+                self._undo(chosen)
+            self._has_found |= bool(chosen)
 
-    def _chosen(self, path: str, chosen: list[Change], old: Iterable[OldBackup]) -> None:
-        for backup in old:
-            if backup.id == self._asked.id:
-                raise RefusedError(
-                    f"{backup.partition}: this change was made by kdump 0.1, which did not note what it left, so undo"
-                    f" could drop records. Its originals are in {backup.path}/old: copy them back by hand"
-                )
-        there = [change.path for change in chosen if is_directory(change.path)]
-        id_ = new_id(*{place_of(path, self._asked.backup_dir) for path in there})
+    def _close(self, chosen: list[Change]) -> None:
         for change in PathCounter("change").over(chosen):
             with self.told(change.path):
-                if self._asked.close:
-                    close_change(change, self._asked.rails)
-                    self._printer.closed(change)
-                else:
-                    self._printer.undone(undo_change(change, self._asked.rails, id_))
+                close_change(change, self._asked.rails)
+                self._printer.closed(change)
                 self._did()
-        self._has_found |= bool(chosen)
+
+    def _undo(self, chosen: list[Change]) -> None:
+        for event in undo_all(chosen, self._asked.rails, PathCounter("change").over):
+            if isinstance(event, Failed):
+                with self.told(event.path):
+                    raise event.error
+            else:
+                self._printer.undone(event)
+                self._did()
 
     def _did(self) -> None:
         self._has_found = True

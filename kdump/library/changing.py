@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, OnError, Problem, ProblemError
@@ -25,6 +26,7 @@ from kdump.library.arguments import (
     clock,
     groups_of,
     path_text,
+    places_of,
     properties_of,
     property_files,
     startup_options,
@@ -101,26 +103,52 @@ def repair(
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:
-    """List the changes that are kept of a log directory or a partition directory. Raises OSError."""
+    """List the changes that are kept of a log directory or a partition directory, which may be gone.
+
+    `unreadable` of the result is why there may be others. Raises OSError, NameFormatError.
+    """
     from kdump.operations.undo import list_changes
 
-    return list_changes(os.fspath(path), path_text(backup_dir))
+    listing = list_changes(os.fspath(path), path_text(backup_dir))
+    if not listing.changes and not listing.old:
+        places_of([path])
+    return listing
 
 
-def undo(path: Path, change: str, *, apply: bool = False, backup_dir: Path | None = None) -> list[Undone]:
+def undo(
+    path: Path,
+    change: str,
+    *,
+    apply: bool = False,
+    backup_dir: Path | None = None,
+    errors: str = OnError.RAISE,
+) -> list[Undone | Failed]:
     """Take back the change with this id in every partition below `path`, or say what that does.
 
-    Raises KdumpError where there is no such change, RefusedError where files have changed since, OSError.
+    What takes it back is one change, whose id all of them share. Where something of the changes there cannot be read,
+    nothing is done. With `errors="yield"` what cannot be read and what was left alone is a Failed, and the rest is
+    done. Raises KdumpError where there is no such change, RefusedError where files have changed since or kdump 0.1 made
+    it, OSError, NameFormatError.
     """
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.undo import list_changes, undo_change
+    from kdump.operations.results import Failed
+    from kdump.operations.undo import changes_called, undo_all
 
-    listing = list_changes(os.fspath(path), path_text(backup_dir))
-    found = [listed.change for listed in listing.changes if listed.change.id == change]
+    policy = OnError(errors)
+    listing = changes(path, backup_dir=backup_dir)
+    unread = [Failed(os.fspath(path), error) for error in listing.unreadable]
+    found = changes_called(listing, change)
+    results: list[Undone | Failed] = []
+    for event in chain(unread, undo_all(found, SafetyOptions(apply, "undo", backup_dir=path_text(backup_dir)))):
+        if not isinstance(event, Failed):
+            results.append(event)
+        elif policy is OnError.RAISE:
+            raise event.error
+        elif policy is OnError.YIELD:
+            results.append(event)
     if not found:
         raise KdumpError(f"{os.fspath(path)}: there is no change '{change}'")
-    rails = SafetyOptions(apply, "undo", backup_dir=path_text(backup_dir))
-    return [undo_change(each, rails) for each in found]
+    return results
 
 
 def retain(
