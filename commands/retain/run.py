@@ -94,7 +94,7 @@ class _Run:
     def group(self, group: PartitionGroup) -> None:
         """Take one log directory."""
         options = self._options
-        rails = SafetyOptions(options.applies, "retain", not options.no_backup, reads_beside=True)
+        rails = SafetyOptions(options.applies, "retain", not options.no_backup)
         segments = not group.is_whole if options.segments is None else options.segments
         for event in operation.retain(group, options.request, rails, self._progress.over):
             if isinstance(event, PartitionRetention):

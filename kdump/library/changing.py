@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump.errors import KdumpError, OnError, Problem, ProblemError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kdump.operations.append import Opening
     from kdump.operations.compact import Compacted, PassedOver
     from kdump.operations.repair import Repaired
-    from kdump.operations.results import Failed
+    from kdump.operations.results import Failed, Interrupted, Note
     from kdump.operations.retain import Deleted
     from kdump.operations.undo import Listing, Undone
     from kdump.repair.task import Request
@@ -33,6 +33,8 @@ from kdump.library.arguments import (
     targets_of,
 )
 from kdump.storage.open import check_not_kafkas
+
+_Event = TypeVar("_Event")
 
 
 def repair(
@@ -138,14 +140,8 @@ def undo(
     listing = changes(path, backup_dir=backup_dir)
     unread = [Failed(os.fspath(path), error) for error in listing.unreadable]
     found = changes_called(listing, change)
-    results: list[Undone | Failed] = []
-    for event in chain(unread, undo_all(found, SafetyOptions(apply, "undo", backup_dir=path_text(backup_dir)))):
-        if not isinstance(event, Failed):
-            results.append(event)
-        elif policy is OnError.RAISE:
-            raise event.error
-        elif policy is OnError.YIELD:
-            results.append(event)
+    rails = SafetyOptions(apply, "undo", backup_dir=path_text(backup_dir))
+    results = list(_judged(chain(unread, undo_all(found, rails)), policy))
     if not found:
         raise KdumpError(f"{os.fspath(path)}: there is no change '{change}'")
     return results
@@ -162,18 +158,18 @@ def retain(
     keep_originals: bool = True,
     now: int | None = None,
     errors: str = OnError.RAISE,
-) -> Iterator[PartitionRetention | Deleted | Failed]:
+) -> Iterator[PartitionRetention | Deleted | Interrupted | Note | Failed]:
     """Say which segments retention deletes, when the next go and what keeps the others; with `apply`, delete them.
 
-    A PartitionRetention for each partition and, with `apply`, a Deleted for each log directory. `settings` are topic
+    A PartitionRetention for each partition and, with `apply`, a Deleted for each log directory; an Interrupted for a
+    change that has to be finished first (with `apply` it is), and a Note on what does not count. `settings` are topic
     settings that win over all others, `config` is a properties file, or properties, of the server or of topics. Offsets
     are absolute, the checkpoints' unless given. With `errors="yield"` what was left alone is a Failed. Raises OSError,
     NameFormatError, ConfigError.
     """
     from kdump.operations import retain as operation
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.results import Failed
-    from kdump.retention.partition import PartitionRetention
+    from kdump.retention.totals import Totals
 
     policy = OnError(errors)
     groups = groups_of(paths)
@@ -182,18 +178,8 @@ def retain(
     )
     rails = SafetyOptions(apply, "retain", keep_originals)
 
-    def found() -> Iterator[PartitionRetention | Deleted | Failed]:
-        for group in groups:
-            for event in operation.retain(group, request, rails):
-                if isinstance(event, Failed):
-                    if policy is OnError.RAISE:
-                        raise event.error
-                    if policy is OnError.YIELD:
-                        yield event
-                elif isinstance(event, PartitionRetention | operation.Deleted):
-                    yield event
-
-    return found()
+    events = chain.from_iterable(operation.retain(group, request, rails) for group in groups)
+    return _judged((event for event in events if not isinstance(event, Totals)), policy)
 
 
 def compact(
@@ -206,17 +192,17 @@ def compact(
     output: Path | None = None,
     now: int | None = None,
     errors: str = OnError.RAISE,
-) -> Iterator[Compacted | PassedOver | Failed]:
+) -> Iterator[Compacted | PassedOver | Interrupted | Note | Failed]:
     """Say what the log cleaner makes of partitions or what keeps it from it; with `apply` or `output`, do it.
 
-    A Compacted for each pass over a partition, a PassedOver for one that is not compacted. `config` is a properties
+    A Compacted for each pass over a partition, a PassedOver for one that is not compacted; an Interrupted for a change
+    that has to be finished first (with `apply` it is), and a Note on what does not count. `config` is a properties
     file, or properties, of the server or of topics. With `output` a log directory with the cleaned partitions is
     written there. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError, ConfigError,
     RefusedError.
     """
     from kdump.operations import compact as operation
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.results import Failed
 
     policy = OnError(errors)
     groups = groups_of(paths)
@@ -227,17 +213,20 @@ def compact(
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
     rails = SafetyOptions(apply, "compact", keep_originals, output=path_text(output))
 
-    def found() -> Iterator[Compacted | PassedOver | Failed]:
-        for group in groups:
-            for event in operation.compact(group, request, rails):
-                if isinstance(event, Failed) and policy is OnError.RAISE:
-                    raise event.error
-                if isinstance(event, operation.Compacted | operation.PassedOver) or (
-                    isinstance(event, Failed) and policy is OnError.YIELD
-                ):
-                    yield event
+    return _judged(chain.from_iterable(operation.compact(group, request, rails) for group in groups), policy)
 
-    return found()
+
+def _judged(events: Iterable[_Event], policy: OnError) -> Iterator[_Event]:
+    """Yield what an operation tells; of what was left alone as the policy has it."""
+    from kdump.operations.results import Failed
+
+    for event in events:
+        if isinstance(event, Failed):
+            if policy is OnError.RAISE:
+                raise event.error
+            if policy is OnError.SKIP:
+                continue
+        yield event
 
 
 def append(

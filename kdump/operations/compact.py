@@ -114,7 +114,7 @@ class _Run:
             check_unlocked(group.log_directory)
             yield from self._copy(group, self._rails.output)
             return
-        with guarded(os.path.realpath(group.log_directory), group.partitions, self._rails) as guard:
+        with guarded(os.path.realpath(group.log_directory), group.partitions, self._rails, reads_beside=True) as guard:
             for path in group.partitions:
                 try:
                     yield from self._passes(group, path, guard)

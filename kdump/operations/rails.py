@@ -33,7 +33,6 @@ class SafetyOptions(NamedTuple):
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
     held there. `jobs` threads plan (0: one a processor). `accept_loss` is how many valid records may be dropped
     (ALL_LOSSES: any number; None: none was named).
-    `reads_beside`: the plan says what a running broker itself will do, so it may be made beside one.
     """
 
     applies: bool = False
@@ -44,7 +43,6 @@ class SafetyOptions(NamedTuple):
     ignore_lock: str | None = None
     jobs: int = 1
     accept_loss: int | None = None
-    reads_beside: bool = False
 
 
 class Guard:
@@ -78,14 +76,17 @@ class Guard:
 
 
 @contextmanager
-def guarded(log_directory: str, partitions: Iterable[str], rails: SafetyOptions) -> Iterator[Guard]:
+def guarded(
+    log_directory: str, partitions: Iterable[str], rails: SafetyOptions, *, reads_beside: bool = False
+) -> Iterator[Guard]:
     """Look after partitions of a log directory: finish what was interrupted, and hold the lock, if changes are applied.
 
+    `reads_beside`: the plan says what a running broker itself will do, so it may be made beside one.
     Raises RefusedError where a broker runs, OSError.
     """
     partitions = list(partitions)
     tally.changes_told.update(map(os.path.abspath, partitions))
-    with locked(log_directory, partitions, rails):
+    with nullcontext() if reads_beside and not rails.applies else locked(log_directory, partitions, rails):
         guard = Guard(log_directory, rails)
         changes, real = _changes_in(log_directory, partitions, rails), os.path.realpath(log_directory)
         logs: list[str] = []
@@ -109,7 +110,7 @@ def locked(log_directory: str, partitions: Iterable[str], rails: SafetyOptions) 
     Raises RefusedError, OSError.
     """
     if not rails.applies:
-        if rails.ignore_lock is None and not rails.reads_beside:
+        if rails.ignore_lock is None:
             check_not_locked(log_directory)
         return nullcontext()
     if rails.ignore_lock is None:

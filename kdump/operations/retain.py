@@ -69,7 +69,7 @@ def retain(
     was done. `over` goes over the partitions' paths. Raises RefusedError, KdumpError, OSError where all of the log
     directory is left alone.
     """
-    with guarded(os.path.realpath(group.log_directory), group.partitions, rails) as guard:
+    with guarded(os.path.realpath(group.log_directory), group.partitions, rails, reads_beside=True) as guard:
         for path, changes in guard.interrupted.items():
             for change in changes:
                 yield Interrupted(path, change, rails.applies)
