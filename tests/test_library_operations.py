@@ -212,6 +212,14 @@ def test_append(tmp_path: Path) -> None:
     assert kdump.open_log(built.partition).segments[-1].base_offset == end
     with pytest.raises(ConfigError, match=r"segment\.bytes"):
         kdump.append(built.partition, config={"segment.bytes": "many"})
+    with pytest.raises(ConfigError, match=r"did you mean 'segment\.bytes'\?"):
+        kdump.append(built.partition, config={"segment.byts": "1"})
+    properties = tmp_path / "topic.properties"
+    properties.write_text("segment.bytes=100\nlog.retention.ms=5\n")
+    with kdump.append(built.partition, config=properties) as log:
+        assert log.config.segment_bytes == 100
+    with pytest.raises(TypeError, match=r"segment\.bytes is 100: expected its text"):
+        kdump.append(built.partition, config={"segment.bytes": 100})
 
 
 def test_problems_are_raised_skipped_or_yielded(tmp_path: Path) -> None:

@@ -126,6 +126,9 @@ def properties_of(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
     found = (
         config if isinstance(config, Mapping) else parse_properties(read_small(os.fspath(config)), os.fspath(config))
     )
+    for name, text in found.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{name} is {text!r}: expected its text")
     TopicSettings.of(found).check()
     return found
 

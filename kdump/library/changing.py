@@ -230,17 +230,19 @@ def _judged(events: Iterable[_Event], policy: OnError) -> Iterator[_Event]:
 
 
 def append(
-    path: Path, *, config: Mapping[str, str] | None = None, opening: Opening | None = None
+    path: Path, *, config: Path | Mapping[str, str] | None = None, opening: Opening | None = None
 ) -> AbstractContextManager[LogWriter]:
     """Open a partition directory for appending as its leader does; it is closed in order when the `with` ends.
 
-    `config` are settings of the topic beside those that the cluster's metadata has, `opening` says what else to know.
+    `config` is a properties file, or settings of the topic that must matter here; it wins over what the cluster's
+    metadata has. `opening` says what else to know.
     The log directory is locked meanwhile. The `with` raises RefusedError, NotAppendableError, OSError; the call
     NameFormatError, ConfigError.
     """
-    from kdump.operations.append import Opening, opened, rules_beside
-    from kdump.settings.writing import WritingSettings
+    from kdump.operations.append import Opening, opened, rules_beside, writing_settings
 
     rules = opening.rules if opening and opening.rules else rules_beside(os.fspath(path))
-    settings = WritingSettings.of(rules.settings.under(config or {}), rules.release)
+    properties = properties_of(config)
+    given = properties if isinstance(config, Mapping) else {}
+    settings = writing_settings(rules, {} if given else properties, given)
     return opened(os.fspath(path), settings, opening or Opening())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kdump.errors import ConfigError
 from kdump.formats.close_names import closest
 from kdump.settings.table import BY_NAME, Setting, names_of
 
@@ -83,6 +84,16 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
         yield f"not a setting of Kafka, not used: {', '.join(strange[:MAX_NAMED])}{more}"
     if idle:
         yield f"not used here: {', '.join(idle)}"
+
+
+def check_given(given: Iterable[str], counting: Iterable[Setting[Any]]) -> None:
+    """Raise ConfigError for a name of a setting given outright that is not one of those `counting`, for topics."""
+    known = {setting.name for setting in counting}
+    for name in given:
+        if name not in known:
+            close = closest(name, known, 0.8)
+            hint = f"did you mean {close!r}?" if close else f"those that matter here are {', '.join(sorted(known))}"
+            raise ConfigError(f"{name!r} is not a setting that matters here: {hint}")
 
 
 def is_known(name: str) -> bool:
