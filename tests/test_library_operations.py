@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -79,9 +80,108 @@ def test_what_is_wrong_with_a_call_is_raised_by_the_call(function: object, tmp_p
         function(tmp_path)
 
 
+WRONG: list[tuple[Callable[..., object], dict[str, object], type[Exception], str]] = [
+    (kdump.verify, {"jobs": -1}, ValueError, "jobs is -1: expected a whole number, 0 or more"),
+    (kdump.verify, {"jobs": "2"}, TypeError, "jobs is '2'"),
+    (kdump.verify, {"limit": 0}, ValueError, "limit is 0"),
+    (kdump.verify, {"max_per_code": -1}, ValueError, "max_per_code is -1"),
+    (kdump.verify, {"max_rate": 0}, ValueError, "max_rate is 0"),
+    (kdump.verify, {"max_duration": -1}, ValueError, "max_duration is -1: expected a number, 0 or more"),
+    (kdump.verify, {"max_duration": "1h"}, TypeError, "max_duration is '1h'"),
+    (kdump.startup, {"recovery_point": -1}, ValueError, "recovery_point is -1"),
+    (kdump.startup, {"log_start_offset": 1.5}, TypeError, "log_start_offset is 1.5"),
+    (kdump.startup, {"now": "today"}, TypeError, "now is 'today'"),
+    (kdump.repair, {"jobs": -1}, ValueError, "jobs is -1"),
+    (kdump.repair, {"accept_loss": -1}, ValueError, "accept_loss is -1"),
+    (kdump.repair, {"backup_dir": "/absent"}, FileNotFoundError, "/absent"),
+    (kdump.repair, {"backup_dir": "/", "keep_originals": False}, ValueError, "backup_dir"),
+    (kdump.repair, {"request": "salvage"}, TypeError, r"'salvage': expected kdump\.repair\.proposal\.Request"),
+    (kdump.repair, {"request": Request("salvge")}, ValueError, "strategy is 'salvge': expected safe, truncate"),  # type: ignore[arg-type]
+    (kdump.repair, {"request": Request(kinds=frozenset({"logs"}))}, ValueError, "kinds is 'logs'"),
+    (kdump.retain, {"log_start_offset": -5}, ValueError, "log_start_offset is -5"),
+    (kdump.retain, {"high_watermark": -5}, ValueError, "high_watermark is -5"),
+    (kdump.retain, {"settings": {"retention.mss": "1"}}, ConfigError, r"did you mean 'retention\.ms'\?"),
+    (kdump.compact, {"passes": 0}, ValueError, "passes is 0: expected a whole number, 1 or more"),
+    (kdump.compact, {"min_cleanable_ratio": 1.5}, ValueError, "expected a number from 0 to 1"),
+    (kdump.compact, {"min_cleanable_ratio": float("nan")}, ValueError, "expected a number from 0 to 1"),
+    (kdump.lookup, {"offset": -1}, ValueError, "offset is -1"),
+    (kdump.lookup, {"timestamp": -7}, ValueError, "timestamp is -7"),
+    (kdump.lookup, {"offset": 1, "isolation": "none"}, ValueError, "isolation is 'none': expected read_uncommitted"),
+    (kdump.lookup, {"offset": 1, "log_start_offset": -1}, ValueError, "log_start_offset is -1"),
+    (kdump.transactions, {"max_timeout_ms": -1}, ValueError, "max_timeout_ms is -1"),
+    (kdump.metadata, {"at": -1}, ValueError, "at is -1"),
+    (kdump.stats, {"options": "x"}, TypeError, "options is 'x'"),
+    (kdump.undo, {"change": "x", "backup_dir": "/absent"}, FileNotFoundError, "/absent"),
+    (kdump.changes, {"backup_dir": "/absent"}, FileNotFoundError, "/absent"),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "error", "text"), WRONG)
+def test_a_wrong_argument_is_named_by_the_call(
+    damaged: Log, function: Callable[..., object], arguments: dict[str, object], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        function(damaged.directory, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"threads": 0}, {"options": "x"}])
+def test_a_wrong_argument_of_an_export(damaged: Log, tmp_path: Path, arguments: dict[str, object]) -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises((ValueError, TypeError), match=next(iter(arguments))):
+        kdump.export(damaged.directory, folder=tmp_path / "out", **arguments)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_of_classes_are_checked() -> None:
+    from kdump.export.options import ExportOptionError, ExportOptions
+    from kdump.operations.append import NewLog, Opening
+    from kdump.stats.partition import StatsOptions
+
+    with pytest.raises(ExportOptionError, match="'orc' is not a format"):
+        ExportOptions(format="orc")
+    with pytest.raises(ValueError, match="target_bytes is 0"):
+        ExportOptions(target_bytes=0)
+    with pytest.raises(ValueError, match="sample is -1"):
+        StatsOptions(sample=-1)
+    with pytest.raises(ValueError, match="start_offset is -1"):
+        Opening(create=NewLog(-1))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(kdump.open_log, kdump.open_segment, kdump.open_directory, kdump.verify, kdump.startup, kdump.repair),
+        *(kdump.retain, kdump.compact, kdump.append, kdump.changes, kdump.groups, kdump.transactions),
+        *(kdump.metadata, kdump.stats, partial(kdump.lookup, offset=1), partial(kdump.undo, change="x")),
+        *(partial(kdump.export, folder="x"), partial(kdump.verify, "x", state=b"y")),
+    ],
+)
+def test_bytes_are_no_path(function: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"expected str or os\.PathLike, not bytes"):
+        function(b"/data")
+
+
+def test_no_path_is_given() -> None:
+    for function in (kdump.verify, kdump.startup, kdump.stats, kdump.retain):
+        with pytest.raises(ValueError, match="no path is given"):
+            function()
+
+
+def test_a_log_directory_is_no_log(damaged: Log, tmp_path: Path) -> None:
+    with pytest.raises(NameFormatError, match="expected a partition directory"):
+        kdump.open_log(damaged.directory)
+    with pytest.raises(NameFormatError, match="not a log directory"):
+        kdump.open_log(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        kdump.append(tmp_path / "orders-7")
+    with pytest.raises(TypeError, match="opening is 7"):
+        kdump.append(damaged.partition, opening=7)  # type: ignore[arg-type]
+
+
 def test_an_unknown_policy_is_refused(damaged: Log) -> None:
-    with pytest.raises(ValueError, match="ignore"):
-        kdump.stats(damaged.directory, errors="ignore")
+    for function in (kdump.stats, kdump.groups, kdump.retain, kdump.metadata):
+        with pytest.raises(ValueError, match="errors is 'ignore': expected raise, skip, yield"):
+            function(damaged.directory, errors="ignore")
     with pytest.raises(ValueError, match="one result"):
         kdump.metadata(damaged.directory, errors="yield")
 

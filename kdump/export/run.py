@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol
 
+from kdump.errors import check_number
 from kdump.export.journal import Journal, Result
 from kdump.export.options import ExportOptions
 from kdump.export.outcome import Failure, Outcome
@@ -79,7 +80,8 @@ class LocalEngine:
     """Threads of this process: decoding and writing leave the interpreter alone most of the time."""
 
     def __init__(self, threads: int | None = None, progress: Callable[[str, int], None] = lambda _, __: None) -> None:
-        """`progress` hears of bytes read of a log's segment, from any thread."""
+        """`progress` hears of bytes read of a log's segment, from any thread. Raises ValueError, TypeError."""
+        check_number("threads", threads, 1)
         self._threads = threads or processors()
         self._progress = progress
         self._stops = False

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_type
 
 if TYPE_CHECKING:
     from kdump.operations.append import Opening
@@ -22,17 +21,16 @@ if TYPE_CHECKING:
     from kdump.write.log_writer import LogWriter
 
 from kdump.library.arguments import (
-    Path,
     clock,
     groups_of,
-    path_text,
+    optional,
     places_of,
     properties_of,
     property_files,
     startup_options,
     targets_of,
 )
-from kdump.storage.open import check_not_kafkas
+from kdump.storage.open import Path, check_not_kafkas, open_log, path_text
 
 _Event = TypeVar("_Event")
 
@@ -41,7 +39,7 @@ def repair(
     *paths: Path,
     request: Request | None = None,
     apply: bool = False,
-    accept_loss: int | None = None,
+    accept_loss: int | str | None = None,
     keep_originals: bool = True,
     backup_dir: Path | None = None,
     output: Path | None = None,
@@ -55,9 +53,9 @@ def repair(
     """Plan what makes partitions loadable again and, with `apply`, do it; a Repaired for each.
 
     `request` says by which strategy and what may change. A plan that drops valid records is refused unless
-    `accept_loss` is their number; a salvage of a partition that has other replicas in sync, unless it is the
-    `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a copy of the log
-    directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
+    `accept_loss` is their number (or "all", for copies and tests); a salvage of a partition that has other replicas in
+    sync, unless it is the `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a
+    copy of the log directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
@@ -69,19 +67,21 @@ def repair(
 
     policy = OnError(errors)
     targets = targets_of(paths)
+    request = Request() if request is None else request
     rails = SafetyOptions(
-        apply, "repair", keep_originals, path_text(backup_dir), path_text(output), jobs=jobs,
+        apply, "repair", keep_originals, optional(backup_dir), optional(output), jobs=jobs,
         accept_loss=accept_loss,
     )  # fmt: skip
+    rails.check()
     if output is not None:
-        check_not_kafkas(os.fspath(output))
+        check_not_kafkas(path_text(output))
         if len(targets) > 1:
             raise ValueError("output takes the partitions of one log directory")
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = not only_copy and output is None
     unread: list[Problem] = []
     wanted = Repair(
-        planning(request or Request(), clusters, checks_copies=checks_copies, applies=apply),
+        planning(request, clusters, checks_copies=checks_copies, applies=apply),
         startup_options(now=now, config=config, release=release),
         clusters,
         unread.append,
@@ -111,7 +111,7 @@ def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:
     """
     from kdump.operations.undo import list_changes
 
-    listing = list_changes(os.fspath(path), path_text(backup_dir))
+    listing = list_changes(path_text(path), optional(backup_dir))
     if not listing.changes and not listing.old:
         places_of([path])
     return listing
@@ -138,12 +138,12 @@ def undo(
 
     policy = OnError(errors)
     listing = changes(path, backup_dir=backup_dir)
-    unread = [Failed(os.fspath(path), error) for error in listing.unreadable]
+    unread = [Failed(path_text(path), error) for error in listing.unreadable]
     found = changes_called(listing, change)
-    rails = SafetyOptions(apply, "undo", backup_dir=path_text(backup_dir))
+    rails = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir))
     results = list(_judged(chain(unread, undo_all(found, rails)), policy))
     if not found:
-        raise KdumpError(f"{os.fspath(path)}: there is no change '{change}'")
+        raise KdumpError(f"{path_text(path)}: there is no change '{change}'")
     return results
 
 
@@ -209,9 +209,9 @@ def compact(
     if output is not None:
         if apply or len(groups) > 1:
             raise ValueError("output takes the partitions of one log directory, without apply")
-        check_not_kafkas(os.fspath(output))
+        check_not_kafkas(path_text(output))
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
-    rails = SafetyOptions(apply, "compact", keep_originals, output=path_text(output))
+    rails = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
 
     return _judged(chain.from_iterable(operation.compact(group, request, rails) for group in groups), policy)
 
@@ -237,12 +237,16 @@ def append(
     `config` is a properties file, or settings of the topic that must matter here; it wins over what the cluster's
     metadata has. `opening` says what else to know.
     The log directory is locked meanwhile. The `with` raises RefusedError, NotAppendableError, OSError; the call
-    NameFormatError, ConfigError.
+    OSError, NameFormatError, ConfigError.
     """
     from kdump.operations.append import Opening, opened, rules_beside, writing_settings
 
-    rules = opening.rules if opening and opening.rules else rules_beside(os.fspath(path))
+    opening = Opening() if opening is None else opening
+    check_type("opening", opening, Opening)
+    if opening.create is None:
+        open_log(path)
+    rules = opening.rules or rules_beside(path_text(path))
     properties = properties_of(config)
     given = properties if isinstance(config, Mapping) else {}
     settings = writing_settings(rules, {} if given else properties, given)
-    return opened(os.fspath(path), settings, opening or Opening())
+    return opened(path_text(path), settings, opening)

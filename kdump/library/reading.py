@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report, check_number, check_type, check_word
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import check_not_kafkas, open_directory
+from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
 from kdump.storage.replica import Replica, farthest, served_logs
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kdump.topics.metadata_log import MetadataState
 
 from kdump.library.arguments import (
-    Path,
     clock,
     judge,
     of_replicas,
@@ -65,7 +64,7 @@ def startup(
     said = startup_options(clean, recovery_point, log_start_offset, now, config, release)
 
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
-        clusters = StartedClusters([os.fspath(path) for path in paths], said.properties, said.now)
+        clusters = StartedClusters([path_text(path) for path in paths], said.properties, said.now)
         start = BrokerStart(said, clusters, report)
         told: list[Failure | None] = []
         for place in places:
@@ -85,6 +84,7 @@ def groups(*paths: Path, errors: str = OnError.RAISE) -> Iterator[Group | Proble
     """
     from kdump.operations.groups import GroupsOf
 
+    OnError(errors)  # what is wrong with it is the call's
     if names.CONSUMER_OFFSETS_TOPIC not in {topic for place in places_of(paths) for topic in topics_of(place)}:
         raise KdumpError("there is no partition of __consumer_offsets in these paths")
     return of_replicas(paths, lambda found, report: GroupsOf(found, report), errors)
@@ -106,6 +106,7 @@ def transactions(
     from kdump.topics.transaction_ids import TransactionalIds
     from kdump.transactions.partition import MAX_TIMEOUT_MS
 
+    check_number("max_timeout_ms", max_timeout_ms, 0)
     limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
 
     def found(replicas: list[Replica], report: Report) -> Iterable[PartitionTransactions]:
@@ -126,11 +127,13 @@ def lookup(
 ) -> Iterator[Located | Problem]:
     """Yield for each partition where an absolute `offset` is, or the first record at or after a `timestamp` (ms).
 
-    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max. `isolation` is an
+    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max, -4 and -5 those of
+    local and tiered storage. `isolation` is an
     isolation.level of Kafka's, `log_start_offset` counts instead of the checkpoint's, `release` names the one of Kafka
     whose searches these are. Raises OSError, NameFormatError, ValueError.
     """
     from kdump.operations.lookup import LookupOptions, Lookups
+    from kdump.query.lookup import LATEST_TIERED
     from kdump.releases import KafkaRelease
     from kdump.storage.live import held
     from kdump.topics.clusters import Clusters
@@ -138,12 +141,16 @@ def lookup(
 
     if (offset is None) == (timestamp is None):
         raise ValueError("give one of offset and timestamp")
+    check_number("offset", offset, 0)
+    check_number("timestamp", timestamp, LATEST_TIERED)
     places = places_of(paths)
     known = None if release is None else KafkaRelease.parse(release)
+    check_word("isolation", isolation, Isolation)
     options = LookupOptions(Isolation(isolation), log_start_offset, known)
+    options.check()
 
     def found(report: Report) -> Iterator[Located]:
-        lookups = Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
+        lookups = Lookups(Clusters([path_text(path) for path in paths]), options, report)
         for log in (log for place in places for log in served_logs(place, report)):
             try:
                 with held(log.path) as now:
@@ -173,8 +180,9 @@ def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) 
     from kdump.topics.metadata_log import state_in, state_of_snapshot
 
     policy = OnError.beside_one_result(errors)
+    check_number("at", at, 0)
     report = partial(judge, policy=policy, pending=[])
-    path = os.fspath(path)
+    path = path_text(path)
     state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
     if state is None:
         raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
@@ -191,7 +199,8 @@ def stats(
     from kdump.operations.stats import StatsOf
     from kdump.stats.partition import StatsOptions
 
-    chosen = options or StatsOptions()
+    chosen = StatsOptions() if options is None else options
+    check_type("options", chosen, StatsOptions)
     return of_replicas(paths, lambda found, report: StatsOf(chosen, report).of(found), errors)
 
 
@@ -217,8 +226,10 @@ def export(
 
     policy = OnError.beside_one_result(errors)
     take = partial(judge, policy=policy, pending=[])
-    check_not_kafkas(os.fspath(folder))
-    chosen = options or ExportOptions()
+    check_not_kafkas(path_text(folder))
+    chosen = ExportOptions() if options is None else options
+    check_type("options", chosen, ExportOptions)
+    engine = LocalEngine(threads)
     unread: list[Problem] = []
 
     def leave_out(problem: Problem) -> None:
@@ -237,4 +248,4 @@ def export(
     with ExitStack() as holds:
         logs = [holds.enter_context(held(each.log.path)) for each in farthest(replicas_of(paths, leave_out), leave_out)]
         units = plan([log for log in logs if log is not None], chosen)
-        return export_units(units, os.fspath(folder), chosen, LocalEngine(threads), report, is_all=not unread)
+        return export_units(units, path_text(folder), chosen, engine, report, is_all=not unread)

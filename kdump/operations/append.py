@@ -18,7 +18,7 @@ from functools import partial
 from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, holding, is_log_directory
 from kdump.disk.reading import is_directory
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
@@ -63,6 +63,13 @@ class Opening:
     backup: bool = True
     rules: ClusterRules | None = None
     any_producer_id: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has."""
+        check_number("recovery_point", self.recovery_point, 0)
+        check_number("log_start_offset", self.log_start_offset, 0)
+        if self.create is not None:
+            check_number("start_offset", self.create.start_offset, 0)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from kdump.errors import CheckpointError, Problem, Report
+from kdump.errors import CheckpointError, Problem, Report, check_number
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.names import PartitionDirName
@@ -31,6 +31,10 @@ class LookupOptions(NamedTuple):
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     log_start_offset: int | None = None
     release: KafkaRelease | None = None
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has."""
+        check_number("log_start_offset", self.log_start_offset, 0)
 
 
 class Located(NamedTuple):
@@ -65,7 +69,8 @@ class Lookups:
     """Opens partitions for lookups; a checkpoint that cannot be parsed is reported, and is empty as for a broker."""
 
     def __init__(self, clusters: Clusters, options: LookupOptions, report_checkpoint: Report) -> None:
-        """`clusters` are those of the paths that are looked at together."""
+        """`clusters` are those of the paths that are looked at together. Raises ValueError, TypeError."""
+        options.check()
         self._clusters = clusters
         self._options = options
         self._report_checkpoint = report_checkpoint

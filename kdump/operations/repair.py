@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kdump.disk.locks import GrowthWatch
 from kdump.disk.reading import is_named
-from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
+from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report, check_type
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
@@ -72,7 +72,10 @@ def planning(request: Request, clusters: Clusters, *, checks_copies: bool, appli
     """Return what plans as a request asks for; a decision that is left to the user says where other replicas are.
 
     With `checks_copies` a salvage of what other brokers have is refused where it `applies`; else its plan says so.
+    Raises TypeError, ValueError for a request of something else.
     """
+    check_type("request", request, Request)
+    request.check()
 
     def planned(log: PartitionLog, start: Startup, _: object) -> Task:
         task = examine(log, start, request)

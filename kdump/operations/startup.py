@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from kdump.disk.reading import is_named
-from kdump.errors import RUNTIME, KdumpError, Problem, Report
+from kdump.errors import RUNTIME, KdumpError, Problem, Report, check_number
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
 from kdump.named_tuples import NamedTuple
@@ -63,6 +63,11 @@ class StartupOptions(NamedTuple):
     now: int = 0
     properties: Mapping[str, str] = {}
     release: KafkaRelease | None = None
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has."""
+        check_number("recovery_point", self.recovery_point, 0)
+        check_number("log_start_offset", self.log_start_offset, 0)
 
     @property
     def node_id(self) -> int | None:
@@ -170,7 +175,8 @@ class BrokerStart:
     def __init__(
         self, circumstances: StartupOptions, clusters: Clusters, report: Report, *, are_several: bool = False
     ) -> None:
-        """`report` hears of what cannot be read."""
+        """`report` hears of what cannot be read. Raises ValueError, TypeError for circumstances that cannot be."""
+        circumstances.check()
         self.circumstances = circumstances
         self.clusters = clusters
         self.report = report

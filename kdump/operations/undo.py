@@ -18,7 +18,7 @@ from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError, RefusedError
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import SafetyOptions, locked
+from kdump.operations.rails import SafetyOptions, check_is_there, locked
 from kdump.operations.results import Failed
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_is_not_around
@@ -46,6 +46,8 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
     Raises OSError, FileNotFoundError where there is neither the path nor a change of it, and HoldsLogDirectoriesError
     for a directory around log directories.
     """
+    if backup_dir is not None:
+        check_is_there(backup_dir)
     given, path = path, os.path.realpath(path)
     errors: dict[str, OSError] = {}
     if is_directory(path) and not PartitionLog(path).segments and not any(change_files(path)):

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import KINDS, ORPHANS, Cut, Plan
+from kdump.errors import check_number, check_word
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
@@ -58,6 +59,14 @@ class Request(NamedTuple):
     kinds: frozenset[str] | None = None
     limit: int = DEFAULT_LIMIT
     lost_markers: LostMarkers = OPEN
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for what nothing can be repaired by."""
+        check_word("strategy", self.strategy, Strategy)
+        for kind in self.kinds or ():
+            check_word("kinds", kind, ALL_KINDS)
+        check_number("limit", self.limit, 1)
+        check_word("lost_markers", self.lost_markers, LostMarkers)
 
 
 class Task(NamedTuple):

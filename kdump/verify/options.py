@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kdump.errors import check_number
 from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -51,5 +52,11 @@ class Options(NamedTuple):
         return FindingFilter(self.select, self.ignore, self.severities)
 
     def check(self) -> None:
-        """Raise ValueError for a severity or a pattern that nothing can have."""
+        """Raise ValueError, TypeError for a number out of bounds, a severity or a pattern that nothing can have."""
+        check_number("jobs", self.jobs, 0)
+        check_number("now", self.now)
+        check_number("retention_ms", self.retention_ms)
+        check_number("limit", self.limit, 1)
+        check_number("max_per_code", self.max_per_code, 0)
+        check_number("max_rate", self.max_rate, 1)
         self.filter.check()
