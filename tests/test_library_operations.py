@@ -500,6 +500,23 @@ def test_a_cluster_that_has_never_run_is_as_its_bootstrap_checkpoint_has_it(tmp_
     assert kdump.metadata(data).image.features == {"metadata.version": 25}
 
 
+def test_secrets_are_hidden_unless_they_are_asked_for(tmp_path: Path) -> None:
+    data = cluster_directory(tmp_path / "data")
+    config = {"resourceType": 4, "resourceName": "1", "value": "hush-hush"}
+    scram = {"name": "u", "salt": b"hush-hush", "storedKey": b"hush-hush", "serverKey": b"hush-hush"}
+    ClusterLog(data / "__cluster_metadata-0", 0).add(
+        *metadata_pairs(
+            ("Config", config | {"name": "ssl.keystore.password"}),
+            ("Config", config | {"name": "log.retention.ms", "value": "7"}),
+            ("UserScramCredential", scram),
+        )
+    ).write()
+    state = kdump.metadata(data)
+    assert "hush" not in repr(state)
+    assert state.image.configs[4, "1"] == {"ssl.keystore.password": "[hidden]", "log.retention.ms": "7"}
+    assert "hush" in repr(kdump.metadata(data, secrets=True).image.scram)
+
+
 def test_a_properties_file(damaged: Log, tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text("log.index.interval.bytes=1\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -171,13 +172,17 @@ def lookup(
     return results_of(found, errors)
 
 
-def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) -> MetadataState:
+def metadata(
+    path: Path, *, at: int | None = None, secrets: bool = False, errors: str = OnError.RAISE
+) -> MetadataState:
     """Return the cluster's state by its metadata log; with `at`, after the record of that absolute offset.
 
-    `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. With `errors="skip"` what
-    is damaged is left out. Raises OSError, NameFormatError, KdumpError where nothing leads to the offset.
+    `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. Passwords and keys in it
+    are hidden unless `secrets` is True. With `errors="skip"` what is damaged is left out. Raises OSError,
+    NameFormatError, KdumpError where nothing leads to the offset.
     """
     from kdump.topics.metadata_log import state_in, state_of_snapshot
+    from kdump.topics.secrets import without_secrets
 
     policy = OnError.beside_one_result(errors)
     check_number("at", at, 0)
@@ -186,7 +191,7 @@ def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) 
     state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
     if state is None:
         raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
-    return state
+    return state if secrets else replace(state, image=without_secrets(state.image))
 
 
 def stats(
