@@ -13,6 +13,7 @@ from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE, built_in
 from kdump.settings.table import MESSAGE_FORMAT, SETTINGS, Flag, Fraction, Number, Setting, Words
+from kdump.topics.secrets import is_secret
 
 _CLIENT_METRICS, _GROUP = 16, 32
 _RESOURCES = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, _CLIENT_METRICS, _GROUP)
@@ -165,12 +166,16 @@ def _topic_layers(
 def _config(name: str, layers: list[_Value], version: int, with_synonyms: bool) -> Fields:
     known = _TOPIC_CONFIGS.get(name)
     first = layers[0]
+    is_hidden = is_secret(name)  # no client gets its value from a broker
+    value = known.default if known and first.source is _Source.DEFAULT else first.value
+    hidden = {"value": None} if is_hidden else {}
     answer: Fields = {
         "name": name,
-        "value": known.default if known and first.source is _Source.DEFAULT else first.value,
+        "value": None if is_hidden else value,
         "readOnly": first.source is _Source.STATIC_BROKER,
         "configSource": first.source,
-        "synonyms": [each._asdict() for each in layers if each.name] if with_synonyms else [],
+        "isSensitive": is_hidden,
+        "synonyms": [each._asdict() | hidden for each in layers if each.name] if with_synonyms else [],
     }
     if version >= 3:
         answer |= {"configType": known.type if known else _Type.STRING, "documentation": None}
