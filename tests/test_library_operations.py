@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +27,7 @@ from kdump.retention.partition import PartitionRetention
 from kdump.storage import replica
 from kdump.storage.partition import PartitionLog
 from tests.change.kept import killed_after
+from tests.locked import broker_on
 from tests.topics.building import Log as ClusterLog
 from tests.topics.building import cluster_directory, metadata_pairs, snapshot_file
 from tests.verify.building import Log, build, file, flip
@@ -371,22 +371,6 @@ def test_compact(tmp_path: Path) -> None:
         kdump.compact(built.directory, config={"cleanup.policy": "Compact"})
     with pytest.raises(RefusedError, match="Kafka's own"):
         kdump.compact(built.directory, output=built.partition / "copy")
-
-
-@contextmanager
-def broker_on(data: Path) -> Iterator[None]:
-    """A log directory whose lock a broker holds; a process has its own locks, so it is another one."""
-    program = (
-        "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.lockf(file, fcntl.LOCK_EX)\nprint(flush=True)\ninput()"
-    )
-    words = [sys.executable, "-c", program, str(data / names.LOCK)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
-        assert broker.stdout is not None
-        broker.stdout.readline()
-        try:
-            yield
-        finally:
-            broker.kill()
 
 
 def test_what_a_broker_will_do_is_planned_beside_it(tmp_path: Path) -> None:
