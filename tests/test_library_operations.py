@@ -398,6 +398,14 @@ def test_retain_and_compact_tell_what_was_interrupted_and_what_does_not_count(da
         assert [each.text for each in found if isinstance(each, Note) and "treated as empty" in each.text]
 
 
+def test_a_name_in_a_config_that_does_not_count_is_a_note(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    for operation in (kdump.retain, kdump.compact):
+        note, _ = operation(built.directory, config={"cleanup.polcy": "compact"}, now=NOW)
+        assert isinstance(note, Note)
+        assert "Did you mean 'cleanup.policy'?" in note.text
+
+
 def test_groups() -> None:
     with pytest.raises(KdumpError, match="no partition of __consumer_offsets"):
         kdump.groups(CORPUS / "s-src-txn")

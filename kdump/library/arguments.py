@@ -137,11 +137,11 @@ def properties_of(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
 
 def property_files(config: Path | Mapping[str, str] | None) -> tuple[PropertyFile, ...]:
     """Return properties as a layer of settings. Raises OSError, ConfigError, CheckpointError."""
-    from kdump.settings.sources import COMMAND_LINE, PropertyFile
+    from kdump.settings.sources import PropertyFile
 
     if config is None:
         return ()
-    path = COMMAND_LINE if isinstance(config, Mapping) else path_text(config)
+    path = "config" if isinstance(config, Mapping) else path_text(config)
     return (PropertyFile(path, None, properties_of(config)),)
 
 

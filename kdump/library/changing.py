@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kdump.operations.undo import Listing, Undone
     from kdump.repair.task import Request
     from kdump.retention.partition import PartitionRetention
+    from kdump.settings.sources import PropertyFile
+    from kdump.settings.views import View
     from kdump.write.log_writer import LogWriter
 
 from kdump.library.arguments import (
@@ -170,6 +172,7 @@ def retain(
     from kdump.operations import retain as operation
     from kdump.operations.rails import SafetyOptions
     from kdump.retention.totals import Totals
+    from kdump.settings.retention import RetentionSettings
 
     policy = OnError(errors)
     groups = groups_of(paths)
@@ -178,8 +181,9 @@ def retain(
     )
     rails = SafetyOptions(apply, "retain", keep_originals)
 
-    events = chain.from_iterable(operation.retain(group, request, rails) for group in groups)
-    return _judged((event for event in events if not isinstance(event, Totals)), policy)
+    told = chain.from_iterable(operation.retain(group, request, rails) for group in groups)
+    events = (event for event in told if not isinstance(event, Totals))
+    return _judged(chain(_idle_names(request.files, RetentionSettings), events), policy)
 
 
 def compact(
@@ -203,6 +207,7 @@ def compact(
     """
     from kdump.operations import compact as operation
     from kdump.operations.rails import SafetyOptions
+    from kdump.settings.cleaning import CleaningSettings
 
     policy = OnError(errors)
     groups = groups_of(paths)
@@ -213,7 +218,17 @@ def compact(
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
     rails = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
 
-    return _judged(chain.from_iterable(operation.compact(group, request, rails) for group in groups), policy)
+    events = chain.from_iterable(operation.compact(group, request, rails) for group in groups)
+    return _judged(chain(_idle_names(request.files, CleaningSettings), events), policy)
+
+
+def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Note]:
+    """Say which names in a `config` do not count."""
+    from kdump.operations.results import Note
+    from kdump.settings.names import notes_on
+
+    for file in files:
+        yield from (Note(f"{file.path}: {text}") for text in notes_on(file.properties, view.counting()))
 
 
 def _judged(events: Iterable[_Event], policy: OnError) -> Iterator[_Event]:
