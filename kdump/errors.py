@@ -31,7 +31,8 @@ def check_number(name: str, value: object, least: float | None = None, most: flo
 def check_type(name: str, value: object, kind: type) -> None:
     """Raise TypeError for an argument that is of another type."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is {value!r}: expected {kind.__module__}.{kind.__qualname__}")
+        name_of_kind = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        raise TypeError(f"{name} is {value!r}: expected {name_of_kind}")
 
 
 def check_word(name: str, value: object, known: Iterable[str]) -> None:

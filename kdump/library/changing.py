@@ -143,6 +143,7 @@ def undo(
     unread = [Failed(path_text(path), error) for error in listing.unreadable]
     found = changes_called(listing, change)
     rails = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir))
+    rails.check()
     results = list(_judged(chain(unread, undo_all(found, rails)), policy))
     if not found:
         raise KdumpError(f"{path_text(path)}: there is no change '{change}'")
@@ -180,6 +181,7 @@ def retain(
         clock(now), property_files(config), properties_of(settings), log_start_offset, high_watermark, tombstones
     )
     rails = SafetyOptions(apply, "retain", keep_originals)
+    rails.check()
 
     told = chain.from_iterable(operation.retain(group, request, rails) for group in groups)
     events = (event for event in told if not isinstance(event, Totals))
@@ -217,6 +219,7 @@ def compact(
         check_not_kafkas(path_text(output))
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
     rails = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
+    rails.check()
 
     events = chain.from_iterable(operation.compact(group, request, rails) for group in groups)
     return _judged(chain(_idle_names(request.files, CleaningSettings), events), policy)

@@ -13,7 +13,7 @@ from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
 from kdump.disk.reading import is_directory, real_path
-from kdump.errors import KdumpError, RefusedError, check_number
+from kdump.errors import KdumpError, RefusedError, check_number, check_type
 from kdump.formats.words import number_words, offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
@@ -47,6 +47,8 @@ class SafetyOptions(NamedTuple):
 
     def check(self) -> None:
         """Check what goes together. Raises ValueError, TypeError, and OSError where there is no such `backup_dir`."""
+        check_type("apply", self.applies, bool)
+        check_type("keep_originals", self.keep_old, bool)
         check_number("jobs", self.jobs, 0)
         if self.accept_loss != ALL_LOSSES:
             check_number("accept_loss", self.accept_loss, 0)

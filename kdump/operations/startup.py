@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from kdump.disk.reading import is_named
-from kdump.errors import RUNTIME, KdumpError, Problem, Report, check_number
+from kdump.errors import RUNTIME, KdumpError, Problem, Report, check_number, check_type
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName
 from kdump.named_tuples import NamedTuple
@@ -65,7 +65,9 @@ class StartupOptions(NamedTuple):
     release: KafkaRelease | None = None
 
     def check(self) -> None:
-        """Raise ValueError, TypeError for an offset that no log has."""
+        """Raise ValueError, TypeError for an offset that no log has, and for `clean` that is neither."""
+        if self.clean is not None:
+            check_type("clean", self.clean, bool)
         check_number("recovery_point", self.recovery_point, 0)
         check_number("log_start_offset", self.log_start_offset, 0)
 
