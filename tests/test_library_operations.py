@@ -165,6 +165,12 @@ def test_bytes_are_no_path(function: Callable[..., object]) -> None:
         function(b"/data")
 
 
+def test_bytes_are_no_path_of_a_scan() -> None:
+    scanning = pytest.importorskip("kdump.columns.scanning", exc_type=ImportError)
+    with pytest.raises(TypeError, match=r"expected str or os\.PathLike, not bytes"):
+        scanning.scan([b"/data"])
+
+
 def test_no_path_is_given() -> None:
     for function in (kdump.verify, kdump.startup, kdump.stats, kdump.retain):
         with pytest.raises(ValueError, match="no path is given"):
