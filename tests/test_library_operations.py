@@ -22,7 +22,7 @@ from kdump.operations.startup import Loaded
 from kdump.operations.undo import Undone
 from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
 from kdump.storage import replica
 from kdump.storage.partition import PartitionLog
@@ -99,7 +99,7 @@ WRONG: list[tuple[Callable[..., object], dict[str, object], type[Exception], str
     (kdump.repair, {"accept_loss": -1}, ValueError, "accept_loss is -1"),
     (kdump.repair, {"backup_dir": "/absent"}, FileNotFoundError, "/absent"),
     (kdump.repair, {"backup_dir": "/", "keep_originals": False}, ValueError, "backup_dir"),
-    (kdump.repair, {"request": "salvage"}, TypeError, r"'salvage': expected kdump\.repair\.proposal\.Request"),
+    (kdump.repair, {"request": "salvage"}, TypeError, r"'salvage': expected kdump\.repair\.task\.Request"),
     (kdump.repair, {"request": Request("salvge")}, ValueError, "strategy is 'salvge': expected safe, truncate"),  # type: ignore[arg-type]
     (kdump.repair, {"request": Request(kinds=frozenset({"logs"}))}, ValueError, "kinds is 'logs'"),
     (kdump.retain, {"log_start_offset": -5}, ValueError, "log_start_offset is -5"),

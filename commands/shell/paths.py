@@ -147,7 +147,9 @@ def check_not_kafkas(target: str) -> None:
 
 def check_target(path: str) -> None:
     """Raise KdumpError where a file cannot be written, click.UsageError where it would be among Kafka's own."""
-    _checked(storage.check_target, path)
+    from kdump.change import checks
+
+    _checked(checks.check_target, path)
 
 
 def _checked(check: Callable[[str], None], target: str) -> None:

@@ -81,7 +81,7 @@ def remove_file(path: str) -> None:
         os.remove(path)
 
 
-def check_writable(path: str) -> None:
+def check_creatable(path: str) -> None:
     """Check that a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
     from tempfile import mkstemp
 

@@ -14,7 +14,6 @@ from kdump.errors import check_number
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
-from kdump.storage.open import check_target
 from kdump.verify.options import Options
 from kdump.verify.resume import (
     NOTHING_YET,
@@ -120,6 +119,8 @@ class VerifyRun(Iterator[Finding]):
         check_number("max_duration", asked.max_duration, 0.0)
         for target in (asked.resume, asked.state):
             if target is not None:
+                from kdump.change.checks import check_target  # which few runs need
+
                 check_target(target)
         if asked.max_duration is not None:
             options = options._replace(deadline=time.monotonic() + asked.max_duration)

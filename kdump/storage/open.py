@@ -6,7 +6,7 @@ import os
 import stat
 
 from kdump.disk.reading import is_directory, is_there, list_directory
-from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError, RefusedError
+from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
 from kdump.formats import names
 from kdump.formats.names import FileName, is_partition_dir, parse_file_name
 from kdump.storage.directory import LogDirectory
@@ -147,20 +147,6 @@ def check_not_kafkas(target: str) -> None:
     inside = directory_of_kafka(target)
     if inside is not None:
         raise RefusedError(f"{target} is in Kafka's own {inside}: give another directory")
-
-
-def check_target(path: str) -> None:
-    """Raise KdumpError where a file cannot be written, RefusedError where it would be among Kafka's own.
-
-    It is asked before anything is read: else hours of work are lost for want of that.
-    """
-    from kdump.disk.durable import check_writable  # most of what opens directories writes nothing
-
-    check_not_kafkas(path)
-    try:
-        check_writable(path)
-    except OSError as error:
-        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was done.") from None
 
 
 def _is_kafkas(name: str) -> bool:
