@@ -19,8 +19,12 @@ CHANGES = {
         *("chmod", "fchmod", "utime", "open", "sendfile", "posix_fallocate"),
     },
     "shutil": {"copy", "copy2", "copyfile", "copytree", "copystat", "move", "rmtree"},
+    "tempfile": {"mkstemp", "mkdtemp", "NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile", "TemporaryDirectory"},
+    **{module: {"open"} for module in ("io", "gzip", "bz2", "lzma", "tarfile", "zipfile", "codecs")},
 }
 """Calls by which a file, or what a directory says of it, is opened or changed."""
+OF_PATHS = {"write_bytes", "read_bytes", "read_text", "touch", "hardlink_to", "symlink_to"}
+"""The same as methods of Path; write_text is one of click's formatter too."""
 
 ROOMS = {
     "kdump/disk": "the only reader, writer and locker of files",
@@ -63,7 +67,7 @@ def changes(tree: ast.Module) -> Iterator[int]:
             if isinstance(call, ast.Name) and call.id == "open":
                 yield node.lineno
             module = call.value.id if isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name) else ""
-            if isinstance(call, ast.Attribute) and call.attr in CHANGES.get(module, ()):
+            if isinstance(call, ast.Attribute) and (call.attr in CHANGES.get(module, ()) or call.attr in OF_PATHS):
                 yield node.lineno
         if isinstance(node, ast.ImportFrom) and CHANGES.get(node.module or "", set()) & {a.name for a in node.names}:
             yield node.lineno
@@ -94,8 +98,9 @@ def test_only_disk_locks_files() -> None:
 
 def test_the_check_sees_what_opens_and_changes() -> None:
     lines = ("import os, shutil", "from os import replace", "open('x')", "os.rename('a', 'b')", "shutil.rmtree('a')")
-    source = "\n".join((*lines, "os.stat('a')"))
-    assert sorted(changes(ast.parse(source))) == [2, 3, 4, 5]
+    more = "tempfile.mkstemp()", "gzip.open('a')", "path.write_bytes(b)"
+    source = "\n".join((*lines, *more, "os.stat('a')"))
+    assert sorted(changes(ast.parse(source))) == [2, 3, 4, 5, 6, 7, 8]
 
 
 @pytest.fixture(scope="module")
