@@ -19,7 +19,7 @@ from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import nothing_changed
 from ..shell.tables import aligned
-from .run import UndoArgs
+from .asked import UndoArgs
 
 _HEADER = ("CHANGE", "PARTITION", "COMMAND", "AGE", "KEEPS", "STATE")
 
