@@ -240,7 +240,7 @@ def _column_name(name):
     return (name[6:], True) if name.startswith("batch.") else (name, False)
 
 
-cdef class RecordColumns:
+cdef class RecordColumns(Exclusive):
     """See portable.columns."""
 
     cdef readonly int64_t length
@@ -256,7 +256,7 @@ cdef class RecordColumns:
     cdef ByteColumn _header_names
     cdef ByteColumn _header_values
 
-    def __init__(self, numbers, key, value, headers, *, control, most_rows, most_bytes):
+    def __cinit__(self, numbers, key, value, headers, *, control, most_rows, most_bytes):
         if most_rows < 1 or not 0 <= most_bytes <= 0x7FFFFFFF:
             raise ValueError("a column holds at least one row, and at most 2147483647 bytes")
         self._most_rows = most_rows
@@ -301,6 +301,7 @@ cdef class RecordColumns:
         w.headers = self._lists is not None
         w.control = self._control
         z.taken = z.rows = z.keys = z.values = z.headers = z.names = z.contents = 0
+        self.claim()
         try:
             if listed:
                 w.picks = numbers_of(listed, count, &exports)
@@ -322,6 +323,7 @@ cdef class RecordColumns:
                 raise ValueError("the records are not those of these batches")
             self._put(&w, &z, skip, block, records)
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return skip + z.taken
@@ -368,6 +370,13 @@ cdef class RecordColumns:
 
     def take(self):
         """What has been gathered, as (rows, numbers, key, value, headers); the columns are empty then."""
+        self.claim()
+        try:
+            return self._take()
+        finally:
+            self.unclaim()
+
+    cdef tuple _take(self):
         cdef bytearray buffer
         cdef int64_t length = self.length
         for buffer in self._numbers:

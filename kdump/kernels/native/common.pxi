@@ -35,6 +35,32 @@ ctypedef struct Batches:
     const uint8_t *data
 
 
+cdef class Exclusive:
+    """What serves one call at a time: a call writes to memory of the object, and moves it, while the GIL is released.
+
+    A second call meanwhile, from another thread or from a function that the first one calls, would use that memory where
+    it no longer is: it raises RuntimeError. The portable kernels have no such memory.
+    """
+
+    cdef bint is_claimed
+
+    cdef int check_unclaimed(self) except -1:
+        """Refuse to go on while a call is under way; enough for what lets no other code run before it is done."""
+        if self.is_claimed:
+            raise RuntimeError(f"a {type(self).__name__} is used by two threads at once, or by what it calls itself")
+        return 0
+
+    cdef int claim(self) except -1:
+        """Keep other calls out until `unclaim`, which belongs into a `finally`; the claim itself in front of the `try`."""
+        self.check_unclaimed()
+        self.is_claimed = True
+        return 0
+
+    cdef int unclaim(self) noexcept:
+        self.is_claimed = False
+        return 0
+
+
 cdef inline int32_t get32(const uint8_t *p) noexcept nogil:
     return <int32_t>(<uint32_t>p[0] << 24 | <uint32_t>p[1] << 16 | <uint32_t>p[2] << 8 | <uint32_t>p[3])
 

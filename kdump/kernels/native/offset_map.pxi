@@ -25,7 +25,7 @@ ctypedef struct Lanes:
     int count
 
 
-cdef class OffsetMap:
+cdef class OffsetMap(Exclusive):
     """Kafka's SkimpyOffsetMap; see portable.compaction.
 
     Besides the table there are marks, two bits an offset as far as MARK_BYTES reach: whether the record at that offset
@@ -65,6 +65,7 @@ cdef class OffsetMap:
     def put(self, bytes key, int64_t offset):
         """Note that `key` has `offset`; False when the map has reached its limit, be it that the key is known."""
         cdef uint8_t sum[16]
+        self.check_unclaimed()
         if self.size >= self.limit:
             return False
         kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
@@ -76,6 +77,7 @@ cdef class OffsetMap:
     def get(self, bytes key):
         """The offset noted for `key`; -1 where there is none."""
         cdef uint8_t sum[16]
+        self.check_unclaimed()
         kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
         return self.find(sum)
 
@@ -91,6 +93,7 @@ cdef class OffsetMap:
         if rows.shape[0] < stop - first:
             raise ValueError("not all rows are told to be wanted or not")
         exports.count = 0
+        self.claim()
         try:
             bind_batches(block, &b, &exports)
             bind_records(records, &r, &exports)
@@ -120,6 +123,7 @@ cdef class OffsetMap:
                             break
                         self.note(self.sums + HASH_SIZE * (at - start), r.offset[at])
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return full_at
@@ -141,6 +145,7 @@ cdef class OffsetMap:
         found = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>length)
         verdicts = <uint8_t *>PyByteArray_AsString(found)
         exports.count = 0
+        self.claim()
         try:
             bind_batches(block, &b, &exports)
             bind_records(records, &r, &exports)
@@ -172,6 +177,7 @@ cdef class OffsetMap:
                                 verdict = EXPIRED
                         verdicts[at] = verdict
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return found

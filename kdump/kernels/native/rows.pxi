@@ -69,7 +69,7 @@ cdef Lead lead_of(text) except *:
     return made
 
 
-cdef class RowText:
+cdef class RowText(Exclusive):
     """A renderer of rows; see portable.rows.RowText."""
 
     cdef bint is_csv
@@ -81,18 +81,8 @@ cdef class RowText:
     cdef Out cell
     cdef uint8_t *pages[LETTER_PAGES]
 
-    def __cinit__(self):
-        self.count = self.viewed = 0
-        self.columns = NULL
-        self.views = NULL
-        self.out.p = self.cell.p = NULL
-        self.out.length = self.out.capacity = self.cell.length = self.cell.capacity = 0
-        memset(self.pages, 0, sizeof(self.pages))
-
-    def __init__(self, columns, bint is_csv):
+    def __cinit__(self, columns, bint is_csv):
         cdef list wanted = list(columns)
-        if self.columns != NULL:
-            raise ValueError("a renderer is made once")
         self.is_csv = is_csv
         self.columns = <RowColumn *>calloc(len(wanted) + 1, sizeof(RowColumn))
         self.views = <Py_buffer *>calloc(COLUMN_VIEWS * (len(wanted) + 1), sizeof(Py_buffer))
@@ -120,10 +110,11 @@ cdef class RowText:
         """Write a line for each row."""
         cdef list given = list(columns)
         cdef int at
-        if self.viewed or len(given) != self.count or length < 0 or length > INT32_MAX:
+        if len(given) != self.count or length < 0 or length > INT32_MAX:
             raise ValueError("these are not the columns of the rows")
-        self.out.length = 0
+        self.claim()
         try:
+            self.out.length = 0
             for at in range(self.count):
                 self.bind(&self.columns[at], given[at], length)
             with nogil:
@@ -133,6 +124,7 @@ cdef class RowText:
             while self.viewed:
                 self.viewed -= 1
                 PyBuffer_Release(&self.views[self.viewed])
+            self.unclaim()
 
     cdef const uint8_t *view(self, object owner, int64_t least, int64_t *size) except? NULL:
         """The bytes of a buffer, of which there must be so many."""

@@ -234,7 +234,7 @@ cdef inline int put_contents(Out *out, const Source *s, const Record *r, bint ba
     return 0
 
 
-cdef class LogText:
+cdef class LogText(Exclusive):
     """A renderer for one log file; see portable.text.LogText."""
 
     cdef readonly object gaps
@@ -248,12 +248,7 @@ cdef class LogText:
     cdef int64_t gap_numbers
     cdef Repeat last
 
-    def __cinit__(self):
-        self.out.p = NULL
-        self.out.length = self.out.capacity = 0
-        self.last.length = 0
-
-    def __init__(self, bint deep, bint print_data, bint skip_metadata, control, *, bint hold=False, bint java=False):
+    def __cinit__(self, bint deep, bint print_data, bint skip_metadata, control, *, bint hold=False, bint java=False):
         self.deep = deep
         self.print_data = print_data
         self.skip_metadata = skip_metadata
@@ -277,6 +272,7 @@ cdef class LogText:
 
     def restart(self, int64_t last_offset=-1):
         """Forget the text that is held, and all offsets but the last one."""
+        self.check_unclaimed()
         self.out.length = 0
         self.gaps = array("q")
         self.gap_numbers = 0
@@ -285,7 +281,11 @@ cdef class LogText:
 
     def flush(self, write):
         """Write the text that is held."""
-        put_out(&self.out, write)
+        self.claim()
+        try:
+            put_out(&self.out, write)
+        finally:
+            self.unclaim()
 
     def render(self, block, int64_t first, int64_t stop, payloads, write):
         """Write the lines of the batches `first` to `stop` - 1; return the damage that ended them early, if any."""
@@ -295,6 +295,7 @@ cdef class LogText:
         cdef Exports exports
         fault.code = fault.a = fault.b = 0
         exports.count = 0
+        self.claim()
         try:
             bind_batches(block, &b, &exports)
             check_rows(&b, first, stop, self.deep)
@@ -312,6 +313,7 @@ cdef class LogText:
                 if not self.hold:
                     put_out(&self.out, write)
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return (fault.code, fault.a, fault.b) if fault.code else None
