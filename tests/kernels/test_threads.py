@@ -1,6 +1,7 @@
-"""One object of the compiled kernels used by two threads, or by what it calls itself: refused, and no crash.
+"""What the compiled kernels read and write while they let go of the GIL, or call what is not theirs.
 
-The compiled kernels let go of the GIL over memory of their own. Without the refusal some of these tests end in a crash.
+An object that is used by two threads, or by what it calls itself, refuses; payloads are kept. Without that some tests
+here end in a crash.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 import pytest
 
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.formats.encode import NewRecord, encode_batch
+from kdump.formats.codecs import GZIP, NONE
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.kernels.portable.rows import RowColumn
 from kdump.kernels.row_kinds import ROW_INT64
+from kdump.storage.payloads import inflate
 from tests.kernels.reading import NATIVE, only_native, walked
 
 pytestmark = only_native
@@ -41,12 +44,12 @@ class Calling(RecordBlock):
 class Log:
     """A log in memory, decoded, and each object of the kernels with a call that works and those that must wait."""
 
-    def __init__(self, records: int = 3) -> None:
-        content = [NewRecord(at, at, b"key %d" % at, bytes(200), ((b"h", b"x"),)) for at in range(records)]
-        self.block: BatchBlock = walked(NATIVE, encode_batch(content))
+    def __init__(self, records: int = 3, value: int = 200, codec: int = NONE) -> None:
+        content = [NewRecord(at, at, b"key %d" % at, bytes(value), ((b"h", b"x"),)) for at in range(records)]
+        self.block: BatchBlock = walked(NATIVE, encode_batch(content, NewBatch(attributes=codec)))
         self.records = Calling()
         self.records.seek(0)
-        self.payloads: list[bytes | None] = [None]
+        self.payloads = inflate(self.block, 0, 1).payloads
         NATIVE.decode(self.block, self.records, 0, 1, self.payloads)
 
     def columns(self, call: Call) -> tuple[Call, list[Call]]:
@@ -162,3 +165,43 @@ def test_two_threads_at_once_work_or_are_refused(kind: Kind) -> None:
     with ThreadPoolExecutor(3) as threads:
         assert any(threads.map(hammer, [others, others[::-1], others]))
     use()
+
+
+def large() -> Log:
+    """A compressed log whose payload is memory that goes back to the system at once."""
+    return Log(MANY, 4000, GZIP)
+
+
+def test_columns_keep_the_payloads_that_they_read() -> None:
+    log = large()
+    use, (take, _) = log.columns(log.payloads.clear)
+    use()
+    _, _, _, (_, _, _, values), _ = take()  # type: ignore[misc]
+    assert (log.payloads, bytes(values)) == ([], bytes(4000 * MANY))
+
+
+def test_a_renderer_keeps_the_payloads_that_it_reads() -> None:
+    log, written = large(), bytearray()
+    whole = bytearray()
+    text = NATIVE.LogText(True, True, False, lambda number, value: b"")
+    text.render(log.block, 0, 1, log.payloads, whole.extend)
+
+    def write(piece: memoryview) -> None:
+        log.payloads.clear()
+        written.extend(piece)
+
+    text.restart()
+    text.render(log.block, 0, 1, log.payloads, write)
+    assert (log.payloads, written) == ([], whole)
+
+
+def test_a_payload_for_each_row_is_needed() -> None:
+    log = Log()
+    keys, text = NATIVE.OffsetMap(240, 5), NATIVE.LogText(True, True, False, lambda number, value: b"")
+    log.records.seek(0)
+    with pytest.raises(IndexError, match="fewer payloads than rows"):
+        NATIVE.decode(log.block, log.records, 0, 1, [])
+    with pytest.raises(IndexError, match="fewer payloads than rows"):
+        text.render(log.block, 0, 1, [], len)
+    with pytest.raises(ValueError, match="of another batch"):
+        keys.take(log.block, log.records, 0, [], b"\1", 0)

@@ -280,6 +280,7 @@ cdef class RecordColumns(Exclusive):
         cdef Sizes z
         cdef Exports exports
         cdef Source *sources = NULL
+        cdef tuple kept = tuple(payloads)
         cdef int64_t count = len(picks)
         cdef int failed
         exports.count = 0
@@ -295,7 +296,7 @@ cdef class RecordColumns(Exclusive):
         else:
             listed = array("q", picks)
         w.first = first
-        w.stop = first + len(payloads)
+        w.stop = first + len(kept)
         w.keys = self._keys is not None
         w.values = self._values is not None
         w.headers = self._lists is not None
@@ -311,7 +312,7 @@ cdef class RecordColumns(Exclusive):
             r.length = records.length
             if r.length < 0 or r.length > r.capacity:
                 raise ValueError("the record block is shorter than it says")
-            sources = bind_sources(&b, w.first, w.stop, payloads)
+            sources = bind_sources(&b, w.first, w.stop, kept)
             w.batches = &b
             w.records = &r
             w.sources = sources

@@ -89,7 +89,8 @@ cdef class OffsetMap(Exclusive):
         cdef Source *sources = NULL
         cdef Exports exports
         cdef const uint8_t[::1] rows = wanted
-        cdef int64_t at, start, end = 0, stop = first + len(payloads), length = records.length, full_at = length
+        cdef tuple kept = tuple(payloads)
+        cdef int64_t at, start, end = 0, stop = first + len(kept), length = records.length, full_at = length
         if rows.shape[0] < stop - first:
             raise ValueError("not all rows are told to be wanted or not")
         exports.count = 0
@@ -98,7 +99,7 @@ cdef class OffsetMap(Exclusive):
             bind_batches(block, &b, &exports)
             bind_records(records, &r, &exports)
             check_rows(&b, first, stop, True)
-            sources = bind_sources(&b, first, stop, payloads)
+            sources = bind_sources(&b, first, stop, kept)
             check_keys(&b, &r, length, first, stop, sources)
             self.make_room(length)
             if length:
@@ -138,7 +139,8 @@ cdef class OffsetMap(Exclusive):
         cdef Lanes lanes
         cdef Source *sources = NULL
         cdef Exports exports
-        cdef int64_t at, start, end = 0, stop = first + len(payloads), length = records.length
+        cdef tuple kept = tuple(payloads)
+        cdef int64_t at, start, end = 0, stop = first + len(kept), length = records.length
         cdef uint8_t *verdicts
         cdef uint8_t verdict
         cdef int mark
@@ -150,7 +152,7 @@ cdef class OffsetMap(Exclusive):
             bind_batches(block, &b, &exports)
             bind_records(records, &r, &exports)
             check_rows(&b, first, stop, True)
-            sources = bind_sources(&b, first, stop, payloads)
+            sources = bind_sources(&b, first, stop, kept)
             check_keys(&b, &r, length, first, stop, sources)
             lanes.count = 0
             with nogil:

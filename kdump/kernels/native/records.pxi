@@ -355,6 +355,7 @@ def decode(block, records, int64_t first, int64_t stop, payloads):
     cdef Source *sources
     cdef Exports exports
     cdef int result
+    cdef tuple kept = tuple(payloads)
     fault.code = fault.a = fault.b = 0
     exports.count = 0
     sources = NULL
@@ -364,7 +365,7 @@ def decode(block, records, int64_t first, int64_t stop, payloads):
         check_rows(&b, first, stop, True)
         if r.next_row < first or r.next_index < 0 or r.next_position < 0:
             raise ValueError("the cursor is outside the rows")
-        sources = bind_sources(&b, first, stop, payloads)
+        sources = bind_sources(&b, first, stop, kept)
         with nogil:
             result = decode_rows(&b, &r, first, stop, sources, &fault)
     finally:
@@ -432,9 +433,11 @@ cdef int bind_records(object records, Records *r, Exports *exports) except -1:
     return 0
 
 
-cdef Source *bind_sources(const Batches *b, int64_t first, int64_t stop, object payloads) except NULL:
-    """The sources of the rows, as an array that the caller frees."""
+cdef Source *bind_sources(const Batches *b, int64_t first, int64_t stop, tuple payloads) except NULL:
+    """The sources of the rows, as an array that the caller frees; the caller's tuple keeps the payloads they are in."""
     cdef int64_t row
+    if len(payloads) < stop - first:
+        raise IndexError("there are fewer payloads than rows")
     cdef Source *sources = <Source *>malloc(<size_t>(stop - first + 1) * sizeof(Source))
     if sources == NULL:
         raise MemoryError

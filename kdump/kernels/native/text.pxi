@@ -293,6 +293,7 @@ cdef class LogText(Exclusive):
         cdef Fault fault
         cdef Source *sources = NULL
         cdef Exports exports
+        cdef tuple kept = tuple(payloads)
         fault.code = fault.a = fault.b = 0
         exports.count = 0
         self.claim()
@@ -300,9 +301,9 @@ cdef class LogText(Exclusive):
             bind_batches(block, &b, &exports)
             check_rows(&b, first, stop, self.deep)
             if self.deep:
-                sources = bind_sources(&b, first, stop, payloads)
+                sources = bind_sources(&b, first, stop, kept)
                 for row in range(first, stop):
-                    if b.attributes[row] & CODEC_MASK and payloads[row - first] is None:
+                    if b.attributes[row] & CODEC_MASK and kept[row - first] is None:
                         sources[row - first].data = NULL
             try:
                 with nogil:
