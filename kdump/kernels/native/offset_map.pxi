@@ -14,14 +14,14 @@ cdef enum:
     MARKS_IN_BYTE = 4
 
 ctypedef struct MapEntry:
-    uint8_t sum[16]
+    uint8_t sum[HASH_SIZE]
     int64_t offset
 
 ctypedef struct Lanes:
     # keys whose sums are computed side by side
-    const uint8_t *key[16]
-    size_t length[16]
-    uint8_t *sum[16]
+    const uint8_t *key[LANES]
+    size_t length[LANES]
+    uint8_t *sum[LANES]
     int count
 
 
@@ -64,7 +64,7 @@ cdef class OffsetMap(Exclusive):
 
     def put(self, bytes key, int64_t offset):
         """Note that `key` has `offset`; False when the map has reached its limit, be it that the key is known."""
-        cdef uint8_t sum[16]
+        cdef uint8_t sum[HASH_SIZE]
         self.check_unclaimed()
         if self.size >= self.limit:
             return False
@@ -76,7 +76,7 @@ cdef class OffsetMap(Exclusive):
 
     def get(self, bytes key):
         """The offset noted for `key`; -1 where there is none."""
-        cdef uint8_t sum[16]
+        cdef uint8_t sum[HASH_SIZE]
         self.check_unclaimed()
         kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
         return self.find(sum)

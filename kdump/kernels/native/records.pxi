@@ -228,22 +228,26 @@ cdef int source_of(const Batches *b, int64_t row, object payload, Source *s) exc
 
 cdef int get_length(const Source *s, const Message *m, int64_t at, int64_t *length, Fault *fault) noexcept nogil:
     """The length field `at` bytes into the message."""
-    if at < 0 or at > m.size - 4:
-        return fail(fault, OUT_OF_BOUNDS, at + 4, m.size)
+    if at < 0 or at > m.size - LENGTH_SIZE:
+        return fail(fault, OUT_OF_BOUNDS, at + LENGTH_SIZE, m.size)
     length[0] = get32(s.data + m.position + at)
     return 0
 
 
+cdef inline int64_t key_size_at(const Message *m) noexcept nogil:
+    return KEY_SIZE_AT_V0 if m.magic == 0 else KEY_SIZE_AT_V1
+
+
 cdef inline int get_key(const Source *s, const Message *m, Record *r, Fault *fault) noexcept nogil:
-    cdef int64_t at = 6 if m.magic == 0 else 14
-    r.key_position = m.position + at + 4
+    cdef int64_t at = key_size_at(m)
+    r.key_position = m.position + at + LENGTH_SIZE
     return get_length(s, m, at, &r.key_length, fault)
 
 
 cdef inline int get_value(const Source *s, const Message *m, Record *r, Fault *fault) noexcept nogil:
     """Needs the key's length."""
-    cdef int64_t at = (6 if m.magic == 0 else 14) + 4 + max(0, r.key_length)
-    r.value_position = m.position + at + 4
+    cdef int64_t at = key_size_at(m) + LENGTH_SIZE + max(0, r.key_length)
+    r.value_position = m.position + at + LENGTH_SIZE
     return get_length(s, m, at, &r.value_length, fault)
 
 
@@ -263,7 +267,7 @@ cdef int get_contents(const Source *s, const Message *m, Record *r, Fault *fault
 
 
 cdef inline bint message_is_valid(const Source *s, const Message *m) noexcept nogil:
-    return kdump_crc32(0, s.data + m.position + 4, <size_t>(m.size - 4)) == <uint32_t>get32(s.data + m.position)
+    return kdump_crc32(0, s.data + m.position + CRC_SIZE, <size_t>(m.size - CRC_SIZE)) == <uint32_t>get32(s.data + m.position)
 
 
 cdef int inner_message(const Source *s, Wrapper *w, Message *m, Fault *fault) noexcept nogil:
@@ -272,7 +276,7 @@ cdef int inner_message(const Source *s, Wrapper *w, Message *m, Fault *fault) no
     cdef int32_t size
     if s.end - w.at < LOG_OVERHEAD:
         return -1
-    size = get32(p + 8)
+    size = get32(p + LENGTH_AT)
     if size < MIN_SIZE_FIELD:
         return fail(fault, INNER_SIZE, size, 0)
     m.position = w.at + LOG_OVERHEAD
@@ -280,9 +284,9 @@ cdef int inner_message(const Source *s, Wrapper *w, Message *m, Fault *fault) no
         return -1
     m.size = size
     m.offset = get64(p)
-    m.magic = <signed char>p[16]
-    m.attributes = p[17]
-    m.timestamp = get64(p + 18) if m.magic != 0 else -1
+    m.magic = <signed char>p[MAGIC_AT]
+    m.attributes = p[MESSAGE_ATTRIBUTES_AT]
+    m.timestamp = get64(p + MESSAGE_TIMESTAMP_AT) if m.magic != 0 else -1
     if m.magic == 1 and w.append_time:
         m.timestamp = w.append_timestamp
     w.at = m.position + size
@@ -297,7 +301,7 @@ cdef int open_wrapper(const Batches *b, int64_t row, const Source *s, Wrapper *w
     cdef int code
     if b.magic[row] < 0:
         return fail(fault, WRAPPER_MAGIC, b.magic[row], 0)
-    if b.attributes[row] & CODEC_MASK == 4:
+    if b.attributes[row] & CODEC_MASK == ZSTD:
         return fail(fault, WRAPPER_CODEC, b.magic[row], 0)
     w.at = 0
     w.shift = 0
@@ -326,7 +330,7 @@ cdef inline int next_message(const Source *s, Wrapper *w, Message *m, Fault *fau
     cdef int code = inner_message(s, w, m, fault)
     if code:
         return code
-    if m.attributes & CODEC_MASK > 4:
+    if m.attributes & CODEC_MASK > ZSTD:
         return fail(fault, UNKNOWN_CODEC, m.attributes & CODEC_MASK, 0)
     if m.attributes & CODEC_MASK:
         return fail(fault, INNER_COMPRESSED, 0, 0)
@@ -398,7 +402,7 @@ def check(block, int64_t row, payload):
         source_of(&b, row, payload, &s)
         if b.magic[row] >= 2:
             check_batch(&b, row, &s, &fault)
-        elif b.attributes[row] & CODEC_MASK > 4:
+        elif b.attributes[row] & CODEC_MASK > ZSTD:
             fail(&fault, UNKNOWN_CODEC, b.attributes[row] & CODEC_MASK, 0)
         elif not b.attributes[row] & CODEC_MASK:
             own_message(&b, row, &s, &m)
@@ -512,7 +516,7 @@ cdef int decode_messages(const Batches *b, Records *r, const Source *s, Fault *f
     cdef Wrapper w
     cdef int64_t index = 0
     cdef int code
-    if b.attributes[r.next_row] & CODEC_MASK > 4:
+    if b.attributes[r.next_row] & CODEC_MASK > ZSTD:
         return fail(fault, UNKNOWN_CODEC, b.attributes[r.next_row] & CODEC_MASK, 0)
     if b.attributes[r.next_row] & CODEC_MASK == 0:
         own_message(b, r.next_row, s, &m)

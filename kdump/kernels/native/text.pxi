@@ -177,7 +177,7 @@ cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Repeat *last, F
         if b.magic[row] < 0:
             advance(out, to)
             return fail(fault, LEGACY_MAGIC, b.magic[row], 0)
-    if codec > 4:
+    if codec > ZSTD:
         advance(out, to)
         return fail(fault, UNKNOWN_CODEC, codec, 0)
     to = put(to, b" position: ")
@@ -189,13 +189,13 @@ cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Repeat *last, F
     to = put(to, b" magic: ")
     to = put_number(to, b.magic[row])
     to = put(to, b" compresscodec: ")
-    if codec == 0:
+    if codec == NONE:
         to = put(to, b"none")
-    elif codec == 1:
+    elif codec == GZIP:
         to = put(to, b"gzip")
-    elif codec == 2:
+    elif codec == SNAPPY:
         to = put(to, b"snappy")
-    elif codec == 3:
+    elif codec == LZ4:
         to = put(to, b"lz4")
     else:
         to = put(to, b"zstd")
@@ -435,27 +435,27 @@ cdef class LogText(Exclusive):
         cdef uint8_t *to = cursor(&self.out)
         if r.key_length < 0:
             return fail(fault, CONTROL_NO_KEY, 0, 0)
-        if r.key_length < 4:
+        if r.key_length < CONTROL_KEY_LENGTH:
             return fail(fault, CONTROL_KEY_SIZE, r.key_length, 0)
         version = get16(key)
         if version < 0:
             return fail(fault, CONTROL_VERSION, version, 0)
-        number = get16(key + 2)
-        if number == 0 or number == 1:
+        number = get16(key + CONTROL_TYPE_AT)
+        if number == ABORT or number == COMMIT:
             if r.value_length < 0:
                 return fail(fault, MARKER_NO_VALUE, 0, 0)
-            if r.value_length < 6:
+            if r.value_length < MARKER_VALUE_LENGTH:
                 return fail(fault, MARKER_SIZE, r.value_length, 0)
             version = get16(value)
             if version < 0:
                 return fail(fault, MARKER_VERSION, version, 0)
-            if number:
+            if number == COMMIT:
                 to = put(to, b" endTxnMarker: COMMIT coordinatorEpoch: ")
             else:
                 to = put(to, b" endTxnMarker: ABORT coordinatorEpoch: ")
-            advance(&self.out, put_number(to, get32(value + 2)))
+            advance(&self.out, put_number(to, get32(value + MARKER_EPOCH_AT)))
             return 0
-        if number < 0 or number > 6:
+        if number < 0 or number > KRAFT_VOTERS:
             to = put_number(put(to, b" controlType: UNKNOWN("), number)
             advance(&self.out, put(to, b")"))
             return 0
