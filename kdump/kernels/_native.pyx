@@ -21,7 +21,7 @@ from libc.stdint cimport (
     INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memchr, memcpy, memset, strlen
+from libc.string cimport memcmp, memchr, memcpy, memset
 
 from array import array
 
@@ -48,6 +48,8 @@ cdef extern from "native/varint.h" nogil:
     bint kdump_short_varint(const uint8_t *p, int64_t *at, int64_t end, int64_t *value)
 
 cdef extern from "native/text.h" nogil:
+    uint8_t *put_bytes_at "kdump_put_bytes"(uint8_t *to, const char *text, size_t length)
+    uint8_t *put "KDUMP_PUT_LITERAL"(uint8_t *to, const char *literal)
     size_t kdump_copy_ascii(uint8_t *to, const uint8_t *source, size_t n)
     size_t kdump_put_number(uint8_t *to, int64_t number)
 

@@ -30,16 +30,6 @@ cdef int reserve(Out *out, size_t size) except -1 nogil:
 # A line is written through a cursor of its own, which stays in a register, up to where something of unknown length comes.
 
 
-cdef inline uint8_t *put(uint8_t *to, const char *text) noexcept nogil:
-    """Literal text, for which there is room; where it ends. Its length is known when this is compiled."""
-    return put_bytes_at(to, text, strlen(text))
-
-
-cdef inline uint8_t *put_bytes_at(uint8_t *to, const char *text, size_t length) noexcept nogil:
-    memcpy(to, text, length)
-    return to + length
-
-
 cdef inline uint8_t *put_number(uint8_t *to, int64_t number) noexcept nogil:
     return to + kdump_put_number(to, number)
 
