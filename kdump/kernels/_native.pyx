@@ -76,12 +76,12 @@ kdump_rows_init()
 
 
 def crc32c_method():
-    """How CRC-32C is computed here: the processor's instruction, or tables."""
+    """Return how CRC-32C is computed here: the processor's instruction, or tables."""
     return kdump_crc32c_method().decode()
 
 
 def crc32c(data, uint32_t value=0):
-    """CRC-32C of `data`, going on from `value`."""
+    """Return the CRC-32C of `data`, going on from `value`."""
     cdef const uint8_t[::1] view = data
     if view.shape[0] == 0:
         return value
@@ -91,7 +91,7 @@ def crc32c(data, uint32_t value=0):
 
 
 def crc32(data, uint32_t value=0):
-    """CRC-32 of `data`, going on from `value`."""
+    """Return the CRC-32 of `data`, going on from `value`."""
     cdef const uint8_t[::1] view = data
     if view.shape[0] == 0:
         return value

@@ -51,7 +51,7 @@ cdef inline bint is_inside(const Source *s, int64_t position, int64_t length) no
 cdef int measure_headers(
     const Source *s, int64_t position, int64_t count, int64_t *names, int64_t *contents
 ) noexcept nogil:
-    """Bytes of the names and of the values of a record's headers; -1 where they are none."""
+    """Add up the bytes of the names and of the values of a record's headers; -1 where they are none."""
     cdef int64_t at = position, i, length, skipped
     if position < 0 or position > s.end:
         return -1
@@ -69,7 +69,7 @@ cdef int measure_headers(
 cdef int measure(
     const Wanted *w, int64_t number, int64_t count, int64_t rows, int64_t size, bint empty, Sizes *z
 ) noexcept nogil:
-    """How many of the picks from `number` on fit into `rows` rows and `size` bytes: 0, or -1.
+    """Count the picks from `number` on that fit into `rows` rows and `size` bytes: 0, or -1.
 
     Where the columns are `empty` the first one fits, however large.
     """
@@ -136,7 +136,7 @@ cdef inline void put_bytes(Values *v, const uint8_t *source, int64_t length) noe
 
 
 cdef void put_headers(const Source *s, int64_t position, int64_t count, Values *names, Values *contents) noexcept nogil:
-    """The headers of a record, which `measure_headers` has been over."""
+    """Append the headers of a record, which `measure_headers` has been over."""
     cdef int64_t at = position, i, start = 0, length = 0
     for i in range(count):
         get_varint(s.data, &at, s.end, &length)
@@ -208,7 +208,7 @@ cdef class ByteColumn:
         self.data = bytearray(FIRST_ROOM)
 
     cdef Values *room(self, int64_t more, int64_t more_bytes) except NULL:
-        """The column with room for so many more strings, and for so many bytes of them."""
+        """Return the column with room for so many more strings, and for so many bytes of them."""
         make_room(self.validity, (self.v.length + more + 7) >> 3)
         make_room(self.offsets, 4 * (self.v.length + more + 1))
         make_room(self.data, self.v.size + more_bytes)
@@ -219,7 +219,7 @@ cdef class ByteColumn:
         return &self.v
 
     cdef tuple take(self):
-        """(nulls, validity, offsets, data); the column is empty then."""
+        """Return (nulls, validity, offsets, data); the column is empty then."""
         cdef Py_ssize_t used = (self.v.length + 7) >> 3
         self.room(0, 0)
         if self.v.length & 7:
@@ -236,7 +236,7 @@ cdef class ByteColumn:
 
 
 def _column_name(name):
-    """The name of a column, and whether it is one of the batches."""
+    """Return the name of a column, and whether it is one of the batches."""
     return (name[6:], True) if name.startswith("batch.") else (name, False)
 
 
@@ -273,7 +273,7 @@ cdef class RecordColumns(Exclusive):
             self._header_values = ByteColumn()
 
     def add(self, block, records, int64_t first, payloads, picks, int64_t skip=0):
-        """Append the records `picks[skip:]`; returns how many of the picks are dealt with."""
+        """Append the records `picks[skip:]`; return how many of the picks are dealt with."""
         cdef Batches b
         cdef Records r
         cdef Wanted w
@@ -370,7 +370,7 @@ cdef class RecordColumns(Exclusive):
         return 0
 
     def take(self):
-        """What has been gathered, as (rows, numbers, key, value, headers); the columns are empty then."""
+        """Return what has been gathered, as (rows, numbers, key, value, headers); the columns are empty then."""
         self.claim()
         try:
             return self._take()
@@ -414,7 +414,7 @@ cdef uint32_t murmur2_of(const uint8_t *p, int64_t length) noexcept nogil:
 
 
 def murmur2(data, offsets):
-    """Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers."""
+    """Return Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers."""
     cdef const uint8_t[::1] source = data
     cdef const int32_t[::1] ends = memoryview(offsets).cast("B").cast("i")
     cdef int64_t row, rows = ends.shape[0] - 1

@@ -63,7 +63,7 @@ cdef class OffsetMap(Exclusive):
         free(self.marks)
 
     def put(self, bytes key, int64_t offset):
-        """Note that `key` has `offset`; False when the map has reached its limit, be it that the key is known."""
+        """Note that `key` has `offset`; return False if the map has reached its limit, be it that the key is known."""
         cdef uint8_t sum[HASH_SIZE]
         self.check_unclaimed()
         if self.size >= self.limit:
@@ -75,14 +75,14 @@ cdef class OffsetMap(Exclusive):
         return True
 
     def get(self, bytes key):
-        """The offset noted for `key`; -1 where there is none."""
+        """Return the offset noted for `key`; -1 where there is none."""
         cdef uint8_t sum[HASH_SIZE]
         self.check_unclaimed()
         kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
         return self.find(sum)
 
     def take(self, block, records, int64_t first, payloads, wanted, int64_t start_offset):
-        """Note the keys of decoded records; the number of the first one that there is no room for."""
+        """Note the keys of decoded records; return the number of the first one that there is no room for."""
         cdef Batches b
         cdef Records r
         cdef Lanes lanes
@@ -133,7 +133,7 @@ cdef class OffsetMap(Exclusive):
         self, block, records, int64_t first, payloads, int64_t latest_offset, int64_t now, bint keeps_legacy_tombstones,
         int64_t taken_row, int64_t taken_stop,
     ):
-        """What becomes of each decoded record."""
+        """Return what becomes of each decoded record."""
         cdef Batches b
         cdef Records r
         cdef Lanes lanes
@@ -208,7 +208,7 @@ cdef class OffsetMap(Exclusive):
             byte[0] = <uint8_t>(byte[0] & ~(3 << shift) | value << shift)
 
     cdef inline void sum_up(self, Lanes *lanes, const Records *r, int64_t at, const Source *s, int64_t to) noexcept nogil:
-        """The sum of a record's key, at once or together with those that follow, as number `to`."""
+        """Compute the sum of a record's key, at once or together with those that follow, as number `to`."""
         lanes.key[lanes.count] = s.data + r.key_position[at]
         lanes.length[lanes.count] = <size_t>r.key_length[at]
         lanes.sum[lanes.count] = self.sums + HASH_SIZE * to
@@ -260,7 +260,7 @@ cdef class OffsetMap(Exclusive):
         return 0
 
     cdef void note(self, const uint8_t *sum, int64_t offset) noexcept nogil:
-        """There must be an empty entry, or one of this key."""
+        """Note a sum; there must be an empty entry, or one of this key."""
         cdef MapEntry *entry
         cdef int64_t attempt = 0
         while True:
@@ -290,7 +290,7 @@ cdef class OffsetMap(Exclusive):
         return -1
 
     cdef inline int64_t slot(self, const uint8_t *sum, int64_t attempt) noexcept nogil:
-        """Where to look at this attempt: where Kafka does, or next to the first place while the table can still grow."""
+        """Return where to look at this attempt: where Kafka does, or beside the first place while the table can grow."""
         cdef bint grows = self.used_slots < self.slots
         cdef int64_t word = 0 if grows else min(attempt, <int64_t>LAST_WORD)
         cdef int32_t probe = <int32_t>(<uint32_t>get32(sum + word) + <uint32_t>(0 if grows else attempt - word))
@@ -311,7 +311,7 @@ cdef inline bint is_empty(const MapEntry *entry) noexcept nogil:
 
 
 cdef inline bint retains(const Batches *b, int64_t row, int64_t now, bint keeps_legacy_tombstones) noexcept nogil:
-    """Whether the tombstones of a batch stay."""
+    """Return whether the tombstones of a batch stay."""
     if b.magic[row] < 2:
         return keeps_legacy_tombstones
     return not b.attributes[row] & DELETE_HORIZON or now < b.base_timestamp[row]

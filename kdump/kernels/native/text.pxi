@@ -12,7 +12,7 @@ ctypedef struct Out:
     size_t capacity
 
 cdef int reserve(Out *out, size_t size) except -1 nogil:
-    """Room for `size` more bytes."""
+    """Make room for `size` more bytes."""
     cdef size_t capacity
     cdef uint8_t *p
     if out.capacity - out.length >= size:
@@ -44,7 +44,7 @@ cdef inline uint8_t *cursor(Out *out) noexcept nogil:
 
 
 cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
-    """Bytes as UTF-8, what is malformed replaced; grows the buffer."""
+    """Put bytes as UTF-8, what is malformed replaced; grows the buffer."""
     cdef size_t at = 0, run, length
     cdef bint valid = False
     reserve(out, n)
@@ -101,7 +101,7 @@ cdef inline uint8_t *put_offsets(uint8_t *to, const Batches *b, int64_t row) noe
 
 
 cdef inline uint8_t *put_batch_fields(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
-    """The part of a batch line from its count to its delete horizon."""
+    """Put the part of a batch line from its count to its delete horizon."""
     cdef int64_t attributes = b.attributes[row]
     to = put_number(put(to, b" count: "), b.count[row])
     to = put_number(put(to, b" baseSequence: "), b.base_sequence[row])

@@ -31,7 +31,7 @@ def walk(block, int64_t position, int64_t end, int64_t file_end, int64_t row=0):
 
 
 cdef int64_t rows_with(const Batches *b, int64_t length, int64_t mask) noexcept nogil:
-    """How many rows' attributes have one of these bits."""
+    """Count the rows whose attributes have one of these bits."""
     cdef int64_t row, count = 0
     for row in range(length):
         count += b.attributes[row] & mask != 0
@@ -112,7 +112,7 @@ cdef inline void put_row(const Batches *b, int64_t row, int64_t position, const 
 
 
 def skip_entries(data, int64_t start, int64_t stop, int64_t end):
-    """Index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`."""
+    """Return the index in `data` behind the last ordinary entry from index `start` on that begins before `stop`."""
     cdef Py_buffer buffer
     cdef int64_t at = start, total
     cdef const uint8_t *p
@@ -135,7 +135,7 @@ def skip_entries(data, int64_t start, int64_t stop, int64_t end):
 
 
 def find_batch(data, int64_t start, int64_t stop, int64_t left, int64_t lowest, int64_t highest):
-    """Index in `data[start:stop]` of the first entry whose header is plausible, or -1."""
+    """Return the index in `data[start:stop]` of the first entry whose header is plausible, or -1."""
     cdef Py_buffer buffer
     cdef int64_t found
     PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
