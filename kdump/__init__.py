@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
     from kdump.library.listing import ls
+    from kdump.library.mending import rebuild_index, trim
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
     from kdump.library.verifying import verify
     from kdump.storage.damage import Damage
@@ -44,11 +45,13 @@ __all__ = [
     "open_directory",
     "open_log",
     "open_segment",
+    "rebuild_index",
     "repair",
     "retain",
     "startup",
     "stats",
     "transactions",
+    "trim",
     "undo",
     "verify",
 ]
@@ -58,6 +61,7 @@ _HOMES = {
     "BadBatch": "kdump.storage.decoded",
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
+    **dict.fromkeys(("rebuild_index", "trim"), "kdump.library.mending"),
     "Damage": "kdump.storage.damage",
     "ls": "kdump.library.listing",
     "OnError": "kdump.errors",

@@ -17,7 +17,7 @@ from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import SafetyOptions
 from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
-from kdump.operations.targets import Target, Targets
+from kdump.operations.targets import Target, Targets, base_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
@@ -140,9 +140,10 @@ class Run(Complaints):
     def _bases(self, place: KafkaFile) -> frozenset[int]:
         if not self._takes_files:
             raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
-        if place.name.offset is None or place.name.kind not in (names.LOG, *names.INDEX_KINDS):
+        base = base_of(place.name)
+        if base is None:
             raise click.UsageError(f"{safe_path(place.path)}: expected a .log, an index or a directory")
-        return frozenset({place.name.offset})
+        return frozenset({base})
 
     def _target(self, target: Target, wanted: Repair, bar: ProgressBar) -> None:
         for done in repair(target, wanted, self._rails):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from kdump.formats import names
+from kdump.formats.names import FileName
 from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -13,6 +14,11 @@ from kdump.topics.clusters import Clusters
 
 Bases = frozenset[int] | None
 _UNKNOWN = Clusters(())
+
+
+def base_of(name: FileName) -> int | None:
+    """Return the base offset of the segment of which a file is the log or an index; None for any other file."""
+    return name.offset if name.kind in (names.LOG, *names.INDEX_KINDS) else None
 
 
 class PartitionGroup(NamedTuple):
