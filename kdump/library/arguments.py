@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.errors import NameFormatError, OnError, Problem, ProblemError, Report, check_number
@@ -45,23 +44,25 @@ def judge(problem: Problem, policy: OnError, pending: list[Problem]) -> None:
 def results_of(found: Callable[[Report], Iterable[_Item]], errors: str) -> Iterator[_Item | Problem]:
     """Return what is found, with the problems that are met on the way as `errors` has it. Raises ValueError at the
     call.
+
+    A problem is raised between results: operations go on behind errors, and would take it for one of those.
     """
     policy = OnError(errors)
-    pending: list[Problem] = []
+    met: list[Problem] = []
+
+    def drained() -> list[Problem]:
+        pending: list[Problem] = []
+        while met:
+            judge(met.pop(0), policy, pending)
+        return pending
 
     def results() -> Iterator[_Item | Problem]:
-        for item in found(partial(judge, policy=policy, pending=pending)):
-            yield from _drained(pending)
+        for item in found(met.append):
+            yield from drained()
             yield item
-        yield from _drained(pending)
+        yield from drained()
 
     return results()
-
-
-def _drained(pending: list[Problem]) -> list[Problem]:
-    taken = pending[:]
-    pending.clear()
-    return taken
 
 
 def places_of(paths: Iterable[Path]) -> list[PartitionLog | LogDirectory]:
