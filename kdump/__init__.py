@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
     from kdump.library.listing import ls
+    from kdump.library.clusters import replicas
+    from kdump.library.diagnosing import doctor
     from kdump.library.mending import rebuild_index, trim
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
     from kdump.library.verifying import verify
@@ -37,6 +39,7 @@ __all__ = [
     "append",
     "changes",
     "compact",
+    "doctor",
     "export",
     "groups",
     "lookup",
@@ -47,6 +50,7 @@ __all__ = [
     "open_segment",
     "rebuild_index",
     "repair",
+    "replicas",
     "retain",
     "startup",
     "stats",
@@ -61,6 +65,8 @@ _HOMES = {
     "BadBatch": "kdump.storage.decoded",
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
+    "doctor": "kdump.library.diagnosing",
+    "replicas": "kdump.library.clusters",
     **dict.fromkeys(("rebuild_index", "trim"), "kdump.library.mending"),
     "Damage": "kdump.storage.damage",
     "ls": "kdump.library.listing",
@@ -70,7 +76,7 @@ _HOMES = {
 }
 
 
-_PACKAGES = frozenset({"export", "repair", "stats", "transactions", "verify"})
+_PACKAGES = frozenset({"export", "repair", "replicas", "stats", "transactions", "verify"})
 """Functions of whose name there is a package as well."""
 
 

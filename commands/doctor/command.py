@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from kdump.findings.kind import Severity
-from kdump.operations.diagnosis import Diagnosis
-from kdump.operations.doctor import Checkup, Doctor, Health
+from kdump.operations.doctor import Checkup, Doctor
 from kdump.releases import KafkaRelease
 from kdump.storage.live import broker_on, is_live
 
@@ -99,9 +98,10 @@ def doctor(paths: tuple[str, ...], options: Options) -> int:
                     troubles.worsen(exit_codes.INCOMPLETE)
             health = checked.run()
         has_answer = bool(chosen or health.stops)
-        code = _code(health, troubles)
+        counted = Severity.ERROR if Screen.current.fail_on == "error" else Severity.WARNING
+        code = max(exit_codes.FINDINGS if health.needs_somebody(counted) else exit_codes.OK, troubles.code)
         shown = severities_from(Screen.current.min_severity or "note")
-        health.diagnoses = [each for each in health.diagnoses if _severity(each) in shown]
+        health.diagnoses = [each for each in health.diagnoses if each.severity in shown]
         if options.format_ == JSONL:
             for row in rows(health):
                 out.write(row)
@@ -111,18 +111,6 @@ def doctor(paths: tuple[str, ...], options: Options) -> int:
             if has_answer:
                 out.write("".join(f"{line}\n" for line in (screen.brief() if options.brief else screen.all())))
     return code
-
-
-def _code(health: Health, troubles: Diagnostics) -> int:
-    counted = severities_from("error" if Screen.current.fail_on == "error" else "warning")
-    needs_somebody = any(_severity(each) in counted for each in health.diagnoses) or health.stops or health.offline
-    return max(exit_codes.FINDINGS if needs_somebody else exit_codes.OK, troubles.code)
-
-
-def _severity(diagnosis: Diagnosis) -> Severity:
-    """Return that of its weightiest finding; what stops a broker is an error."""
-    found = {Severity(finding.severity) for finding in diagnosis.findings}
-    return min(found, key=tuple(Severity).index, default=Severity.ERROR)
 
 
 def _chosen(paths: tuple[str, ...]) -> tuple[list[str], list[tuple[str, OSError]]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.compared import Verdict
-from kdump.operations.replicas import Replicas
+from kdump.operations.replicas import Replicas, is_empty
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
@@ -79,7 +77,7 @@ def _places(paths: tuple[str, ...], troubles: Diagnostics) -> tuple[list[LogDire
     empty = 0
     for path in paths:
         try:
-            if os.path.isdir(path) and not os.listdir(path):
+            if is_empty(path):
                 note(f"{safe_path(path)} is empty: a broker that starts with it has no records at all")
                 empty += 1
                 continue

@@ -13,7 +13,7 @@ from kdump.findings import remedies as ways
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
-from kdump.findings.kind import BrokerEffect, FindingKind, Severity
+from kdump.findings.kind import SEVERITIES, BrokerEffect, FindingKind, Severity
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
@@ -65,6 +65,12 @@ class Diagnosis:
     def codes(self) -> tuple[str, ...]:
         """The codes of its findings, the weightiest first."""
         return tuple(dict.fromkeys(finding.code for finding in self.findings))
+
+    @property
+    def severity(self) -> Severity:
+        """That of its weightiest finding; what stops a broker is an error."""
+        found = {Severity(finding.severity) for finding in self.findings}
+        return min(found, key=SEVERITIES.index, default=Severity.ERROR)
 
     @property
     def extent(self) -> int:

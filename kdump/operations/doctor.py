@@ -18,6 +18,7 @@ from typing import TypeVar
 from kdump.disk.reading import FileStatus, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import Finding
+from kdump.findings.kind import SEVERITIES, Severity
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
 from kdump.operations.started_clusters import StartedClusters
@@ -100,6 +101,11 @@ class Health:
     def starts(self) -> bool:
         """Whether the broker starts, perhaps without a disk."""
         return not self.stops
+
+    def needs_somebody(self, least: Severity = Severity.WARNING) -> bool:
+        """Return whether the broker or a disk stops, or a diagnosis is `least` or worse."""
+        counted = SEVERITIES[: SEVERITIES.index(least) + 1]
+        return bool(self.stops or self.offline) or any(each.severity in counted for each in self.diagnoses)
 
 
 class Doctor:

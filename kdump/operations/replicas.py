@@ -16,6 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from kdump.disk.pace import Pace
+from kdump.disk.reading import is_directory
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
@@ -50,6 +51,11 @@ class _Cluster:
 
     state: MetadataState
     source: MetadataSource
+
+
+def is_empty(path: str) -> bool:
+    """Return whether a directory has nothing in it: a disk of a broker that has lost all. Raises OSError."""
+    return is_directory(path) and not os.listdir(path)
 
 
 class Replicas:

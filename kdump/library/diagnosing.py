@@ -1,0 +1,54 @@
+"""What is wrong with log directories, what it means, and what to do first; nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kdump.errors import NameFormatError, OnError, Problem
+
+if TYPE_CHECKING:
+    from kdump.operations.doctor import Health
+
+from kdump.library.arguments import Path, judge, places_of, startup_options
+
+
+def doctor(
+    *paths: Path,
+    max_duration: float | None = 60.0,
+    jobs: int = 1,
+    now: int | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
+    errors: str = OnError.RAISE,
+) -> Health:
+    """Say whether the broker of log directories starts, what needs somebody, and what to do about each, worst first.
+
+    Logs are verified, the newest first, for `max_duration` seconds (None: all of them). `now` (ms) is the time at which
+    ages are computed, by default when the logs were written to last. `config` is a properties file, or properties, of
+    the server: of its log.dirs one may be absent. `release` is the one of Kafka that starts, as for `startup`. With
+    `errors="skip"` what could not be read is only counted. Raises OSError, NameFormatError, ConfigError, ValueError.
+    """
+    from kdump.operations.doctor import Checkup, Doctor
+
+    policy = OnError.beside_one_result(errors)
+    problems: list[Problem] = []
+    chosen: list[str] = []
+    absent: list[tuple[str, OSError | NameFormatError]] = []
+    for path in [os.fspath(path) for path in paths]:
+        try:
+            chosen += (place.path for place in places_of([path]) if place.path not in chosen)
+        except (OSError, NameFormatError) as error:
+            absent.append((path, error))
+    if not chosen and not absent:
+        raise ValueError("no path is given")
+    circumstances = startup_options(now=now, config=config, release=release)
+    checked = Doctor(chosen, Checkup(now, max_duration, jobs), circumstances, problems.append)
+    for path, why in absent:
+        if not checked.is_absent(path):
+            raise why
+    health = checked.run()
+    for problem in problems:
+        judge(problem, policy, [])
+    return health
