@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
-    from kdump.library.listing import ls
-    from kdump.library.clusters import replicas
+    from kdump.library.clusters import quorum, replicas, resurrect, set_voters
     from kdump.library.diagnosing import doctor
+    from kdump.library.listing import ls
     from kdump.library.mending import rebuild_index, trim
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
     from kdump.library.verifying import verify
@@ -48,10 +48,13 @@ __all__ = [
     "open_directory",
     "open_log",
     "open_segment",
+    "quorum",
     "rebuild_index",
     "repair",
     "replicas",
+    "resurrect",
     "retain",
+    "set_voters",
     "startup",
     "stats",
     "transactions",
@@ -66,7 +69,7 @@ _HOMES = {
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
     "doctor": "kdump.library.diagnosing",
-    "replicas": "kdump.library.clusters",
+    **dict.fromkeys(("quorum", "replicas", "resurrect", "set_voters"), "kdump.library.clusters"),
     **dict.fromkeys(("rebuild_index", "trim"), "kdump.library.mending"),
     "Damage": "kdump.storage.damage",
     "ls": "kdump.library.listing",

@@ -6,7 +6,7 @@ from itertools import chain
 
 import click
 
-from kdump.cluster.set_voters import VoterAt
+from kdump.cluster.set_voters import VoterAt, names_twice
 
 from ..shell.options import apply_option, now_option
 from ..shell.rows import format_option
@@ -28,15 +28,7 @@ class _ShowsByDefault(click.Group):
 
 
 def _voters(text: str) -> list[VoterAt]:
-    return [_voter(each) for each in text.split(",")]
-
-
-def _voter(text: str) -> VoterAt:
-    node, at, address = text.strip().partition("@")
-    host, colon, port = address.rpartition(":")
-    if not at or not colon or not host or not node.isdecimal() or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise ValueError(f"{text!r}: expected NODE@HOST:PORT")
-    return VoterAt(int(node), host.strip("[]"), int(port))
+    return [VoterAt.parse(each) for each in text.split(",")]
 
 
 @click.group("quorum", cls=_ShowsByDefault)
@@ -118,7 +110,7 @@ def set_voters_command(
       kdump quorum set-voters /c? --voters 1@n1:9093,2@n2:9093,3@n3:9093 --apply
     """
     voters = list(chain.from_iterable(voter_lists))
-    if len({each.id for each in voters}) < len(voters):
+    if names_twice(voters):
         raise click.UsageError("--voters names a node twice.")
     asked = SetVoters([each._replace(listener=listener) for each in voters], others_are_gone, accept_loss, applies, now)
     return set_voters(paths, asked, format_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.uuids import parse_uuid
+from kdump.operations.cluster import lies_in
 from kdump.releases import KafkaRelease
 
 from ..shell.options import apply_option, kafka_option, now_option
@@ -41,11 +41,6 @@ def _cluster_id(text: str) -> str:
     except KdumpError as error:
         raise ValueError(str(error)) from None
     return text
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    inner, outer = os.path.realpath(path), os.path.realpath(folder)
-    return inner == outer or inner.startswith(os.path.join(outer, ""))
 
 
 @click.command("resurrect")
@@ -167,7 +162,7 @@ def command(
     """
     if (into is None) == (not in_place):
         raise click.UsageError("Give one of --into DIR and --in-place.")
-    if into is not None and any(_lies_in(into, path) for path in paths):
+    if into is not None and any(lies_in(into, path) for path in paths):
         raise click.UsageError(
             f"--into: {into} lies in one of the PATHs, which stay as they are: name a directory outside, or --in-place."
         )

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.cluster.copies import Copy
-from kdump.cluster.resurrection import Resurrection
 from kdump.errors import RefusedError
 from kdump.operations import cluster
-from kdump.operations.cluster import Resurrected
 
 from ..shell import exit_codes
 from ..shell.output import Output
@@ -50,19 +48,12 @@ def resurrect(paths: Sequence[str], asked: ResurrectArgs) -> int:
             printer.end(found, None, "")
             return exit_codes.FINDINGS
         try:
-            printer.end(found, _apply(found, asked), "")
+            printer.end(found, cluster.apply(found, asked.into, asked.now), "")
         except RefusedError as error:
             out.flush()
             tell_refused(error)
             return exit_codes.REFUSED
         return exit_codes.OK
-
-
-def _apply(found: Resurrection, asked: ResurrectArgs) -> Resurrected:
-    still = cluster.watch(found)
-    if asked.into is None:
-        return cluster.apply_in_place(found, asked.now, still)
-    return cluster.build(found, asked.into, asked.now, still)
 
 
 def _printer(out: Output, asked: ResurrectArgs, paths: Sequence[str]) -> Printer:

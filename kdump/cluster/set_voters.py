@@ -31,6 +31,21 @@ class VoterAt(NamedTuple):
     port: int
     listener: str = "CONTROLLER"
 
+    @classmethod
+    def parse(cls, text: str) -> VoterAt:
+        """Return the voter of NODE@HOST:PORT. Raises ValueError."""
+        node, at, address = text.strip().partition("@")
+        host, colon, port = address.rpartition(":")
+        is_number = node.isdecimal() and port.isdecimal()
+        if not at or not colon or not host or not is_number or not 0 < int(port) < 1 << 16:
+            raise ValueError(f"{text!r}: expected NODE@HOST:PORT")
+        return cls(int(node), host.strip("[]"), int(port))
+
+
+def names_twice(voters: Sequence[VoterAt]) -> bool:
+    """Return whether a node is named twice: nobody can say which address counts."""
+    return len({each.id for each in voters}) < len(voters)
+
 
 @dataclass(slots=True)
 class NewVoters:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kdump.formats.uuids import parse_uuid
 from kdump.named_tuples import NamedTuple
 from kdump.releases import KafkaRelease
 
@@ -55,6 +56,17 @@ class Wanted:
     has_remote_storage: bool = False
     accept_loss: int | None = None
     properties: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise ValueError for what makes no sense, KdumpError for a cluster id that is none of Kafka's."""
+        counts = {"nodes": self.nodes, **{f"partitions of {topic}": each for topic, each in self.partitions.items()}}
+        for name, count in counts.items():
+            if count is not None and count < 1:
+                raise ValueError(f"{name} is {count}: expected 1 or more")
+        if not self.controller.host or not 0 < self.controller.port < 1 << 16:
+            raise ValueError(f"the controller is at {self.controller.host}:{self.controller.port}: expected HOST:PORT")
+        if self.cluster_id is not None:
+            parse_uuid(self.cluster_id)
 
 
 class Refusal(NamedTuple):

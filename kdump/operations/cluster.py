@@ -47,6 +47,12 @@ class Resurrected(NamedTuple):
     changes: tuple[Change, ...] = ()
 
 
+def lies_in(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or lies in it, through whatever links."""
+    inner, outer = os.path.realpath(path), os.path.realpath(folder)
+    return inner == outer or inner.startswith(os.path.join(outer, ""))
+
+
 def random_id() -> bytes:
     """Return a random uuid of which Kafka's text has no dash in front, so that no tool takes it for an option."""
     while True:
@@ -58,7 +64,12 @@ def random_id() -> bytes:
 
 
 def plan(
-    paths: Sequence[str], wanted: Wanted, *, now: int, in_place: bool, progress: Callable[[Copy], None]
+    paths: Sequence[str],
+    wanted: Wanted,
+    *,
+    now: int,
+    in_place: bool,
+    progress: Callable[[Copy], None] = lambda copy: None,
 ) -> Resurrection:
     """Plan a resurrection; nothing is changed. Raises OSError, KdumpError."""
     found = plan_resurrection(
@@ -89,6 +100,12 @@ def watch(found: Resurrection) -> GrowthWatch:
     """Watch all logs of all copies from now on."""
     copies = (copy for copies in found.at_hand.copies.values() for copy in copies)
     return GrowthWatch(segment.log_path for copy in copies for segment in PartitionLog(copy.path).segments)
+
+
+def apply(found: Resurrection, into: str | None, now: int) -> Resurrected:
+    """Make the new cluster in a new directory, or of what was given (None). Raises RefusedError, CopyError, OSError."""
+    still = watch(found)
+    return apply_in_place(found, now, still) if into is None else build(found, into, now, still)
 
 
 def build(found: Resurrection, into: str, now: int, still: GrowthWatch) -> Resurrected:
