@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
-    from kdump.library.diagnosing import doctor
+    from kdump.library.diagnosing import doctor, explain, explain_log
     from kdump.library.listing import ls
     from kdump.library.mending import rebuild_index, trim
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
@@ -40,6 +40,8 @@ __all__ = [
     "changes",
     "compact",
     "doctor",
+    "explain",
+    "explain_log",
     "export",
     "groups",
     "lookup",
@@ -68,7 +70,7 @@ _HOMES = {
     "BadBatch": "kdump.storage.decoded",
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
-    "doctor": "kdump.library.diagnosing",
+    **dict.fromkeys(("doctor", "explain", "explain_log"), "kdump.library.diagnosing"),
     **dict.fromkeys(("quorum", "replicas", "resurrect", "set_voters"), "kdump.library.clusters"),
     **dict.fromkeys(("rebuild_index", "trim"), "kdump.library.mending"),
     "Damage": "kdump.storage.damage",

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.errors import NameFormatError, ProblemError
+from kdump.errors import KdumpError, NameFormatError, ProblemError
+from kdump.findings.catalogue import CATALOGUE
+from kdump.findings.explained import Explained, Recognized
 from kdump.findings.kind import Severity
 from kdump.formats import names
 from tests.test_library_operations import content
@@ -62,3 +64,30 @@ def test_a_disk_that_is_not_there(log: Log, tmp_path: Path) -> None:
     health = kdump.doctor(log.directory, gone, now=NOW, config={"log.dirs": f"{log.directory},{gone}"})
     assert str(gone) in health.offline or health.stops
     assert health.needs_somebody()
+
+
+LINE = "Found invalid messages in log segment /data/orders-17/00000000000000000235.log at byte offset 839."
+
+
+def test_codes_are_explained() -> None:
+    (found,) = kdump.explain("kd-log-crc")
+    assert isinstance(found, Explained)
+    assert (found.kind.code, found.explanation.title) == ("KD-LOG-CRC", "damaged batch")
+    assert found.kafka_says
+    assert len(kdump.explain("KD-IDX-* KD-LOG-CRC")) > 2
+    assert len(kdump.explain()) == len(CATALOGUE)
+    with pytest.raises(KdumpError, match="Did you mean 'KD-LOG-CRC'"):
+        kdump.explain("KD-LOG-CRCC")
+
+
+@pytest.mark.parametrize("line", [LINE, LINE.replace(" at byte", " \\\n  at byte")])
+def test_lines_are_explained(line: str) -> None:
+    (found,) = kdump.explain(line)
+    assert isinstance(found, Recognized)
+    assert (found.place, found.message.codes[0]) == ("/data/orders-17", "KD-LOG-CRC")
+    assert kdump.explain("nothing of Kafka's") == []
+
+
+def test_a_server_log_is_explained() -> None:
+    (entry,) = kdump.explain_log(["started\n", f"[2026-01-01 00:00:00,000] ERROR {LINE}\n", f"{LINE}\n"])
+    assert (entry.line, entry.count, entry.time, entry.place) == (2, 2, "2026-01-01 00:00:00", "/data/orders-17")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TextIO
 
 import click
 
 from kdump.errors import KdumpError
-from kdump.findings.catalogue import CATALOGUE
-from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.kafka_messages import MAX_LINE, messages_in, partition_in, said_of
+from kdump.findings.explained import explained, kinds_named, recognized
+from kdump.findings.kafka_messages import MAX_LINE
 from kdump.findings.kind import FindingKind
-from kdump.formats.close_names import closest
+from kdump.findings.server_log import ServerLog
 from kdump.formats.printable import safe, safe_path
 
 from ..shell import exit_codes
@@ -24,13 +21,9 @@ from ..shell.options import color_option
 from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, fields_of, format_option, json_line, output_for
-from .server_log import ServerLog
-from .text import explained, listed, recognized, summarized
+from .text import explained_lines, listed, recognized_lines, summarized
 
 _MAX_LINES = 50_000_000
-_FOLD = re.compile(r"\s*\\?\n\s*")
-"""Where a line was folded to fit a page, with a backslash or without."""
-
 
 @click.command("explain")
 @click.argument("words", nargs=-1, metavar="[CODE | 'LINE OF server.log']...", shell_complete=finding_codes)
@@ -66,7 +59,7 @@ def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str
         if kinds:
             _explain_codes(kinds, out, format_, color=wants_color(color), is_list=_is_list(words))
             return exit_codes.OK
-        return _explain_line(_FOLD.sub(" ", " ".join(words)), out, format_)
+        return _explain_line(" ".join(words), out, format_)
 
 
 def _is_list(words: Sequence[str]) -> bool:
@@ -75,19 +68,10 @@ def _is_list(words: Sequence[str]) -> bool:
 
 def _kinds(words: Sequence[str]) -> list[FindingKind]:
     """Return the kinds that are named by code or pattern; none where the words are a line. Raises click.UsageError."""
-    if not words:
-        return list(CATALOGUE.values())
-    if not all(word.upper().startswith("KD-") for word in words):
-        return []
-    kinds = []
-    for word in words:
-        found = [kind for code, kind in CATALOGUE.items() if fnmatchcase(code, word.upper())]
-        if not found:
-            close = closest(word.upper(), CATALOGUE, 0.75)
-            hint = f" Did you mean '{close}'?" if close else ""
-            raise click.UsageError(f"no finding has the code {safe(word)}.{hint} 'kdump explain' lists all codes.")
-        kinds += found
-    return kinds
+    try:
+        return kinds_named(words)
+    except KdumpError as error:
+        raise click.UsageError(safe(str(error))) from None
 
 
 def _explain_codes(kinds: list[FindingKind], out: Output, format_: str, *, color: bool, is_list: bool) -> None:
@@ -96,19 +80,19 @@ def _explain_codes(kinds: list[FindingKind], out: Output, format_: str, *, color
             out.write(json_line("explanation", _fields(kind)))
         return
     width = prose_width()
-    texts = [list(listed(kinds))] if is_list else [list(explained(kind, width, color=color)) for kind in kinds]
+    texts = [list(listed(kinds))] if is_list else [list(explained_lines(kind, width, color=color)) for kind in kinds]
     out.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
 
 
 def _fields(kind: FindingKind) -> dict[str, object]:
-    known = EXPLANATIONS[kind.code]
+    known = explained(kind)
     return {
         "code": kind.code,
         "severity": kind.severity,
-        "title": known.title,
+        "title": known.explanation.title,
         "meaning": kind.meaning,
-        **fields_of(known, "broker consumers causes"),
-        "kafkaSays": said_of(kind.code),
+        **fields_of(known.explanation, "broker consumers causes"),
+        "kafkaSays": list(known.kafka_says),
         "actions": [
             {"command": list(remedy.words("PATH")) or None, "text": remedy.note, "loses": remedy.loses}
             for remedy in kind.remedies
@@ -118,19 +102,18 @@ def _fields(kind: FindingKind) -> dict[str, object]:
 
 def _explain_line(line: str, out: Output, format_: str) -> int:
     """Explain a line; the first message that it has is the one that matters."""
-    said = next(messages_in(line), None)
-    if said is None:
+    found = recognized(line)
+    if found is None:
         if format_ != JSONL:
             out.write("kdump does not know this line. It knows what Kafka prints about log directories.\n")
             out.write("Look at them: kdump doctor LOG_DIRECTORY\n")
         return exit_codes.FINDINGS
-    place = partition_in(said, line)
     if format_ == JSONL:
-        message = said.message
-        fields = {"text": message.text, "codes": message.codes, "path": place, "means": message.means}
+        message = found.message
+        fields = {"text": message.text, "codes": message.codes, "path": found.place, "means": message.means}
         out.write(json_line("message", {**fields, "isRoutine": not message.do, "do": message.do}))
     else:
-        out.write("".join(f"{each}\n" for each in recognized(said.message, place, prose_width())))
+        out.write("".join(f"{each}\n" for each in recognized_lines(found.message, found.place, prose_width())))
     return exit_codes.OK
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.kafka_messages import KafkaMessage, said_of
 from kdump.findings.kind import FindingKind
+from kdump.findings.server_log import Entry, ServerLog
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe
 from kdump.formats.words import either, number_words
@@ -16,14 +17,13 @@ from ..shell.line_budget import LineBudget
 from ..shell.output import Style
 from ..shell.prose import folded, labelled
 from ..shell.words import way_out
-from .server_log import Entry, ServerLog
 
 _COLUMN = 11
 _MAX_NAMES = 2
 _BATCH_CODES = ("KD-LOG-", "KD-BATCH-")
 
 
-def explained(kind: FindingKind, width: int | None, *, color: bool = False) -> Iterator[str]:
+def explained_lines(kind: FindingKind, width: int | None, *, color: bool = False) -> Iterator[str]:
     """Yield the lines about a finding's code."""
     known = EXPLANATIONS[kind.code]
     yield Style(color, bold=True)(f"{kind.code} ({kind.severity}): {known.title}")
@@ -55,7 +55,7 @@ def listed(kinds: Sequence[FindingKind]) -> Iterator[str]:
         yield f"{kind.code:<{longest}}  {kind.severity:<7}  {EXPLANATIONS[kind.code].title}"
 
 
-def recognized(
+def recognized_lines(
     message: KafkaMessage, place: str | None, width: int | None, *, shows_place: bool = True
 ) -> Iterator[str]:
     """Yield the lines about one message of Kafka's."""
@@ -127,4 +127,4 @@ def _entry(alike: Sequence[Entry], width: int | None) -> Iterator[str]:
     shown = places[:_MAX_NAMES]
     more = f" and {len(places) - len(shown)} more" if len(places) > len(shown) else ""
     yield f"{safe(first.time or 'line ' + str(first.line))}{times}  {', '.join(shown)}{more}".rstrip()
-    yield from recognized(first.message, first.place, width, shows_place=False)
+    yield from recognized_lines(first.message, first.place, width, shows_place=False)

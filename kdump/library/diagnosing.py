@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kdump.errors import NameFormatError, OnError, Problem
 
 if TYPE_CHECKING:
+    from kdump.findings.explained import Explained, Recognized
+    from kdump.findings.server_log import Entry
     from kdump.operations.doctor import Health
 
 from kdump.library.arguments import Path, judge, places_of, startup_options
@@ -52,3 +54,28 @@ def doctor(
     for problem in problems:
         judge(problem, policy, [])
     return health
+
+
+def explain(text: str = "") -> list[Explained | Recognized]:
+    """Explain findings' codes, or a line that a broker or consumer printed: meaning, effect, causes, what to do.
+
+    `text` is a code, a pattern such as "KD-IDX-*" or several of them ("": all codes), for each of which there is an
+    Explained; or a line, which may be folded, with the Recognized message in it. The list is empty where the line is
+    none that kdump knows. Raises KdumpError for a code that no finding has.
+    """
+    from kdump.findings.explained import explained, kinds_named, recognized
+
+    kinds = kinds_named(text.split())
+    if kinds:
+        return [explained(kind) for kind in kinds]
+    found = recognized(text)
+    return [] if found is None else [found]
+
+
+def explain_log(lines: Iterable[str]) -> list[Entry]:
+    """List what a server.log says about log directories, once a place; first what needs somebody (`message.do`)."""
+    from kdump.findings.server_log import ServerLog
+
+    log = ServerLog()
+    log.read(lines)
+    return log.entries()
