@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kdump.library.diagnosing import doctor, explain, explain_log
     from kdump.library.listing import ls
     from kdump.library.mending import rebuild_index, trim
+    from kdump.library.payloads import schemas
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
     from kdump.library.verifying import verify
     from kdump.storage.damage import Damage
@@ -56,6 +57,7 @@ __all__ = [
     "replicas",
     "resurrect",
     "retain",
+    "schemas",
     "set_voters",
     "startup",
     "stats",
@@ -73,6 +75,7 @@ _HOMES = {
     **dict.fromkeys(("doctor", "explain", "explain_log"), "kdump.library.diagnosing"),
     **dict.fromkeys(("quorum", "replicas", "resurrect", "set_voters"), "kdump.library.clusters"),
     **dict.fromkeys(("rebuild_index", "trim"), "kdump.library.mending"),
+    "schemas": "kdump.library.payloads",
     "Damage": "kdump.storage.damage",
     "ls": "kdump.library.listing",
     "OnError": "kdump.errors",
@@ -81,7 +84,7 @@ _HOMES = {
 }
 
 
-_PACKAGES = frozenset({"export", "repair", "replicas", "stats", "transactions", "verify"})
+_PACKAGES = frozenset({"export", "repair", "replicas", "schemas", "stats", "transactions", "verify"})
 """Functions of whose name there is a package as well."""
 
 

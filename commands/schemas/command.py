@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import click
 
 from kdump.errors import KdumpError
 from kdump.formats.printable import safe, safe_path
-from kdump.schemas.decoder import PayloadDecoder, check_libraries
+from kdump.operations.schemas import Schemas, may_have_schemas, registry_at
 from kdump.schemas.registry import Registry
-from kdump.schemas.sources import SCHEMAS_TOPIC, read_schemas
-from kdump.schemas.usage import usage_of
-from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
@@ -20,7 +15,7 @@ from ..shell.output import note
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Diagnostics
-from .text import JsonLines, TextLines, TopicUse, schema_problem
+from .text import JsonLines, TextLines
 
 
 @click.command("schemas")
@@ -72,53 +67,23 @@ def command(
     found = replicas_at(paths, troubles)
     if not found and troubles.code:
         return troubles.code
-    source = schemas or _registry_among(found)
-    if not source:
-        raise KdumpError(f"no {SCHEMAS_TOPIC}-0 is among these PATHs: name the schemas with --schemas PATH")
-    registry = read_schemas(source, troubles)
+    source, registry = registry_at(schemas, found, troubles)
     for problem in registry.problems:
         note(f"{safe_path(source)}: {safe(problem)}")
     if schema_id is not None:
         return _show(registry, schema_id, source)
-    check_libraries(registry)
-    decoder = PayloadDecoder(registry)
+    known = Schemas(source, registry)
     chosen = chooses(patterns)
-    logs = [each for each in found if chosen(each.topic) and has_partition(each.partition) and _may_have_schemas(each)]
+    logs = [each for each in found if chosen(each.topic) and has_partition(each.partition) and may_have_schemas(each)]
     with output_for(format_) as out:
         printer = (JsonLines if format_ == "jsonl" else TextLines)(out.write)
-        problems = {schema.id: why for schema in registry.schemas if (why := schema_problem(decoder, schema))}
-        printer.registry(source, registry, problems)
-        uses = list(_uses(newest(logs, troubles), decoder, troubles, deep=deep))
+        printer.registry(source, registry, known.problems)
+        uses = list(known.uses(newest(logs, troubles), troubles, deep=deep))
         printer.uses(uses)
-        printer.finish(registry, uses, problems)
-        if problems or any(use.has_findings for use in uses):
+        printer.finish(registry, uses, known.problems)
+        if known.problems or any(use.has_findings for use in uses):
             troubles.worsen(exit_codes.FINDINGS)
     return troubles.code
-
-
-def _registry_among(found: Iterable[Replica]) -> str:
-    return next((each.log.path for each in found if each.topic == SCHEMAS_TOPIC and each.log.segments), "")
-
-
-def _may_have_schemas(replica: Replica) -> bool:
-    return replica.topic != SCHEMAS_TOPIC and not replica.topic.startswith("__")
-
-
-def _uses(
-    replicas: Iterable[Replica], decoder: PayloadDecoder, troubles: Diagnostics, *, deep: bool
-) -> Iterator[TopicUse]:
-    """Yield what each topic uses, its partitions added up."""
-    use: TopicUse | None = None
-    for replica in held_replicas(replicas, troubles):
-        found = usage_of(replica.log, replica.topic, decoder, troubles, deep=deep)
-        if use is not None and use.topic != replica.topic:
-            yield use
-            use = None
-        if use is None:
-            use = TopicUse(replica.topic)
-        use.add(found)
-    if use is not None:
-        yield use
 
 
 def _show(registry: Registry, schema_id: int, source: str) -> int:

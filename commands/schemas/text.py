@@ -4,63 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
-from kdump.schemas.decoder import PayloadDecoder
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.registry import Registry, Schema, State
-from kdump.schemas.usage import FieldUse, PartitionUse
+from kdump.operations.schemas import TopicUse
+from kdump.schemas.registry import Registry, State
+from kdump.schemas.usage import FieldUse
 
 from ..shell.rows import RowPrinter
 from ..shell.tables import aligned
 
 Write = Callable[[str], None]
 Problems = Mapping[int, str]
-
-
-@dataclass(slots=True)
-class TopicUse:
-    """What the records of a topic use: of its keys and of its values."""
-
-    topic: str
-    key: FieldUse = field(default_factory=FieldUse)
-    value: FieldUse = field(default_factory=FieldUse)
-    records: int = 0
-    is_sample: bool = False
-
-    def add(self, other: PartitionUse) -> None:
-        """Add a partition."""
-        self.records += other.records
-        self.is_sample |= other.is_sample
-        for mine, found in ((self.key, other.key), (self.value, other.value)):
-            mine.schemas.update(found.schemas)
-            mine.messages.update(found.messages)
-            mine.undecodable.update(found.undecodable)
-            mine.unknown.update(found.unknown)
-            mine.errors = found.errors | mine.errors
-            mine.nulls += found.nulls
-            mine.plain += found.plain
-
-    @property
-    def fields(self) -> tuple[tuple[str, FieldUse], ...]:
-        """Keys and values with their names."""
-        return ("key", self.key), ("value", self.value)
-
-    @property
-    def has_findings(self) -> bool:
-        """Whether records name schemas that are not there, or do not decode."""
-        return any(use.unknown or use.undecodable for _, use in self.fields)
-
-
-def schema_problem(decoder: PayloadDecoder, schema: Schema) -> str | None:
-    """Return why nothing can be decoded with a schema; None where something can."""
-    try:
-        decoder.codec(schema)
-    except SchemaError as error:
-        return str(error)
-    return None
 
 
 class TextLines:
