@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kdump.library.payloads import schemas
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
     from kdump.library.verifying import verify
+    from kdump.serve.background import serve
     from kdump.storage.damage import Damage
     from kdump.storage.decoded import BadBatch
     from kdump.storage.open import open_directory, open_log, open_segment
@@ -58,6 +59,7 @@ __all__ = [
     "resurrect",
     "retain",
     "schemas",
+    "serve",
     "set_voters",
     "startup",
     "stats",
@@ -76,6 +78,7 @@ _HOMES = {
     **dict.fromkeys(("quorum", "replicas", "resurrect", "set_voters"), "kdump.library.clusters"),
     **dict.fromkeys(("rebuild_index", "trim"), "kdump.library.mending"),
     "schemas": "kdump.library.payloads",
+    "serve": "kdump.serve.background",
     "Damage": "kdump.storage.damage",
     "ls": "kdump.library.listing",
     "OnError": "kdump.errors",
@@ -84,7 +87,7 @@ _HOMES = {
 }
 
 
-_PACKAGES = frozenset({"export", "repair", "replicas", "schemas", "stats", "transactions", "verify"})
+_PACKAGES = frozenset({"export", "repair", "replicas", "schemas", "serve", "stats", "transactions", "verify"})
 """Functions of whose name there is a package as well."""
 
 

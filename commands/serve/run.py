@@ -74,7 +74,7 @@ def serve(paths: Iterable[str], asked: ServeArgs, format_: str) -> int:
         ),
         printer.say,
         printer.access if asked.verbose else None,
-        _users(asked, cluster),
+        Users.of(cluster.image, asked.passwords, has_metadata_users=asked.has_metadata_users),
     )
     asyncio.run(_run(server, asked, printer))
     return exit_codes.OK
@@ -90,17 +90,6 @@ def _tls(asked: ServeArgs) -> ssl.SSLContext | None:
     except (ssl.SSLError, ValueError) as error:
         raise click.UsageError(f"--tls-cert {safe_path(asked.tls_cert)}: {error}") from None
     return context
-
-
-def _users(asked: ServeArgs, cluster: ServedCluster) -> Users | None:
-    """Return who may connect; None for everybody. Raises KdumpError."""
-    if asked.passwords is None and not asked.has_metadata_users:
-        return None
-    logged = cluster.image.scram if cluster.image is not None and asked.has_metadata_users else {}
-    users = Users(asked.passwords or {}, logged)
-    if not len(users):
-        raise KdumpError("--metadata-users: there is no cluster metadata here, or it has no SCRAM credentials")
-    return users
 
 
 async def _run(server: Server, asked: ServeArgs, printer: _Printer) -> None:

@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 from kdump.errors import Problem
 from kdump.serve.cluster import ServedCluster
+from kdump.serve.connection import Access
 from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
 from kdump.serve.served_log import Log
 from kdump.serve.server import ServeOptions, Server
-from kdump.storage.open import open_directory
+from kdump.storage.open import Path, open_directory
+
+
+def serve(
+    *paths: Path,
+    on_damage: str = OnDamage.STOP,
+    options: ServeOptions | None = None,
+    passwords: Mapping[str, str] | None = None,
+    has_metadata_users: bool = False,
+    ignores_lock: bool = False,
+    say: Log = lambda line: None,
+    log: Callable[[Access], object] | None = None,
+) -> AbstractContextManager[str]:
+    """Serve log directories of one cluster, or partition directories, to any Kafka client while the `with` lasts.
+
+    It gives the bootstrap address, as HOST:PORT,...; the port is a free one unless `options` names one. Batches that
+    fail their CRC end the partition before them ("stop"), are passed over ("skip") or sent ("serve"). Only users with
+    `passwords` by name, and with `has_metadata_users` those of the cluster's metadata, may connect; by default
+    everybody. `say` is given a line about what is met on the way, `log` each request. With `ignores_lock` a directory
+    is served that a running broker uses. Nothing is written. The call raises OSError, NameFormatError, InUseError,
+    KdumpError, ValueError; the `with` OSError.
+    """
+    damage = OnDamage(on_damage)
+    if not paths:
+        raise ValueError("no path is given")
+    cluster = _cluster(paths, damage, say, ignores_lock=ignores_lock)
+    users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)
+    return _running(Server(cluster, options or ServeOptions(port=0), say, log, users))
 
 
 @contextmanager
@@ -32,11 +60,21 @@ def served(
     each damage that is met, and about connections. A directory on which a broker runs is refused unless `ignores_lock`.
     Raises KdumpError, OSError.
     """
+    cluster = _cluster(paths, on_damage, say, ignores_lock=ignores_lock)
+    with _running(Server(cluster, options or ServeOptions(port=0), say, users=users)) as address:
+        yield address
+
+
+def _cluster(paths: Iterable[Path], on_damage: OnDamage, say: Log, *, ignores_lock: bool) -> ServedCluster:
     problems: list[Problem] = []
     cluster = ServedCluster(map(open_directory, paths), on_damage, problems.append, say, ignores_lock=ignores_lock)
     for problem in problems:
         say(f"{problem.path}: {problem.text}")
-    server = Server(cluster, options or ServeOptions(port=0), say, users=users)
+    return cluster
+
+
+@contextmanager
+def _running(server: Server) -> Iterator[str]:
     ready: threading.Event = threading.Event()
     found: list[str | BaseException] = []
     loop = asyncio.new_event_loop()

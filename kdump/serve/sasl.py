@@ -10,10 +10,13 @@ from binascii import Error as Base64Error
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.topics.cluster_image import ClusterImage
 
 ITERATIONS = 4096
 _MAX_TOKEN = 4096
@@ -59,6 +62,21 @@ class Users:
         for name, password in passwords.items():
             for mechanism in _HASHES:
                 self._known[name, Mechanism(mechanism)] = make_credential(mechanism, password)
+
+    @classmethod
+    def of(
+        cls, image: ClusterImage | None, passwords: Mapping[str, str] | None, *, has_metadata_users: bool
+    ) -> Users | None:
+        """Return those with passwords, and with `has_metadata_users` those of a cluster's metadata; None: everybody.
+
+        Raises KdumpError where there is nobody.
+        """
+        if passwords is None and not has_metadata_users:
+            return None
+        users = cls(passwords or {}, image.scram if image is not None and has_metadata_users else {})
+        if not len(users):
+            raise KdumpError("--metadata-users: there is no cluster metadata here, or it has no SCRAM credentials")
+        return users
 
     def __len__(self) -> int:
         return len({name for name, _ in self._known})
