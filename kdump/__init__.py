@@ -14,7 +14,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kdump.errors import OnError, Problem
+    from kdump.cluster.set_voters import VoterAt
+    from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
+    from kdump.errors import KdumpError, OnError, Problem, ProblemError, RefusedError
+    from kdump.export.options import ExportOptions
+    from kdump.findings.kind import Severity
     from kdump.library.changing import append, changes, compact, repair, retain, undo
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
     from kdump.library.diagnosing import doctor, explain, explain_log
@@ -23,20 +27,44 @@ if TYPE_CHECKING:
     from kdump.library.payloads import schemas
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
     from kdump.library.verifying import verify
+    from kdump.operations.append import Opening
+    from kdump.query.selection import Selection
+    from kdump.repair.proposal import LostMarkers, Request, Strategy
     from kdump.serve.background import serve
-    from kdump.storage.damage import Damage
+    from kdump.serve.server import ServeOptions
+    from kdump.stats.partition import StatsOptions
+    from kdump.storage.damage import Damage, DamageKind
     from kdump.storage.decoded import BadBatch
     from kdump.storage.open import open_directory, open_log, open_segment
     from kdump.storage.records import Batch, Record
+    from kdump.transactions.isolation_level import Isolation
 
 __version__ = "0.1.0"
 __all__ = [
     "BadBatch",
     "Batch",
+    "ControllerAt",
     "Damage",
+    "DamageKind",
+    "ExportOptions",
+    "Isolation",
+    "KdumpError",
+    "LostMarkers",
     "OnError",
+    "Opening",
     "Problem",
+    "ProblemError",
     "Record",
+    "RefusedError",
+    "Request",
+    "Selection",
+    "ServeOptions",
+    "Severity",
+    "StatsOptions",
+    "Strategy",
+    "UnknownTopics",
+    "VoterAt",
+    "Wanted",
     "__version__",
     "append",
     "changes",
@@ -69,23 +97,34 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("Batch", "Record"), "kdump.storage.records"),
-    "BadBatch": "kdump.storage.decoded",
-    **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
-    **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
-    **dict.fromkeys(("doctor", "explain", "explain_log"), "kdump.library.diagnosing"),
-    **dict.fromkeys(("quorum", "replicas", "resurrect", "set_voters"), "kdump.library.clusters"),
-    **dict.fromkeys(("rebuild_index", "trim"), "kdump.library.mending"),
-    "schemas": "kdump.library.payloads",
-    "serve": "kdump.serve.background",
-    "Damage": "kdump.storage.damage",
-    "ls": "kdump.library.listing",
-    "OnError": "kdump.errors",
-    "Problem": "kdump.errors",
-    "verify": "kdump.library.verifying",
+_MODULES = {
+    "kdump.cluster.set_voters": "VoterAt",
+    "kdump.cluster.wanted": "ControllerAt UnknownTopics Wanted",
+    "kdump.errors": "KdumpError OnError Problem ProblemError RefusedError",
+    "kdump.export.options": "ExportOptions",
+    "kdump.findings.kind": "Severity",
+    "kdump.library.changing": "append changes compact repair retain undo",
+    "kdump.library.clusters": "quorum replicas resurrect set_voters",
+    "kdump.library.diagnosing": "doctor explain explain_log",
+    "kdump.library.listing": "ls",
+    "kdump.library.mending": "rebuild_index trim",
+    "kdump.library.payloads": "schemas",
+    "kdump.library.reading": "export groups lookup metadata startup stats transactions",
+    "kdump.library.verifying": "verify",
+    "kdump.operations.append": "Opening",
+    "kdump.query.selection": "Selection",
+    "kdump.repair.proposal": "LostMarkers Request Strategy",
+    "kdump.serve.background": "serve",
+    "kdump.serve.server": "ServeOptions",
+    "kdump.stats.partition": "StatsOptions",
+    "kdump.storage.damage": "Damage DamageKind",
+    "kdump.storage.decoded": "BadBatch",
+    "kdump.storage.open": "open_directory open_log open_segment",
+    "kdump.storage.records": "Batch Record",
+    "kdump.transactions.isolation_level": "Isolation",
 }
-
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+"""Where what is public is, by name."""
 
 _PACKAGES = frozenset({"export", "repair", "replicas", "schemas", "serve", "stats", "transactions", "verify"})
 """Functions of whose name there is a package as well."""
@@ -93,11 +132,11 @@ _PACKAGES = frozenset({"export", "repair", "replicas", "schemas", "serve", "stat
 
 def __getattr__(name: str) -> Any:
     """Load what is public when it is first asked for, so that `import kdump` costs nothing."""
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(_HOMES.get(name, "kdump.library.reading")), name)
+    found = getattr(import_module(_HOMES[name]), name)
     if name in _PACKAGES:  # `import kdump.verify.run as run` asks the function for the modules of the package
         found.__dict__ = import_module(f"{__name__}.{name}").__dict__
     return found

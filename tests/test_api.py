@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import pkgutil
 import subprocess
 import sys
@@ -35,6 +37,20 @@ def test_what_is_public() -> None:
         assert getattr(kdump, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         _ = kdump.nonsense
+
+
+def test_type_checkers_see_what_is_public() -> None:
+    tree = ast.parse(Path(kdump.__file__).read_text(encoding="utf-8"))
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 0
+        for alias in node.names
+        if (node.module or "").startswith("kdump.")
+    }
+    assert {*seen, "__version__"} == set(kdump.__all__)
+    for name, module in seen.items():
+        assert getattr(kdump, name) is getattr(importlib.import_module(module or ""), name)
 
 
 def test_importing_kdump_loads_nothing_of_it() -> None:
