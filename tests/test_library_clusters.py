@@ -17,7 +17,7 @@ from tests.cluster.building import Disk, three_brokers
 from tests.cluster.test_quorum import disks as disks
 from tests.cluster.test_quorum import state
 from tests.cluster.test_resurrect import flip
-from tests.commands.test_repair import holder
+from tests.locked import broker_on
 from tests.replicas.building import OnDisk, chain, partition_fields, write_copy, write_metadata
 from tests.test_library_operations import content
 
@@ -108,12 +108,11 @@ def test_other_voters(disks: list[Disk], tmp_path: Path) -> None:
 
 
 def test_no_voters_are_set_beside_a_controller(disks: list[Disk], tmp_path: Path) -> None:
-    with holder(disks[0].path / names.LOCK) as child:
+    with broker_on(disks[0].path):
         before = content(tmp_path)
         with pytest.raises(RefusedError, match="running"):
             kdump.set_voters(disks[0].path, voters=["1@new1:9093"], others_are_gone=True, apply=True)
         assert content(tmp_path) == before
-        child.communicate("")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_no_voters_are_set_beside_a_controller(disks: list[Disk], tmp_path: Path
         (["1"], "expected NODE@HOST:PORT"),
         (["1@a:9093", "1@b:9093"], "a node twice"),
         ([], "names no node"),
-        ([VoterAt(1, "a", 99999)], "expected NODE@HOST:PORT"),
+        ([VoterAt(1, "a", 99999)], "voters is 99999: expected a whole number from 1 to 65535"),
     ],
 )
 def test_wrong_voters(disks: list[Disk], voters: list[VoterAt | str], why: str) -> None:
@@ -168,13 +167,12 @@ def test_resurrection_in_place(tmp_path: Path) -> None:
 
 def test_nothing_is_resurrected_beside_a_broker(tmp_path: Path) -> None:
     given = [disk.path for disk in three_brokers(tmp_path)]
-    with holder(given[0] / names.LOCK) as child:
+    with broker_on(given[0]):
         before = content(tmp_path)
         assert kdump.resurrect(*given, in_place=True).plan.refusals
         with pytest.raises(RefusedError, match="running"):
             kdump.resurrect(*given, in_place=True, apply=True)
         assert content(tmp_path) == before
-        child.communicate("")
 
 
 def test_wrong_resurrections(tmp_path: Path) -> None:
@@ -188,7 +186,7 @@ def test_wrong_resurrections(tmp_path: Path) -> None:
     for wanted, why in (
         (Wanted(nodes=0), "nodes is 0"),
         (Wanted(partitions={"__consumer_offsets": 0}), "partitions of __consumer_offsets is 0"),
-        (Wanted(controller=ControllerAt("", 9093)), "expected HOST:PORT"),
+        (Wanted(controller=ControllerAt("a", 0)), "controller is 0"),
     ):
         with pytest.raises(ValueError, match=why):
             kdump.resurrect(*given, in_place=True, wanted=wanted)

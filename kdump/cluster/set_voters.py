@@ -11,7 +11,7 @@ from kdump.change.plan import Plan, make_plan
 from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Difference, Quorum, lost
 from kdump.cluster.refusals import check_interrupted
-from kdump.cluster.wanted import Refusal
+from kdump.cluster.wanted import MAX_PORT, Refusal
 from kdump.disk.locks import lock_holder
 from kdump.formats import names
 from kdump.formats.kraft_snapshot import Voter, kraft_batch, voters_pair
@@ -37,7 +37,7 @@ class VoterAt(NamedTuple):
         node, at, address = text.strip().partition("@")
         host, colon, port = address.rpartition(":")
         is_number = node.isdecimal() and port.isdecimal()
-        if not at or not colon or not host or not is_number or not 0 < int(port) < 1 << 16:
+        if not at or not colon or not host or not is_number or not 1 <= int(port) <= MAX_PORT:
             raise ValueError(f"{text!r}: expected NODE@HOST:PORT")
         return cls(int(node), host.strip("[]"), int(port))
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kdump.errors import check_number, check_word
 from kdump.formats.uuids import parse_uuid
 from kdump.named_tuples import NamedTuple
 from kdump.releases import KafkaRelease
 
 ALL_LOSSES = -1
 """Accept the loss of however many records."""
+MAX_PORT = (1 << 16) - 1
 
 
 class UnknownTopics(StrEnum):
@@ -58,13 +60,13 @@ class Wanted:
     properties: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise ValueError for what makes no sense, KdumpError for a cluster id that is none of Kafka's."""
-        counts = {"nodes": self.nodes, **{f"partitions of {topic}": each for topic, each in self.partitions.items()}}
-        for name, count in counts.items():
-            if count is not None and count < 1:
-                raise ValueError(f"{name} is {count}: expected 1 or more")
-        if not self.controller.host or not 0 < self.controller.port < 1 << 16:
-            raise ValueError(f"the controller is at {self.controller.host}:{self.controller.port}: expected HOST:PORT")
+        """Raise ValueError, TypeError for what makes no sense, KdumpError for a cluster id that is none of Kafka's."""
+        check_number("nodes", self.nodes, 1)
+        for topic, number in self.partitions.items():
+            check_number(f"partitions of {topic}", number, 1)
+        check_number("controller", self.controller.port, 1, MAX_PORT)
+        if self.unknown_topics is not None:
+            check_word("unknown_topics", self.unknown_topics, UnknownTopics)
         if self.cluster_id is not None:
             parse_uuid(self.cluster_id)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.errors import OnError, Problem, Report
+from kdump.errors import OnError, Problem, Report, check_number, check_type
 from kdump.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from kdump.operations.cluster import Resurrected
     from kdump.operations.compared import PartitionReplicas
 
-from kdump.library.arguments import Path, clock, judge, path_text, places_of, results_of
+from kdump.library.arguments import clock, judge, optional, places_of, results_of
+from kdump.storage.open import Path, path_text
 
 
 def replicas(
@@ -32,7 +32,7 @@ def replicas(
     """
     from kdump.operations.replicas import Replicas, is_empty
 
-    given = [os.fspath(path) for path in paths]
+    given = [path_text(path) for path in paths]
     empty = [path for path in given if is_empty(path)]
     places = places_of(path for path in given if path not in empty)
 
@@ -82,14 +82,18 @@ def set_voters(
     raises the first as RefusedError. Raises OSError, KdumpError, ValueError.
     """
     from kdump.cluster.set_voters import VoterAt, names_twice, plan_voters
+    from kdump.cluster.wanted import MAX_PORT
     from kdump.operations.quorum import apply_voters
 
     wanted = [VoterAt.parse(each) if isinstance(each, str) else each for each in voters]
     if not wanted or names_twice(wanted):
         raise ValueError("voters names a node twice" if wanted else "voters names no node")
     for each in wanted:
-        if each.id < 0 or not each.host or not 0 < each.port < 1 << 16:
-            raise ValueError(f"voter {each.id} is at {each.host}:{each.port}: expected NODE@HOST:PORT")
+        check_type("voters", each, VoterAt)
+        check_number("voters", each.id, 0)
+        check_number("voters", each.port, 1, MAX_PORT)
+        if not each.host:
+            raise ValueError(f"voters: {each.id} has no host")
     found = quorum(*paths, errors=errors)
     plan = plan_voters(found, wanted, others_are_gone=others_are_gone, accepts_loss=accepts_loss)
     return VotersSet(plan, tuple(apply_voters(plan, clock(now))) if apply else ())
@@ -121,12 +125,13 @@ def resurrect(
     from kdump.operations import cluster
 
     policy = OnError.beside_one_result(errors)
-    given, target, time = _given(paths), path_text(into), clock(now)
+    given, target, time = _given(paths), optional(into), clock(now)
     if (target is None) != in_place:
         raise ValueError("give one of into and in_place")
     if target is not None and any(cluster.lies_in(target, path) for path in given):
         raise ValueError(f"into is {target}, which lies in one of the paths: name a directory outside, or in_place")
-    asked = wanted or Wanted()
+    asked = Wanted() if wanted is None else wanted
+    check_type("wanted", asked, Wanted)
     asked.check()
     plan = cluster.plan(given, asked, now=time, in_place=in_place)
     for problem in plan.problems:
@@ -136,7 +141,7 @@ def resurrect(
 
 def _given(paths: Iterable[Path]) -> list[str]:
     """Return paths as text. Raises ValueError where there is none."""
-    found = [os.fspath(path) for path in paths]
+    found = [path_text(path) for path in paths]
     if not found:
         raise ValueError("no path is given")
     return found

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import NameFormatError, OnError, Problem
+from kdump.errors import NameFormatError, OnError, Problem, check_number
 
 if TYPE_CHECKING:
     from kdump.findings.explained import Explained, Recognized
     from kdump.findings.server_log import Entry
     from kdump.operations.doctor import Health
 
-from kdump.library.arguments import Path, judge, places_of, startup_options
+from kdump.library.arguments import judge, places_of, startup_options
+from kdump.storage.open import Path, path_text
 
 
 def doctor(
@@ -35,10 +35,12 @@ def doctor(
     from kdump.operations.doctor import Checkup, Doctor
 
     policy = OnError.beside_one_result(errors)
+    check_number("jobs", jobs, 0)
+    check_number("max_duration", max_duration, 0.0)
     problems: list[Problem] = []
     chosen: list[str] = []
     absent: list[tuple[str, OSError | NameFormatError]] = []
-    for path in [os.fspath(path) for path in paths]:
+    for path in [path_text(path) for path in paths]:
         try:
             chosen += (place.path for place in places_of([path]) if place.path not in chosen)
         except (OSError, NameFormatError) as error:

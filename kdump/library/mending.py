@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, NameFormatError, OnError, Problem, ProblemError
+from kdump.errors import KdumpError, NameFormatError, OnError, Problem, ProblemError, check_word
 
 if TYPE_CHECKING:
     from kdump.operations.rails import SafetyOptions
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import Target
 
-from kdump.library.arguments import Path, path_text, startup_options
+from kdump.library.arguments import optional, startup_options
+from kdump.storage.open import Path, path_text
 
 
 def rebuild_index(
@@ -45,14 +46,14 @@ def rebuild_index(
     from kdump.storage.partition import PartitionLog
 
     wanted = frozenset(INDEX_KINDS if kinds is None else kinds)
-    if not wanted or not wanted.issubset(INDEX_KINDS):
-        raise ValueError(f"kinds are some of {', '.join(INDEX_KINDS)}")
+    for kind in wanted:
+        check_word("kinds", kind, INDEX_KINDS)
 
     def examine(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
         return examine_indexes(log, startup, wanted, bases, wants_all=wants_all)
 
     circumstances = startup_options(config=config, release=release)
-    rails = SafetyOptions(apply, "rebuild-index", keep_originals, path_text(backup_dir), jobs=jobs)
+    rails = SafetyOptions(apply, "rebuild-index", keep_originals, optional(backup_dir), jobs=jobs)
     return mended(segments_of(paths), examine, circumstances, rails, errors)
 
 
@@ -73,7 +74,7 @@ def trim(
     from kdump.operations.startup import StartupOptions
     from kdump.repair.proposal import examine_trim
 
-    rails = SafetyOptions(apply, "trim", keep_originals, path_text(backup_dir), jobs=jobs)
+    rails = SafetyOptions(apply, "trim", keep_originals, optional(backup_dir), jobs=jobs)
     return mended(segments_of(paths), lambda log, _, bases: examine_trim(log, bases), StartupOptions(), rails, errors)
 
 
@@ -84,7 +85,7 @@ def segments_of(paths: Iterable[Path]) -> list[Target]:
     from kdump.storage.open import check_file, open_directory
 
     found = Targets()
-    for path in [os.fspath(path) for path in paths]:
+    for path in [path_text(path) for path in paths]:
         if os.path.isdir(path):
             place = open_directory(path)
             if isinstance(place, LogDirectory):
@@ -110,8 +111,7 @@ def mended(
     from kdump.topics.clusters import Clusters
 
     policy = OnError(errors)
-    if rails.backup_dir is not None and not rails.keep_old:
-        raise ValueError("backup_dir and keep_originals=False contradict each other")
+    rails.check()
     unread: list[Problem] = []
     wanted = Repair(examine, circumstances, Clusters({each.log_directory for each in targets}), unread.append)
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from kdump.operations.schemas import TopicUse
     from kdump.schemas.registry import Registry
 
-from kdump.library.arguments import Path, judge, path_text, replicas_of
+from kdump.library.arguments import judge, optional, replicas_of
+from kdump.storage.open import Path
 
 
 class SchemasUsed(NamedTuple):
@@ -43,7 +44,7 @@ def schemas(
     policy = OnError.beside_one_result(errors)
     met: list[Problem] = []
     found = replicas_of(paths, met.append)
-    at, registry = registry_at(path_text(source), found, met.append)
+    at, registry = registry_at(optional(source), found, met.append)
     known = Schemas(at, registry)
     logs = farthest(filter(may_have_schemas, found), met.append)
     uses = tuple(known.uses(logs, met.append, deep=deep))
