@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kdump.storage.open import open_directory, open_log, open_segment
     from kdump.storage.records import Batch, Record
     from kdump.transactions.isolation_level import Isolation
+    from kdump.write.record_source import Message
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "Isolation",
     "KdumpError",
     "LostMarkers",
+    "Message",
     "OnError",
     "Opening",
     "Problem",
@@ -122,6 +124,7 @@ _MODULES = {
     "kdump.storage.open": "open_directory open_log open_segment",
     "kdump.storage.records": "Batch Record",
     "kdump.transactions.isolation_level": "Isolation",
+    "kdump.write.record_source": "Message",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 """Where what is public is, by name."""

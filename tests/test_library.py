@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,10 @@ def test_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_everything_public_is_in_it() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     assert [name for name in kdump.__all__ if name not in text and not name.startswith("__")] == []
+
+
+def test_every_function_has_an_example() -> None:
+    examples = "".join(example.source for example in doctest.DocTestParser().get_examples(DOCUMENT.read_text("utf-8")))
+    functions = [name for name in kdump.__all__ if inspect.isfunction(getattr(kdump, name))]
+    assert len(functions) > 20
+    assert [name for name in functions if f"kdump.{name}(" not in examples] == []
