@@ -181,6 +181,8 @@ def test_wrong_resurrections(tmp_path: Path) -> None:
         kdump.resurrect(*given)
     with pytest.raises(ValueError, match="one of into and in_place"):
         kdump.resurrect(*given, into=tmp_path / "new", in_place=True)
+    with pytest.raises(TypeError, match="apply is 'no'"):
+        kdump.resurrect(*given, in_place=True, apply="no")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="lies in one of the paths"):
         kdump.resurrect(*given, into=given[0] / "new")
     for wanted, why in (

@@ -113,15 +113,29 @@ def test_beside_a_broker_everything_is_left_alone(log: Log, function: Callable[.
         assert content(log.directory) == before
 
 
+@pytest.mark.parametrize("function", [kdump.repair, kdump.trim, kdump.rebuild_index])
+def test_what_is_left_alone_does_not_end_the_rest(
+    log: Log, tmp_path: Path, function: Callable[..., Iterator[Repaired]]
+) -> None:
+    other = build(tmp_path / "other")
+    torn(other)
+    with broker_on(log.directory):
+        left, done = function(log.directory, other.directory, apply=True, errors="yield")
+    assert isinstance(left.error, BrokerRunsError)
+    assert left.path == str(log.directory)
+    assert done.error is None
+
+
 def test_the_lock_goes_before_an_error_is_raised(log: Log) -> None:
     torn(log)
     (log.directory / "dbus-1").mkdir()
     (log.directory / "dbus-1" / "socket").write_text("")
+    assert not (log.directory / names.LOCK).exists()
     with pytest.raises(RefusedError, match="has no Kafka files") as raised:
         list(kdump.trim(log.directory, apply=True))
-    assert raised.value is not None
-    done, *_ = (each for each in kdump.trim(log.partition, apply=True, errors="yield") if each.path != log.directory)
-    assert done.error is None
+    assert raised.value is not None  # what raised it is still alive
+    assert not (log.directory / names.LOCK).exists()
+    (done,) = kdump.trim(log.partition, apply=True)
     assert done.change is not None
 
 

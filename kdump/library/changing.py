@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_type
+from kdump.errors import KdumpError, OnError, check_type
 
 if TYPE_CHECKING:
     from kdump.operations.append import Opening
@@ -32,6 +32,7 @@ from kdump.library.arguments import (
     startup_options,
     targets_of,
 )
+from kdump.library.mending import mended
 from kdump.storage.open import Path, check_not_kafkas, open_log, path_text
 
 _Event = TypeVar("_Event")
@@ -62,12 +63,10 @@ def repair(
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.repair import Repair, planning
-    from kdump.operations.repair import repair as repair_target
+    from kdump.operations.repair import planning
     from kdump.repair.task import Request
     from kdump.topics.clusters import Clusters
 
-    policy = OnError(errors)
     targets = targets_of(paths)
     request = Request() if request is None else request
     rails = SafetyOptions(
@@ -81,29 +80,8 @@ def repair(
             raise ValueError("output takes the partitions of one log directory")
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = not only_copy and output is None
-    unread: list[Problem] = []
-    wanted = Repair(
-        planning(request, clusters, checks_copies=checks_copies, applies=apply),
-        startup_options(now=now, config=config, release=release),
-        clusters,
-        unread.append,
-    )
-
-    def found() -> Iterator[Repaired]:
-        for target in targets:
-            for done in repair_target(target, wanted, rails):
-                while unread:
-                    if policy is OnError.RAISE:
-                        raise ProblemError(unread.pop(0))
-                    problem = unread.pop(0)
-                    if policy is OnError.YIELD:
-                        yield done._replace(path=problem.path, task=None, error=ProblemError(problem))
-                if done.error is not None and policy is OnError.RAISE:
-                    raise done.error
-                if done.error is None or policy is OnError.YIELD:
-                    yield done
-
-    return found()
+    examine = planning(request, clusters, checks_copies=checks_copies, applies=apply)
+    return mended(targets, examine, startup_options(now=now, config=config, release=release), clusters, rails, errors)
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:

@@ -85,6 +85,8 @@ def set_voters(
     from kdump.cluster.wanted import MAX_PORT
     from kdump.operations.quorum import apply_voters
 
+    for name, value in {"apply": apply, "others_are_gone": others_are_gone, "accepts_loss": accepts_loss}.items():
+        check_type(name, value, bool)
     wanted = [VoterAt.parse(each) if isinstance(each, str) else each for each in voters]
     if not wanted or names_twice(wanted):
         raise ValueError("voters names a node twice" if wanted else "voters names no node")
@@ -126,6 +128,8 @@ def resurrect(
 
     policy = OnError.beside_one_result(errors)
     given, target, time = _given(paths), optional(into), clock(now)
+    check_type("apply", apply, bool)
+    check_type("in_place", in_place, bool)
     if (target is None) != in_place:
         raise ValueError("give one of into and in_place")
     if target is not None and any(cluster.lies_in(target, path) for path in given):

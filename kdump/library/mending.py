@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import Examine, Repaired
     from kdump.operations.startup import StartupOptions
-    from kdump.operations.targets import Target
+    from kdump.operations.targets import Bases, Target
+    from kdump.recovery.startup import Startup
+    from kdump.repair.proposal import Task
+    from kdump.storage.partition import PartitionLog
+    from kdump.topics.clusters import Clusters
 
 from kdump.library.arguments import optional, startup_options
 from kdump.storage.open import Path, path_text
@@ -39,11 +43,8 @@ def rebuild_index(
     NameFormatError, ConfigError, and ValueError for an unknown kind or release.
     """
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.targets import Bases
-    from kdump.recovery.startup import Startup
     from kdump.repair.indexes import examine_indexes
-    from kdump.repair.proposal import INDEX_KINDS, Task
-    from kdump.storage.partition import PartitionLog
+    from kdump.repair.proposal import INDEX_KINDS
 
     wanted = frozenset(INDEX_KINDS if kinds is None else kinds)
     for kind in wanted:
@@ -54,7 +55,8 @@ def rebuild_index(
 
     circumstances = startup_options(config=config, release=release)
     rails = SafetyOptions(apply, "rebuild-index", keep_originals, optional(backup_dir), jobs=jobs)
-    return mended(segments_of(paths), examine, circumstances, rails, errors)
+    targets = segments_of(paths)
+    return mended(targets, examine, circumstances, _clusters(targets), rails, errors)
 
 
 def trim(
@@ -75,7 +77,12 @@ def trim(
     from kdump.repair.proposal import examine_trim
 
     rails = SafetyOptions(apply, "trim", keep_originals, optional(backup_dir), jobs=jobs)
-    return mended(segments_of(paths), lambda log, _, bases: examine_trim(log, bases), StartupOptions(), rails, errors)
+    targets = segments_of(paths)
+
+    def examine(log: PartitionLog, _: Startup, bases: Bases) -> Task:
+        return examine_trim(log, bases)
+
+    return mended(targets, examine, StartupOptions(), _clusters(targets), rails, errors)
 
 
 def segments_of(paths: Iterable[Path]) -> list[Target]:
@@ -104,16 +111,20 @@ def segments_of(paths: Iterable[Path]) -> list[Target]:
 
 
 def mended(
-    targets: list[Target], examine: Examine, circumstances: StartupOptions, rails: SafetyOptions, errors: str
+    targets: list[Target],
+    examine: Examine,
+    circumstances: StartupOptions,
+    clusters: Clusters,
+    rails: SafetyOptions,
+    errors: str,
 ) -> Iterator[Repaired]:
     """Yield what is made of the partitions; what was left alone as `errors` has it. Raises ValueError at the call."""
     from kdump.operations.repair import Repair, Repaired, repair
-    from kdump.topics.clusters import Clusters
 
     policy = OnError(errors)
     rails.check()
     unread: list[Problem] = []
-    wanted = Repair(examine, circumstances, Clusters({each.log_directory for each in targets}), unread.append)
+    wanted = Repair(examine, circumstances, clusters, unread.append)
 
     def told() -> Iterator[Repaired]:
         while unread:
@@ -140,3 +151,9 @@ def mended(
                         yield done
 
     return found()
+
+
+def _clusters(targets: Iterable[Target]) -> Clusters:
+    from kdump.topics.clusters import Clusters
+
+    return Clusters({target.log_directory for target in targets})
