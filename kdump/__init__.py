@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
     from kdump.library.diagnosing import doctor, explain, explain_log
     from kdump.library.listing import ls
-    from kdump.library.mending import rebuild_index, trim
+    from kdump.library.mending import heal, rebuild_index, trim
     from kdump.library.payloads import schemas
     from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
     from kdump.library.verifying import verify
@@ -76,6 +76,7 @@ __all__ = [
     "explain_log",
     "export",
     "groups",
+    "heal",
     "lookup",
     "ls",
     "metadata",
@@ -109,7 +110,7 @@ _MODULES = {
     "kdump.library.clusters": "quorum replicas resurrect set_voters",
     "kdump.library.diagnosing": "doctor explain explain_log",
     "kdump.library.listing": "ls",
-    "kdump.library.mending": "rebuild_index trim",
+    "kdump.library.mending": "heal rebuild_index trim",
     "kdump.library.payloads": "schemas",
     "kdump.library.reading": "export groups lookup metadata startup stats transactions",
     "kdump.library.verifying": "verify",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 import kdump
 from kdump.disk import locks
-from kdump.errors import BrokerRunsError, NameFormatError, ProblemError, RefusedError
+from kdump.errors import BrokerRunsError, KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.formats import names
 from kdump.operations.repair import Repaired
 from tests.locked import broker_on
+from tests.replicas.building import OnDisk, chain, write_copy
+from tests.replicas.building import flip as damage
 from tests.test_library_operations import content
 from tests.verify.building import INTERVAL, Log, build, file, flip
 
@@ -163,3 +166,58 @@ def test_wrong_calls(log: Log, tmp_path: Path, function: Callable[..., Iterator[
         function()
     with pytest.raises(ValueError, match="ignore"):
         function(log.directory, errors="ignore")
+
+
+BATCHES = chain(0, (0, 20), (2, 20))
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> tuple[Path, Path]:
+    """A copy with a damaged batch, and a whole one."""
+    first = write_copy(tmp_path, 1, OnDisk(BATCHES, high_watermark=190, roll=(50, 100, 150)))
+    second = write_copy(tmp_path, 2, OnDisk(BATCHES, high_watermark=195, roll=(75, 125)))
+    damage(first / f"{50:020d}.log", 300)
+    return first, second
+
+
+def records(folder: Path) -> list[tuple[int, bytes | None]]:
+    found = kdump.open_log(folder).records(errors="raise")
+    return [(record.offset, record.value) for record in found if isinstance(record, kdump.Record)]
+
+
+def test_what_a_copy_lacks_comes_from_another_one(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    first, second = copies
+    before = content(tmp_path)
+    (planned,) = kdump.heal(first, sources=[second])
+    assert planned.task is not None
+    assert planned.task.plan
+    assert content(tmp_path) == before
+    (done,) = kdump.heal(first.parent, sources=[second.parent], apply=True)
+    assert done.change is not None
+    assert done.change.command == "repair from"
+    assert records(first) == records(second)
+    kdump.undo(first, done.change.id, apply=True)
+    assert content(tmp_path) == before
+
+
+def test_a_partition_that_is_gone_is_made(copies: tuple[Path, Path]) -> None:
+    first, second = copies
+    shutil.rmtree(first)
+    (done,) = kdump.heal(first, sources=[second], apply=True)
+    assert done.change is not None
+    assert records(first) == records(second)
+
+
+def test_copies_that_are_none(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    first, second = copies
+    with pytest.raises(RefusedError, match="is the copy to repair"):
+        list(kdump.heal(first, sources=[first], apply=True))
+    other = build(tmp_path / "other", name="payments-0")
+    with pytest.raises(KdumpError, match="no copy of these partitions"):
+        list(kdump.heal(first, sources=[other.directory]))
+    with pytest.raises(ValueError, match="sources is empty"):
+        kdump.heal(first, sources=[])
+    with pytest.raises(KdumpError, match="No such file"):
+        kdump.heal(first, sources=[tmp_path / "nothing"])
+    with pytest.raises(RefusedError, match="Kafka's own"):
+        kdump.heal(first, sources=[second], output=second / "copy")

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError, Problem, RefusedError
-from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import SafetyOptions
 from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
-from kdump.operations.targets import Target, Targets, base_of
+from kdump.operations.targets import Target, Targets, base_of, is_absent_partition
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
@@ -121,7 +119,7 @@ class Run(Complaints):
         targets = Targets()
         for path in paths:
             try:
-                if self._absent is not None and _is_absent(path):
+                if self._absent is not None and is_absent_partition(path):
                     targets.add_partition(path)
                     continue
                 for place in expand([path]):
@@ -211,12 +209,6 @@ class Run(Complaints):
             self.worsen(exit_codes.REFUSED)
         else:
             self.complain(text)
-
-
-def _is_absent(path: str) -> bool:
-    """Return whether a path names a partition directory that is not there, in a directory that is."""
-    folder, name = os.path.split(os.path.abspath(path))
-    return names.is_partition_dir(name) and not is_named(path) and is_directory(folder)
 
 
 def _size(path: str) -> int:

@@ -16,7 +16,7 @@ from kdump.storage.replica import Replica, replicas
 
 if TYPE_CHECKING:
     from kdump.operations.startup import StartupOptions
-    from kdump.operations.targets import PartitionGroup, Target
+    from kdump.operations.targets import PartitionGroup
     from kdump.settings.sources import PropertyFile
 
 _Item = TypeVar("_Item")
@@ -153,17 +153,4 @@ def groups_of(paths: Iterable[Path]) -> list[PartitionGroup]:
     found = PartitionGroups()
     for place in places_of(paths):
         found.add(place)
-    return found.all()
-
-
-def targets_of(paths: Iterable[Path]) -> list[Target]:
-    """Return the partitions that a repair is about, by log directory. Raises OSError, NameFormatError."""
-    from kdump.operations.targets import Targets
-
-    found = Targets()
-    for place in places_of(paths):
-        if isinstance(place, LogDirectory):
-            found.add_directory(place)
-        else:
-            found.add_partition(place.path)
     return found.all()

@@ -30,9 +30,8 @@ from kdump.library.arguments import (
     properties_of,
     property_files,
     startup_options,
-    targets_of,
 )
-from kdump.library.mending import mended
+from kdump.library.mending import check_output, mended, targets_at
 from kdump.storage.open import Path, check_not_kafkas, open_log, path_text
 
 _Event = TypeVar("_Event")
@@ -48,6 +47,9 @@ def repair(
     output: Path | None = None,
     only_copy: bool = False,
     jobs: int = 1,
+    clean: bool | None = None,
+    recovery_point: int | None = None,
+    log_start_offset: int | None = None,
     now: int | None = None,
     config: Path | Mapping[str, str] | None = None,
     release: str | None = None,
@@ -58,7 +60,7 @@ def repair(
     `request` says by which strategy and what may change. A plan that drops valid records is refused unless
     `accept_loss` is their number (or "all", for copies and tests); a salvage of a partition that has other replicas in
     sync, unless it is the `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a
-    copy of the log directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
+    copy of the log directory is repaired there. The circumstances of the broker's start are as for startup.
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
@@ -67,21 +69,19 @@ def repair(
     from kdump.repair.task import Request
     from kdump.topics.clusters import Clusters
 
-    targets = targets_of(paths)
+    targets = targets_at(paths)
     request = Request() if request is None else request
     rails = SafetyOptions(
         apply, "repair", keep_originals, optional(backup_dir), optional(output), jobs=jobs,
         accept_loss=accept_loss,
     )  # fmt: skip
     rails.check()
-    if output is not None:
-        check_not_kafkas(path_text(output))
-        if len(targets) > 1:
-            raise ValueError("output takes the partitions of one log directory")
+    check_output(output, targets)
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = not only_copy and output is None
     examine = planning(request, clusters, checks_copies=checks_copies, applies=apply)
-    return mended(targets, examine, startup_options(now=now, config=config, release=release), clusters, rails, errors)
+    circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
+    return mended(targets, examine, circumstances, clusters, rails, errors)
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:

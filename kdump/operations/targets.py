@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from kdump.disk.reading import is_directory, is_named
 from kdump.formats import names
 from kdump.formats.names import FileName
 from kdump.named_tuples import NamedTuple
@@ -19,6 +20,12 @@ _UNKNOWN = Clusters(())
 def base_of(name: FileName) -> int | None:
     """Return the base offset of the segment of which a file is the log or an index; None for any other file."""
     return name.offset if name.kind in (names.LOG, *names.INDEX_KINDS) else None
+
+
+def is_absent_partition(path: str) -> bool:
+    """Return whether a path names a partition directory that is not there, in a directory that is. Raises OSError."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return names.is_partition_dir(name) and not is_named(path) and is_directory(folder)
 
 
 class PartitionGroup(NamedTuple):
