@@ -13,6 +13,7 @@ from kdump.disk import locks
 from kdump.errors import BrokerRunsError, KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.formats import names
 from kdump.operations.repair import Repaired
+from kdump.operations.results import Failed
 from tests.locked import broker_on
 from tests.replicas.building import OnDisk, chain, write_copy
 from tests.replicas.building import flip as damage
@@ -140,6 +141,28 @@ def test_the_lock_goes_before_an_error_is_raised(log: Log) -> None:
     assert not (log.directory / names.LOCK).exists()
     (done,) = kdump.trim(log.partition, apply=True)
     assert done.change is not None
+
+
+COMPACTS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+
+
+@pytest.mark.parametrize(("function", "settings"), [(kdump.retain, None), (kdump.compact, COMPACTS)])
+def test_one_refused_log_directory_leaves_the_others(
+    log: Log, tmp_path: Path, function: Callable[..., Iterator[object]], settings: dict[str, str] | None
+) -> None:
+    other = build(tmp_path / "other")
+    with broker_on(log.directory):
+        found = list(function(log.directory, other.directory, apply=True, config=settings, errors="yield"))
+    assert isinstance(found[0], Failed)
+    assert isinstance(found[0].error, BrokerRunsError)
+    assert len(found) > 1
+
+
+def test_retain_gives_the_lock_up_before_an_error_is_raised(log: Log) -> None:
+    with pytest.raises(RefusedError, match="does not know this topic's retention") as raised:
+        list(kdump.retain(log.directory, apply=True))
+    assert raised.value is not None  # what raised it is still alive
+    assert not (log.directory / names.LOCK).exists()
 
 
 def test_what_cannot_be_read_beside_a_partition_is_a_problem(log: Log) -> None:

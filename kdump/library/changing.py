@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kdump.operations.repair import Repaired
     from kdump.operations.results import Failed, Interrupted, Note
     from kdump.operations.retain import Deleted
+    from kdump.operations.targets import PartitionGroup
     from kdump.operations.undo import Listing, Undone
     from kdump.repair.task import Request
     from kdump.retention.partition import PartitionRetention
@@ -161,9 +162,9 @@ def retain(
     rails = SafetyOptions(apply, "retain", keep_originals)
     rails.check()
 
-    told = chain.from_iterable(operation.retain(group, request, rails) for group in groups)
+    told = _of_groups(groups, lambda group: operation.retain(group, request, rails), policy)
     events = (event for event in told if not isinstance(event, Totals))
-    return _judged(chain(_idle_names(request.files, RetentionSettings), events), policy)
+    return chain(_idle_names(request.files, RetentionSettings), events)
 
 
 def compact(
@@ -199,8 +200,8 @@ def compact(
     rails = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
     rails.check()
 
-    events = chain.from_iterable(operation.compact(group, request, rails) for group in groups)
-    return _judged(chain(_idle_names(request.files, CleaningSettings), events), policy)
+    events = _of_groups(groups, lambda group: operation.compact(group, request, rails), policy)
+    return chain(_idle_names(request.files, CleaningSettings), events)
 
 
 def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Note]:
@@ -210,6 +211,23 @@ def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Not
 
     for file in files:
         yield from (Note(f"{file.path}: {text}") for text in notes_on(file.properties, view.counting()))
+
+
+def _of_groups(
+    groups: Iterable[PartitionGroup], tell: Callable[[PartitionGroup], Iterable[_Event]], policy: OnError
+) -> Iterator[_Event | Failed]:
+    """Yield what an operation tells of each group; what was left alone, perhaps a whole group, as the policy has it."""
+    from kdump.operations.results import Failed
+
+    def told(group: PartitionGroup) -> Generator[_Event | Failed, None, None]:
+        try:
+            yield from tell(group)
+        except (OSError, KdumpError) as error:
+            yield Failed(group.log_directory, error)
+
+    for group in groups:
+        with closing(told(group)) as events:  # the lock goes before an error is raised
+            yield from _judged(events, policy)
 
 
 def _judged(events: Iterable[_Event], policy: OnError) -> Iterator[_Event]:
