@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kdump.library.verifying import verify
     from kdump.operations.append import Opening
     from kdump.query.selection import Selection
-    from kdump.repair.proposal import LostMarkers, Request, Strategy
+    from kdump.repair.task import LostMarkers, Request, Strategy
     from kdump.serve.background import serve
     from kdump.serve.server import ServeOptions
     from kdump.stats.partition import StatsOptions
@@ -116,7 +116,7 @@ _MODULES = {
     "kdump.library.verifying": "verify",
     "kdump.operations.append": "Opening",
     "kdump.query.selection": "Selection",
-    "kdump.repair.proposal": "LostMarkers Request Strategy",
+    "kdump.repair.task": "LostMarkers Request Strategy",
     "kdump.serve.background": "serve",
     "kdump.serve.server": "ServeOptions",
     "kdump.stats.partition": "StatsOptions",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import Bases, Target
     from kdump.recovery.startup import Startup
-    from kdump.repair.proposal import Task
+    from kdump.repair.task import Task
     from kdump.storage.directory import LogDirectory
     from kdump.storage.partition import PartitionLog
     from kdump.topics.clusters import Clusters
@@ -45,7 +45,7 @@ def rebuild_index(
     """
     from kdump.operations.rails import SafetyOptions
     from kdump.repair.indexes import examine_indexes
-    from kdump.repair.proposal import INDEX_KINDS
+    from kdump.repair.task import INDEX_KINDS
 
     wanted = frozenset(INDEX_KINDS if kinds is None else kinds)
     for kind in wanted:
