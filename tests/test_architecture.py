@@ -41,7 +41,6 @@ ROOMS = {
     "commands/cli.py": "/dev/null in place of a stdout that nobody reads",
     "commands/dump/lone.py": "a log that is unpacked into a temporary file, and standard input",
     "commands/dump_log": "pipes to the processes that print regions, and stderr",
-    "commands/export/upload.py": "a temporary folder for what is uploaded",
     "commands/shell/output.py": "/dev/null in place of a stdout that nobody reads",
     "commands/shell/whole_lines.py": "stdout",
     "commands/stats/run.py": "the file that --output names, beside which nothing may be written over",

@@ -12,6 +12,7 @@ import pytest
 
 import kdump
 from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
+from kdump.export.options import ExportOptions
 from kdump.formats import names
 from kdump.operations.compact import Compacted, PassedOver
 from kdump.operations.results import Failed
@@ -23,6 +24,8 @@ from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
 from kdump.storage import replica
 from kdump.storage.partition import PartitionLog
+from tests.replicas.test_lost_keys import SHARED, cluster, puts, uncleaned
+from tests.schemas import registries
 from tests.topics.building import Log as ClusterLog
 from tests.topics.building import cluster_directory, metadata_pairs, snapshot_file
 from tests.verify.building import Log, build, file, flip
@@ -268,6 +271,36 @@ def test_an_export_that_lacks_a_partition_is_not_whole(tmp_path: Path, monkeypat
     assert not (tmp_path / "out" / "_SUCCESS").exists()
     monkeypatch.undo()
     assert kdump.export(tmp_path / "logs", folder=tmp_path / "out").is_whole
+
+
+def test_export_decodes_by_schemas(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    schemas = registries.partition(tmp_path, registries.schema_record("orders-value", 1, 1, '"long"'))
+    ClusterLog(tmp_path / "orders-0").add((b"k", registries.framed(1, b"\x04"))).write()
+    kdump.export(tmp_path / "orders-0", folder=tmp_path / "out", schemas=schemas)
+    (exported,) = (tmp_path / "out").rglob("*.parquet")
+    assert pq.read_table(exported, partitioning=None)["value"].to_pylist() == [2]
+    for wrong in ({"decode": "json"}, {"schema_id": 1}, {"staging": tmp_path / "staging"}):
+        with pytest.raises(ValueError, match=r"schemas|staging"):
+            kdump.export(tmp_path / "orders-0", folder=tmp_path / "other", **wrong)  # type: ignore[arg-type]
+
+
+def test_an_export_says_of_which_segment_the_damage_is(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    built.edit(file(6, "log"), flip(70))
+    with pytest.raises(ProblemError) as met:
+        kdump.export(built.directory, folder=tmp_path / "out", options=ExportOptions(target_bytes=1 << 30))
+    assert met.value.problem.path == str(built.partition / file(6, "log"))
+
+
+def test_lost_records(tmp_path: Path) -> None:
+    brokers = cluster(tmp_path, uncleaned(SHARED, mark=8), uncleaned((*SHARED, *puts(8, 1, "ab"))))
+    (lost,) = kdump.lost_records(*(tmp_path / name for name in brokers), leader=1, folder=tmp_path / "out", now=NOW)
+    assert not isinstance(lost, kdump.Problem)
+    assert (lost.topic, lost.partition, lost.records) == ("orders", 0, 2)
+    with pytest.raises(RefusedError, match="is not empty"):
+        list(kdump.lost_records(tmp_path / brokers[0], leader=1, folder=tmp_path / "out", now=NOW))
 
 
 def test_metadata_needs_a_metadata_log(damaged: Log, tmp_path: Path) -> None:

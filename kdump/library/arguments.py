@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import NameFormatError, OnError, Problem, ProblemError, RefusedError, Report
+from kdump.errors import NameFormatError, OnError, Problem, ProblemError, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import directory_of_kafka, open_directory
+from kdump.storage.open import check_not_kafkas as check_target
+from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
@@ -165,6 +166,4 @@ def targets_of(paths: Iterable[Path]) -> list[Target]:
 
 def check_not_kafkas(target: Path) -> None:
     """Raise RefusedError for a place in a directory of Kafka's own."""
-    inside = directory_of_kafka(os.fspath(target))
-    if inside is not None:
-        raise RefusedError(f"{os.fspath(target)} is in Kafka's own {inside}: give another directory")
+    check_target(os.fspath(target))

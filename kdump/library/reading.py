@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,23 +15,25 @@ from kdump.storage.replica import Replica, farthest, served_logs
 
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
-    from kdump.export.run import Summary
+    from kdump.export.run import Engine, Summary
     from kdump.operations.lookup import Located
+    from kdump.operations.lost_records import LostRecords
     from kdump.operations.startup import Loaded
     from kdump.operations.stats import PartitionStats
     from kdump.operations.transactions import PartitionTransactions
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
+    from kdump.schemas.decoder import PayloadDecoder
     from kdump.stats.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
 
 from kdump.library.arguments import (
     Path,
-    check_not_kafkas,
     clock,
     judge,
     of_replicas,
+    path_text,
     places_of,
     replicas_of,
     results_of,
@@ -201,41 +202,72 @@ def export(
     folder: Path,
     options: ExportOptions | None = None,
     threads: int | None = None,
+    engine: Engine | None = None,
+    schemas: Path | None = None,
+    decode: str | None = None,
+    schema_id: int | None = None,
+    staging: Path | None = None,
     errors: str = OnError.RAISE,
 ) -> Summary:
     """Write the records of partitions into `folder`, as Parquet files unless `options` say otherwise.
 
     An interrupted export is gone on with. Of several replicas of a partition the farthest counts. With `errors="skip"`
-    what cannot be read is left out and the summary says that the export is not whole. Needs the extra `columns`.
-    Raises OSError, NameFormatError, RefusedError, KdumpError.
+    what cannot be read is left out and the summary says that the export is not whole. With `schemas` (as of --schemas)
+    keys and values are decoded into "columns" or "json", as `decode` says. `folder` may be the URL of a place in an
+    object store, to which the files of `staging` are sent. `threads` of this process do it, or an `engine` such as
+    kdump.spark.jobs.SparkExport. Needs the extra `columns`. Raises OSError, NameFormatError, RefusedError, KdumpError.
     """
-    from kdump.export.journal import Result
+    from kdump.export.object_store import is_object_store
     from kdump.export.options import ExportOptions
-    from kdump.export.plan import Unit, plan
-    from kdump.export.run import LocalEngine
-    from kdump.export.run import export as export_units
-    from kdump.storage.live import held
+    from kdump.export.run import LocalEngine, Summary
+    from kdump.operations import export as operation
+    from kdump.operations.results import Failed
 
     policy = OnError.beside_one_result(errors)
     take = partial(judge, policy=policy, pending=[])
-    check_not_kafkas(folder)
-    chosen = options or ExportOptions()
+    target = os.fspath(folder)
+    if schemas is None and (decode is not None or schema_id is not None):
+        raise ValueError("give the schemas to decode by")
+    if staging is not None and not is_object_store(target):
+        raise ValueError("a staging directory is for an object store")
+    decoding = None
+    if schemas is not None:
+        decoding = operation.Decoding(partial(_decoder, os.fspath(schemas), take), decode, schema_id)
+    request = operation.ExportRequest(target, options or ExportOptions(), decoding, path_text(staging))
     unread: list[Problem] = []
 
     def leave_out(problem: Problem) -> None:
         take(problem)
         unread.append(problem)
 
-    def report(unit: Unit, outcome: object) -> None:
-        if isinstance(outcome, Result):
-            for lost in outcome.damage:
-                take(Problem(unit.path, lost.position, lost.text))
-        elif isinstance(outcome, OSError):
-            take(Problem.unreadable(unit.path, outcome))
-        else:
-            take(Problem(unit.path, None, str(outcome)))
+    found = farthest(replicas_of(paths, leave_out), leave_out)
+    written: list[Summary] = []
+    for each in operation.export(found, request, take, engine or LocalEngine(threads), is_all=not unread):
+        if isinstance(each, Failed):
+            raise each.error
+        if isinstance(each, Summary):
+            written.append(each)
+    return written[0]
 
-    with ExitStack() as holds:
-        logs = [holds.enter_context(held(each.log.path)) for each in farthest(replicas_of(paths, leave_out), leave_out)]
-        units = plan([log for log in logs if log is not None], chosen)
-        return export_units(units, os.fspath(folder), chosen, LocalEngine(threads), report, is_all=not unread)
+
+def _decoder(schemas: str, report: Report) -> PayloadDecoder:
+    from kdump.schemas.decoder import PayloadDecoder, check_libraries
+    from kdump.schemas.sources import read_schemas
+
+    registry = read_schemas(schemas, report)
+    check_libraries(registry)
+    return PayloadDecoder(registry)
+
+
+def lost_records(
+    *paths: Path, leader: int, folder: Path, now: int | None = None, errors: str = OnError.RAISE
+) -> Iterator[LostRecords | Problem]:
+    """Write the records that are lost once broker `leader` leads, of copies on several brokers, into a new `folder`.
+
+    Yields what was written of each partition. `now` is the clock (ms). Raises OSError, NameFormatError, RefusedError;
+    KdumpError where no partition is in the directories.
+    """
+    from kdump.operations.lost_records import lost_records as written
+
+    places = places_of(paths)
+    return results_of(lambda report: written(places, leader, os.fspath(folder), clock(now), report), errors)

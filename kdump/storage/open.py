@@ -125,6 +125,13 @@ def directory_of_kafka(target: str) -> str | None:
     return None
 
 
+def check_not_kafkas(target: str) -> None:
+    """Raise RefusedError for a file or directory to be written that would be in a directory of Kafka's own."""
+    inside = directory_of_kafka(target)
+    if inside is not None:
+        raise RefusedError(f"{target} is in Kafka's own {inside}: give another directory")
+
+
 def _is_kafkas(name: str) -> bool:
     """Return whether only a partition or log directory has a file of this name."""
     parsed = parse_file_name(name)
