@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
-    from kdump.library.reading import export, groups, lookup, lost_records, metadata, startup, stats, transactions
+    from kdump.library.reading import (
+        export,
+        groups,
+        lookup,
+        lookups,
+        lost_records,
+        metadata,
+        startup,
+        stats,
+        transactions,
+    )
     from kdump.library.verifying import verify
     from kdump.storage.damage import Damage
     from kdump.storage.decoded import BadBatch
@@ -38,6 +48,7 @@ __all__ = [
     "export",
     "groups",
     "lookup",
+    "lookups",
     "lost_records",
     "metadata",
     "open_directory",

@@ -15,6 +15,7 @@ from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatErr
 from kdump.export.options import ExportOptions
 from kdump.formats import names
 from kdump.operations.compact import Compacted, PassedOver
+from kdump.operations.lookup import AbortedRequest, Answer, OffsetRequest, TimestampRequest
 from kdump.operations.results import Failed
 from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
@@ -228,6 +229,26 @@ def test_lookup(damaged: Log) -> None:
     assert found == there
     with pytest.raises(ValueError, match="give one of offset and timestamp"):
         kdump.lookup(damaged.directory)
+
+
+def test_the_steps_of_a_lookup(damaged: Log) -> None:
+    steps: list[tuple[str, str]] = []
+    list(kdump.lookup(damaged.partition, offset=8, trace=lambda path, step: steps.append((path, step))))
+    assert {path for path, _ in steps} == {str(damaged.partition)}
+    assert any("offset index entry" in step for _, step in steps)
+
+
+def test_many_lookups(damaged: Log) -> None:
+    asked = [OffsetRequest(8), TimestampRequest(-1), AbortedRequest(0, 9), TimestampRequest(1 << 60)]
+    answers = list(kdump.lookups(damaged.partition, asked))
+    assert all(isinstance(each, Answer) for each in answers)
+    assert [each.request for each in answers if isinstance(each, Answer)] == asked
+    there, latest, aborted, late = (each for each in answers if isinstance(each, Answer))
+    assert isinstance(there.found, OffsetPosition)
+    assert isinstance(latest.found, TimestampOffset)
+    assert (aborted.aborted, late.found, late.aborted, late.error) == ((), None, None, None)
+    with pytest.raises(ValueError, match="one partition directory"):
+        kdump.lookups(damaged.directory, asked)
 
 
 def test_stats_say_what_is_dirty(damaged: Log) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report
+from kdump.errors import KdumpError, OnError, Problem, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
@@ -16,8 +16,9 @@ from kdump.storage.replica import Replica, farthest, served_logs
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
     from kdump.export.run import Engine, Summary
-    from kdump.operations.lookup import Located
+    from kdump.operations.lookup import Answer, Located, LookupOptions, Lookups, Request, Tracing
     from kdump.operations.lost_records import LostRecords
+    from kdump.operations.results import Failed
     from kdump.operations.startup import Loaded
     from kdump.operations.stats import PartitionStats
     from kdump.operations.transactions import PartitionTransactions
@@ -40,6 +41,8 @@ from kdump.library.arguments import (
     startup_options,
     topics_of,
 )
+
+_Item = TypeVar("_Item")
 
 
 def startup(
@@ -124,46 +127,93 @@ def lookup(
     isolation: str = "read_uncommitted",
     log_start_offset: int | None = None,
     release: str | None = None,
+    trace: Callable[[str, str], object] | None = None,
     errors: str = OnError.RAISE,
 ) -> Iterator[Located | Problem]:
     """Yield for each partition where an absolute `offset` is, or the first record at or after a `timestamp` (ms).
 
     The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max. `isolation` is an
     isolation.level of Kafka's, `log_start_offset` counts instead of the checkpoint's, `release` names the one of Kafka
-    whose searches these are. Raises OSError, NameFormatError, ValueError.
+    whose searches these are. `trace` is given the partition's path and a line of words for every step. Raises OSError,
+    NameFormatError, ValueError.
     """
-    from kdump.operations.lookup import LookupOptions, Lookups
-    from kdump.releases import KafkaRelease
-    from kdump.storage.live import held
-    from kdump.topics.clusters import Clusters
-    from kdump.transactions.isolation_level import Isolation
+    from kdump.operations.lookup import OffsetRequest, TimestampRequest
 
-    if (offset is None) == (timestamp is None):
+    if offset is not None and timestamp is None:
+        request: OffsetRequest | TimestampRequest = OffsetRequest(offset)
+    elif timestamp is not None and offset is None:
+        request = TimestampRequest(timestamp)
+    else:
         raise ValueError("give one of offset and timestamp")
     places = places_of(paths)
-    known = None if release is None else KafkaRelease.parse(release)
-    options = LookupOptions(Isolation(isolation), log_start_offset, known)
+    options = _lookup_options(isolation, log_start_offset, release)
 
     def found(report: Report) -> Iterator[Located]:
-        lookups = Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
-        for log in (log for place in places for log in served_logs(place, report)):
-            try:
-                with held(log.path) as now:
-                    if now is not None:
-                        with lookups.open(now) as opened:
-                            yield (
-                                lookups.by_timestamp(opened, timestamp or 0)
-                                if offset is None
-                                else lookups.by_offset(opened, offset)
-                            )
-            except OSError as error:
-                report(Problem.unreadable(log.path, error))
-            except ProblemError:
-                raise
-            except KdumpError as error:
-                report(Problem(log.path, None, str(error)))
+        logs = (log for place in places for log in served_logs(place, report))
+        return _without_failures(_lookups(paths, options, report).located(logs, request, _tracing(trace)), report)
 
     return results_of(found, errors)
+
+
+def lookups(
+    path: Path,
+    requests: Iterable[Request],
+    *,
+    isolation: str = "read_uncommitted",
+    log_start_offset: int | None = None,
+    release: str | None = None,
+    trace: Callable[[str, str], object] | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Answer | Problem]:
+    """Yield the answer of one partition to each of many requests (kdump.operations.lookup), when that is asked for.
+
+    The other arguments are `lookup`'s; an answer that meets damage has its `error`. Raises OSError, NameFormatError,
+    ValueError.
+    """
+    (place,) = places_of((path,))
+    if isinstance(place, LogDirectory):
+        raise ValueError("many requests are for one partition directory")
+    options = _lookup_options(isolation, log_start_offset, release)
+
+    def found(report: Report) -> Iterator[Answer]:
+        return _without_failures(_lookups((path,), options, report).answers(place, requests, _tracing(trace)), report)
+
+    return results_of(found, errors)
+
+
+def _lookup_options(isolation: str, log_start_offset: int | None, release: str | None) -> LookupOptions:
+    from kdump.operations.lookup import LookupOptions
+    from kdump.releases import KafkaRelease
+    from kdump.transactions.isolation_level import Isolation
+
+    known = None if release is None else KafkaRelease.parse(release)
+    return LookupOptions(Isolation(isolation), log_start_offset, known)
+
+
+def _lookups(paths: Iterable[Path], options: LookupOptions, report: Report) -> Lookups:
+    from kdump.operations.lookup import Lookups
+    from kdump.topics.clusters import Clusters
+
+    return Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
+
+
+def _tracing(trace: Callable[[str, str], object] | None) -> Tracing:
+    from kdump.query.open_segment import no_trace
+
+    return lambda log: no_trace if trace is None else partial(trace, log.path)
+
+
+def _without_failures(results: Iterable[_Item | Failed], report: Report) -> Iterator[_Item]:
+    """Yield the results, and report what stands in the place of others."""
+    from kdump.operations.results import Failed
+
+    for each in results:
+        if not isinstance(each, Failed):
+            yield each
+        elif isinstance(each.error, OSError):
+            report(Problem.unreadable(each.path, each.error))
+        else:
+            report(Problem(each.path, None, str(each.error)))
 
 
 def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) -> MetadataState:
