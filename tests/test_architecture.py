@@ -39,7 +39,6 @@ ROOMS = {
     "kdump/storage/regions.py": "pipes to the processes that work on regions",
     "kdump/serve/channels.py": "bytes of segments, sent to a socket",
     "commands/cli.py": "/dev/null in place of a stdout that nobody reads",
-    "commands/dump/lone.py": "a log that is unpacked into a temporary file, and standard input",
     "commands/dump_log": "pipes to the processes that print regions, and stderr",
     "commands/shell/output.py": "/dev/null in place of a stdout that nobody reads",
     "commands/shell/whole_lines.py": "stdout",

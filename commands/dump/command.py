@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
 
+from kdump.disk.reading import STANDARD_INPUT, is_directory
+from kdump.formats.printable import safe_path
 from kdump.query.selection import Selection
+from kdump.storage.lone_log import LoneLog, lone_logs
 from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
@@ -25,7 +29,6 @@ from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
 from ..shell.usage import not_one_of
 from .jobs import INCLUDED, Options
-from .lone import STANDARD_INPUT
 from .run import dump
 
 
@@ -180,18 +183,21 @@ def command(
         return dump(places, asked, unreached=unreached)
     if asked.follow or asked.kept or asked.tail is not None or isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
-    from .lone import lone_logs
-
-    with lone_logs(paths, base_offset) as found:
+    with _lone_logs(paths, base_offset) as found:
         return dump([], asked._replace(use_indexes=False), found)
 
 
 def _fields(paths: tuple[str, ...], at: int, format_: str, *, is_alone: bool, base_offset: int | None) -> int:
-    from .fields import show_fields, show_lone_fields
+    from .fields import show_fields
 
     if not is_alone:
         return show_fields(expand(paths), at, format_)
-    from .lone import lone_logs
+    with _lone_logs(paths, base_offset) as found:
+        return show_fields(found, at, format_)
 
-    with lone_logs(paths, base_offset) as found:
-        return show_lone_fields(found, at, format_)
+
+def _lone_logs(paths: tuple[str, ...], base_offset: int | None) -> AbstractContextManager[list[LoneLog]]:
+    """Hold the logs at some paths. Raises click.UsageError for a directory."""
+    for path in filter(is_directory, paths):
+        raise click.UsageError(f"{safe_path(path)} is a directory: --as log reads files.")
+    return lone_logs(paths, base_offset)

@@ -17,11 +17,10 @@ from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.storage.around import directory_around
 from kdump.storage.live import opened
+from kdump.storage.lone_log import LoneLog
+from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
 from kdump.transactions.isolation_level import Isolation
-
-from ..shell.paths import KafkaFile, Place
-from .lone import LoneLog
 
 if TYPE_CHECKING:
     from kdump.change.kept import KeptPiece
@@ -179,6 +178,6 @@ def table_of(job: Job) -> Table | None:
     """Return the table that it is dumped as; None for logs."""
     if not isinstance(job, KafkaFile) or job.name.kind in LOGS:
         return None
-    from .tables import TABLES
+    from kdump.interchange.file_rows import TABLES
 
     return TABLES[job.name.kind]

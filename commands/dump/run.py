@@ -19,17 +19,17 @@ from kdump.query.sweep import Selected, Sweep
 from kdump.storage.damage import is_zero_tail
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
+from kdump.storage.lone_log import LoneLog
+from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import has_batch
 from kdump.storage.segment import Segment
 from kdump.transactions.isolation_level import Isolation
 
 from ..shell.output import Output, note
-from ..shell.paths import KafkaFile, Place
 from ..shell.rows import output_for
 from ..shell.schemas import payload_decoder
 from .jobs import LOGS, Job, Options, columns, jobs_of, nothing_in, row_type
-from .lone import LoneLog
 from .met import LimitReached, Met, format_of
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class _Run:
         options = self._options
         if options.tail is None:
             return selection
-        from .tail import tail_selection
+        from kdump.query.tail import tail_selection
 
         limit = options.max_decompressed
         return tail_selection(log, selection, options.tail, batches_only=options.batches_only, limit=limit)
@@ -206,7 +206,7 @@ class _Run:
         return bool(last) and last[0].base_offset == segment.base_offset
 
     def _table(self, file: KafkaFile) -> None:
-        from .tables import TABLES, rows_of
+        from kdump.interchange.file_rows import TABLES, rows_of
 
         self._met.check_limit()
         partition = file.partition

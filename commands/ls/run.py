@@ -23,6 +23,7 @@ from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
 from kdump.storage.live import held
+from kdump.storage.open import KafkaFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
@@ -30,7 +31,7 @@ from kdump.topics.clusters import Clusters
 from ..shell import exit_codes
 from ..shell.choice import has_partition, nothing_chosen, topics_at
 from ..shell.output import Output, wants_color
-from ..shell.paths import KafkaFile, expand
+from ..shell.paths import expand
 from ..shell.progress import PathCounter
 from ..shell.rows import output_for
 from ..shell.session import Failures

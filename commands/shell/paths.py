@@ -12,26 +12,15 @@ import click
 from kdump.disk.reading import is_directory, is_file, is_named, read_small
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
-from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
+from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
-from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
-from kdump.storage.open import check_file, directory_of_kafka, open_directory
+from kdump.storage.open import KafkaFile, Place, check_file, directory_of_kafka, open_directory
 from kdump.storage.partition import PartitionLog
 
 from .output import NO_SUCH
 
-
-class KafkaFile(NamedTuple):
-    """A single file, with what its name and that of its directory say (None: not a partition's directory)."""
-
-    path: str
-    name: FileName
-    partition: PartitionDirName | None
-
-
-Place = KafkaFile | PartitionLog | LogDirectory
 _Found = TypeVar("_Found")
 
 def expand(paths: Iterable[str]) -> list[Place]:

@@ -22,13 +22,13 @@ from click.testing import CliRunner, Result
 import kdump
 from kdump.commands.cli import cli
 from kdump.commands.dump import command as dump_module
-from kdump.commands.dump.tables import TABLES
 from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
+from kdump.interchange.file_rows import TABLES
 from kdump.interchange.rows import BATCH_COLUMNS, RECORD_COLUMNS
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
