@@ -24,7 +24,7 @@ from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
-from kdump.storage import replica
+from kdump.storage import live, replica
 from kdump.storage.partition import PartitionLog
 from tests.change.kept import killed_after
 from tests.locked import broker_on
@@ -472,7 +472,7 @@ def test_an_export_that_lacks_a_partition_is_not_whole(tmp_path: Path, monkeypat
     pytest.importorskip("pyarrow")
     for name in ("orders-0", "orders-1"):
         shutil.copytree(CORPUS / "s-src-txn" / "topic-0", tmp_path / "logs" / name)
-    real = replica.opened
+    real = live.opened
 
     def opened(path: str) -> PartitionLog | None:
         if path.endswith("orders-1"):

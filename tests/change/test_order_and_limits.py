@@ -444,8 +444,8 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(partition: Path, monkeypat
 
         return note
 
-    monkeypatch.setattr(copy_out, "sync_directory", noted(copy_out.sync_directory))
-    monkeypatch.setattr(copy_out, "sync_file", noted(copy_out.sync_file))
+    monkeypatch.setattr(copy_out, "sync_directory", noted(durable.sync_directory))
+    monkeypatch.setattr(copy_out, "sync_file", noted(durable.sync_file))
     part = copy_log_directory(str(partition.parent), [partition.name], str(target))
     complete(part, str(target))
     name_before = os.path.basename(part)

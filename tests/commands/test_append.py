@@ -248,8 +248,9 @@ def test_two_partitions_at_once(run: Any, tmp_path: Path) -> None:
 
 
 def test_packing_options(run: Any, dump: Any, tmp_path: Path) -> None:
-    how = ("--codec", "zstd", "--level", 5, "--batch-records", 3, "--leader-epoch", 8, "--producer-id", 6)
-    how += ("--producer-epoch", 2, "--base-sequence", 100, "--start-offset", 50, "--topic-id", format_uuid(b"x" * 16))
+    how: tuple[object, ...] = ("--codec", "zstd", "--level", 5, "--batch-records", 3, "--leader-epoch", 8)
+    how += ("--producer-id", 6, "--producer-epoch", 2, "--base-sequence", 100, "--start-offset", 50)
+    how += ("--topic-id", format_uuid(b"x" * 16))
     run(tmp_path / "t-0", "--create", "--format", "lines", *how, AT, text="1\n2\n3\n4\n")
     rows = rows_in(dump(tmp_path / "t-0", "--format", "jsonl", "--batches-only"))
     fields = ("codec", "partitionLeaderEpoch", "producerId", "producerEpoch", "baseSequence", "baseOffset", "count")

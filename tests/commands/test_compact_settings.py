@@ -119,13 +119,14 @@ def test_the_lock_is_held_while_something_is_changed(
     run: Run, partition: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    bytes_of = CleaningSettings.map_keys.fget
-    assert bytes_of is not None
-    monkeypatch.setattr(
-        CleaningSettings,
-        "map_keys",
-        property(lambda self: seen.append((partition.parent / names.LOCK).exists()) or bytes_of(self)),
-    )
+    keys_of = vars(CleaningSettings)["map_keys"].fget
+
+    def noted(settings: CleaningSettings) -> int:
+        seen.append((partition.parent / names.LOCK).exists())
+        keys: int = keys_of(settings)
+        return keys
+
+    monkeypatch.setattr(CleaningSettings, "map_keys", property(noted))
     assert run("compact", partition, AT) == 1
     assert not any(seen)
     seen.clear()

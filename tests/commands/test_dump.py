@@ -704,10 +704,10 @@ def test_nothing_is_changed_on_disk(tmp_path: Path) -> None:
     for case in ("s-src-txn", "i-idx-swap-first", "h-prealloc-log", "z-3-134"):
         shutil.copytree(CORPUS / case, tmp_path / case)
     before = snapshot(tmp_path)
-    for case in sorted(tmp_path.iterdir()):
-        run(case, "--include", "all")
-        run(case, "--offsets", "5:10", "--since", EPOCH)
-        run(case, "--format", "jsonl", "--batches-only")
+    for copy in sorted(tmp_path.iterdir()):
+        run(copy, "--include", "all")
+        run(copy, "--offsets", "5:10", "--since", EPOCH)
+        run(copy, "--format", "jsonl", "--batches-only")
     assert snapshot(tmp_path) == before
 
 

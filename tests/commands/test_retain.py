@@ -294,10 +294,8 @@ def test_apply_is_refused_where_a_broker_holds_the_lock(run: Run, data: Path) ->
 
 
 def test_apply_is_refused_where_a_log_grows(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdump.disk import locks
-
     log = data / "orders-0" / f"{2:020d}.log"
-    monkeypatch.setattr(locks.time, "sleep", lambda _: log.write_bytes(log.read_bytes() + b"more"))
+    monkeypatch.setattr("kdump.disk.locks.time.sleep", lambda _: log.write_bytes(log.read_bytes() + b"more"))
     assert run("retain", data, WEEK, AT, "--apply") == 4
     assert "is being written" in run.err
     assert log_names(data / "orders-0") == ["0", "1", "2"]

@@ -254,7 +254,7 @@ def xerial(*chunks: bytes) -> bytes:
 
 
 BOMB = bytes(64 * MIB)
-BOMBS = {
+BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {
     "gzip": (GZIP, lambda: compress(GZIP, BOMB)),
     "gzip members": (GZIP, lambda: compress(GZIP, bytes(MIB)) * 64),
     "snappy": (SNAPPY, lambda: compress(SNAPPY, BOMB)),
@@ -488,7 +488,7 @@ def stored(data: bytes) -> bytes:
 
 
 def packed(data: bytes) -> bytes:
-    block = lz4.block.compress(data, store_size=False)
+    block: bytes = lz4.block.compress(data, store_size=False)
     return struct.pack("<I", len(block)) + block
 
 

@@ -184,7 +184,7 @@ def test_the_offsets_of_more_keys_than_are_looked_up_at_once(kernel: ModuleType)
         block, payloads, records = walked_all(kernel, encode_batch(batch))
         assert found.take(block, records, 0, payloads, b"\1", 0) == 650
         latest = {key: at for at, key in enumerate(keys[: start + 650])}
-        is_latest = [latest[record.key] == record.offset for record in batch]
+        is_latest = [latest[keys[at]] == at for at in range(start, start + 650)]
         expected = [verdicts.RETAINED if stays else verdicts.SUPERSEDED for stays in is_latest]
         for row in (0, 1):
             assert list(found.classify(block, records, 0, payloads, 1 << 40, 0, True, row, 1)) == expected

@@ -160,7 +160,7 @@ def run_child(log_dir: Path, strategy: Strategy, at: int, *, keep_old: bool) -> 
     try:
         gc.disable()  # it would touch, and so copy, all of the parent's memory
         saboteur = Saboteur(at, None)
-        os.fsync = lambda descriptor: saboteur.step()
+        os.fsync = lambda fd: saboteur.step()
         sys.addaudithook(saboteur.audit)
         repair(log_dir, strategy, keep_old=keep_old)
         status = 0
@@ -344,7 +344,9 @@ def test_how_often_repairs_were_killed() -> None:
     # docs/testing.md states the sum; it runs last, and says nothing when only some of the tests above were asked for
     if len(POINTS) == len(RECOVERED) + len(SALVAGED) + len(WITHOUT_BACKUP):
         told = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
-        points, directories = re.search(r"more than ([\d,]+) points in (\d+) damaged directories", told).groups()
+        found = re.search(r"more than ([\d,]+) points in (\d+) damaged directories", told)
+        assert found is not None
+        points, directories = found.groups()
         assert sum(POINTS.values()) > int(points.replace(",", ""))
         assert len({damage for damage, _ in (*RECOVERED, *SALVAGED)}) == int(directories) >= 30
 

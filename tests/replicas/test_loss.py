@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.replicas.compacted import KeyRecord
-from kdump.replicas.compare import OffsetRange
+from kdump.replicas.compare import MAX_RANGES, OffsetRange
 from kdump.replicas.loss import (
-    MAX_RANGES,
     Bounds,
     Figures,
     Loss,

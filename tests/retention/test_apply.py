@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -238,9 +239,9 @@ def _sabotaged(log_dir: Path, at: int, *, keep_old: bool, retention_ms: int) -> 
         saboteur = Saboteur(at, None)
         real_fsync = os.fsync
 
-        def fsync(descriptor: int) -> None:
+        def fsync(fd: Any) -> None:
             saboteur.step()
-            real_fsync(descriptor)
+            real_fsync(fd)
 
         os.fsync = fsync
         sys.addaudithook(saboteur.audit)

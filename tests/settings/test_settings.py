@@ -112,7 +112,8 @@ def test_every_view_has_kafkas_defaults_and_one_value_for_one_text() -> None:
 
 
 def test_every_setting_counts_for_some_part() -> None:
-    counting = {setting for view in (*VIEWS, ReplicationSettings) for setting in view.counting()}
+    views: tuple[type[View], ...] = (*VIEWS, ReplicationSettings)
+    counting = {setting for view in views for setting in view.counting()}
     left = {setting.name for setting in SETTINGS if setting not in counting}
     assert left == {
         "offsets.topic.segment.bytes",
@@ -184,4 +185,4 @@ def test_names_of_plugins_are_one_note() -> None:
 
 
 def test_the_policy_has_one_spelling() -> None:
-    assert TopicSettings.of({"cleanup.policy": "compact"}).own(CLEANUP_POLICY) == {"compact"}
+    assert TopicSettings.of({"cleanup.policy": "compact"}).own(CLEANUP_POLICY) == frozenset({"compact"})

@@ -244,11 +244,8 @@ def calls_until_death(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(commit, "put_in_place", dying(commit.put_in_place))
-        patch.setattr(commit, "note_offsets", dying(commit.note_offsets))
-        patch.setattr(commit, "put_clean_mark", dying(commit.put_clean_mark))
-        patch.setattr(commit, "open_log", dying(commit.open_log))
-        patch.setattr(commit, "copy_log", dying(commit.copy_log))
+        for name in ("put_in_place", "note_offsets", "put_clean_mark", "open_log", "copy_log"):
+            patch.setattr(commit, name, dying(getattr(commit, name)))
         yield
 
 

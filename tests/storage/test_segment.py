@@ -205,8 +205,7 @@ def test_damage_comes_between_the_batches(tmp_path: Path) -> None:
     parts = timed(4)
     parts[1] = flipped(parts[1], -1)
     segment = build(tmp_path, parts, indexed=False)
-    kinds = [type(item) for item in segment.batches()]
-    assert kinds == [Batch, Damage, Batch, Batch]
+    assert [type(item) for item in segment.batches()] == [Batch, Damage, Batch, Batch]
     kinds = [type(item) for item in segment.records()]
     assert kinds == [Record, Record, Damage, Record, Record, Record, Record]
 

@@ -174,7 +174,7 @@ def test_a_classic_group(log: Log) -> None:
     (group,) = groups(log)
     assert (group.state, group.epoch, group.protocol, group.leader) == (STABLE, 3, "range", "m")
     assert group.members[0].assignment == [("t", [0, 1])]
-    assert group.subscribed == {"t"}
+    assert group.subscribed == frozenset({"t"})
 
 
 def test_members_whose_bytes_no_coordinator_reads(log: Log) -> None:
@@ -235,8 +235,8 @@ def test_a_group_with_some_of_its_partitions() -> None:
 
 
 def new_group(log: Log, *, member_epoch: int = 5, target: int = 5) -> Group:
-    member = {"clientId": "c", "clientHost": "h", "subscribedTopicNames": ["t"], "subscribedTopicRegex": "x.*"}
-    member |= {"instanceId": "i", "rackId": "r", "serverAssignor": None}
+    member: dict[str, object] = {"clientId": "c", "clientHost": "h", "subscribedTopicNames": ["t"]}
+    member |= {"subscribedTopicRegex": "x.*", "instanceId": "i", "rackId": "r", "serverAssignor": None}
     assigned = [{"topicId": TOPIC_ID, "partitions": [2, 1]}]
     current = {"memberEpoch": member_epoch, "previousMemberEpoch": 4, "state": 0, "assignedPartitions": assigned}
     log.add(
@@ -255,7 +255,7 @@ def test_a_consumer_group(log: Log) -> None:
     (member,) = group.members
     assert (member.member_id, member.instance_id, member.rack, member.epoch) == ("m", "i", "r", 5)
     assert (member.state, member.assignment) == (STABLE, [("t", [1, 2])])
-    assert group.subscribed == {"t", "x1"}
+    assert group.subscribed == frozenset({"t", "x1"})
 
 
 @pytest.mark.parametrize(("member_epoch", "target", "state"), [(4, 5, "Reconciling"), (5, 4, "Assigning")])

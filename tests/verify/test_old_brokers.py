@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=BROKERS)
-def directory(request: pytest.FixtureRequest, brokers: Path) -> Iterator[LogDirectory]:
+def directory(request: pytest.FixtureRequest, brokers: Path) -> LogDirectory:
     return LogDirectory(str(brokers / request.param))
 
 

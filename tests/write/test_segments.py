@@ -9,10 +9,10 @@ import pytest
 
 from kdump.formats.encode import NewRecord, encode_message
 from kdump.formats.index_entries import decode_offset_entries, decode_time_entries
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.write.errors import RollError
 from kdump.write.log_writer import LogWriter
 from kdump.write.record_source import Message
-from kdump.write.segment import MAX_RELATIVE_OFFSET
 from tests.write.building import NOW, Clock, fetched, files, messages, new_log, produced, sent
 
 SIZE = len(sent(size=2000))
