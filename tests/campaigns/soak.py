@@ -183,7 +183,7 @@ def fill_idle(broker: Broker) -> None:
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
-def replace(path: str, data: bytes) -> None:
+def replace(path: str, data: bytes | bytearray) -> None:
     """Put other bytes under a name, as a new file: the broker has the old one mapped."""
     with open(f"{path}.new", "wb") as file:
         file.write(data)
@@ -195,7 +195,7 @@ def content(path: str) -> bytearray:
         return bytearray(file.read())
 
 
-def third_batch(log: bytes) -> int:
+def third_batch(log: bytes | bytearray) -> int:
     at = 0
     for _ in range(3):
         at += LOG_OVERHEAD + int.from_bytes(log[at + 8 : at + 12], "big")

@@ -241,7 +241,8 @@ class TestCuts:
 
     def test_what_was_cut_off_and_what_went_are_pieces_of_logs(self, partition: Path) -> None:
         (partition / name(20, "index")).write_bytes(b"an index")
-        wanted = {A: NEW, B: SourceBytes(B, 0, 4), name(20, "index"): SourceBytes(name(20, "index"), 0, 2)}
+        wanted: dict[str, Recipe] = {A: NEW, B: SourceBytes(B, 0, 4)}
+        wanted[name(20, "index")] = SourceBytes(name(20, "index"), 0, 2)
         change = apply_plan(plan(partition, wanted), new_change(str(partition)), command="repair")
         pieces = list(kept_pieces(change))
         assert [(piece.file, piece.start, piece.stop, piece.base_offset) for piece in pieces] == [

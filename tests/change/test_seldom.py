@@ -151,7 +151,7 @@ class TestChainsOfNames:
         index, swap = name(0, "index"), f"{name(0, 'index')}.swap"
         (partition / index).write_bytes(b"old index")
         (partition / swap).write_bytes(b"new index")
-        wanted = {A: NewContent(b"new", 3), index: whole(partition, swap)}
+        wanted: dict[str, Recipe] = {A: NewContent(b"new", 3), index: whole(partition, swap)}
         found = plan(partition, wanted)
         steps = [(each.action, each.name) for each in found.operations if each.name in (A, index)]
         assert steps == [(REMOVE, index), (REPLACE, A), (RENAME, index)]

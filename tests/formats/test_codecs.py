@@ -648,7 +648,7 @@ class TestZstd:
     def test_checksum_is_checked(self) -> None:
         payload = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(RECORD))
         payload[-1] ^= 1
-        assert refused(ZSTD, payload) == "Restored data doesn't match checksum"
+        assert refused(ZSTD, bytes(payload)) == "Restored data doesn't match checksum"
 
     def test_content_size_is_not_believed(self) -> None:
         # Single segment, content size in 8 bytes: 120 MiB, just under the window that is allowed.

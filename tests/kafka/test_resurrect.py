@@ -103,7 +103,7 @@ def _check_truth(
 
 def _check_goes_on(compare: Comparison, servers: str, truth: dict[str, Any]) -> None:
     """Producing goes on at the next offset, and an old transactional id works."""
-    offsets: list[int | None] = []
+    offsets: list[Any] = []
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     producer.produce(
         "plain", b"after", partition=0, on_delivery=lambda error, message: offsets.append(message.offset())
@@ -161,7 +161,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     """The log directories of three brokers that were killed, the third of them a while before the others."""
     release = (request.config.getoption("--release") or RELEASES)[-1]
     folder = tmp_path_factory.mktemp("three")
-    settings = {
+    settings: dict[str, Any] = {
         "offsets.topic.replication.factor": "3",
         "offsets.topic.num.partitions": "3",
         "transaction.state.log.replication.factor": "3",

@@ -275,6 +275,7 @@ def test_rewriting_nothing_and_records_of_other_rows(kernel: ModuleType) -> None
     [("key_position", -1), ("key_position", 1 << 40), ("key_length", 1 << 40), ("row", 1), ("row", -1)],
 )
 def test_the_compiled_map_reads_nothing_outside(column: str, value: int) -> None:
+    assert NATIVE is not None
     block, payloads, records = decoded(NATIVE, encode_batch([NewRecord(1, 1, b"key", b"value")]))
     getattr(records, column)[0] = value
     found = NATIVE.OffsetMap(240, 5)
@@ -291,6 +292,7 @@ def test_the_compiled_map_reads_nothing_outside(column: str, value: int) -> None
      ("headers_position", -1), ("headers_count", 50), ("row", 3)],
 )  # fmt: skip
 def test_the_compiled_encoder_reads_nothing_outside(column: str, value: int) -> None:
+    assert NATIVE is not None
     block, payloads, records = decoded(NATIVE, encode_batch([NewRecord(1, 1, b"key", b"value", ((b"h", b"1"),))]))
     getattr(records, column)[0] = value
     with pytest.raises(ValueError, match=r"not inside|rows outside|not held"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -256,7 +257,7 @@ def test_an_index_that_is_missing_needs_room_for_an_entry(tmp_path: Path, size: 
 class TestEmptying:
     """Offsets that do not increase where an entry is due."""
 
-    def emptied(self, folder: Path, *batches: bytes, **files: bytes) -> tuple[Recovered, int, Loss]:
+    def emptied(self, folder: Path, *batches: bytes, **files: Any) -> tuple[Recovered, int, Loss]:
         found = Recovered(folder, *batches, **files)
         with pytest.raises(InvalidOffsetError):
             found.run()

@@ -16,7 +16,7 @@ from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import DEAD, EMPTY, RETENTION_MS, STABLE, Commit, Group, groups_of
 from kdump.topics.lag import BEFORE_START, BEYOND_END, INSIDE, Range, Ranges
 from kdump.topics.share_state import ShareStart
-from tests.topics.building import NOW, Log, commit_pair, group_pair, replica
+from tests.topics.building import NOW, Log, commit_pair, group_pair, replica, unexpected
 
 TOPIC_ID = bytes(range(16))
 
@@ -337,7 +337,7 @@ def test_a_damaged_batch(log: Log) -> None:
 def test_ranges_of_logs(tmp_path: Path) -> None:
     short = Log(tmp_path / "a" / "t-0", 10).add((b"k", b"v")).write()
     long = Log(tmp_path / "b" / "t-0", 10).add((b"k", b"v"), (b"k", b"v")).roll().write()
-    ranges = Ranges([replica(short), replica(long)], pytest.fail)
+    ranges = Ranges([replica(short), replica(long)], unexpected)
     assert ranges.of("t", 0) == Range(10, 12)
     assert ranges.of("t", 1) is None
 

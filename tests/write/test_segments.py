@@ -84,7 +84,7 @@ def test_rolls_when_an_index_is_full(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_rolls_by_the_time_of_messages(tmp_path: Path, compacted: bool) -> None:
-    config = {"segment_ms": 100} if not compacted else {"max_compaction_lag_ms": 100, "compacted": True}
+    config: dict[str, Any] = {"segment_ms": 100} if not compacted else {"max_compaction_lag_ms": 100, "compacted": True}
     log = new_log(tmp_path, **config)
     for timestamp in (0, 100, 50, 101, 100, 150, 202):
         log.append_as_leader(sent(timestamp=NOW + timestamp))
