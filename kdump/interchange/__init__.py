@@ -1,4 +1,6 @@
-"""Records as text and back, strictly: the format `kdump-records/1` as JSON lines and CSV, and plain lines.
+"""Records as text and back, strictly.
+
+The format `kdump-records/1` as JSON lines and CSV, and plain lines:
 
     rows      what is dumped: columns of records and batches, other tables
     fields    how the values of records and batches are read
