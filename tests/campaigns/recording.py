@@ -134,10 +134,10 @@ class Recorder:
         if self.has(descriptor):
             self.events.append(Sync(os.fstat(descriptor).st_ino))
 
-    def entry(self, path: object) -> tuple[int, str, int | None]:
+    def entry(self, path: str | os.PathLike[str]) -> tuple[int, str, int | None]:
         """What a name leads to now."""
-        folder, name = os.path.split(os.path.abspath(os.fspath(path)))  # type: ignore[call-overload]
-        found = os.stat(path, follow_symlinks=False).st_ino if os.path.lexists(path) else None  # type: ignore[arg-type]
+        folder, name = os.path.split(os.path.abspath(os.fspath(path)))
+        found = os.stat(path, follow_symlinks=False).st_ino if os.path.lexists(path) else None
         return os.stat(folder).st_ino, name, found
 
     def named(self, *paths: Any) -> None:

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -122,10 +122,10 @@ class Load:
             subprocess.Popen([*command, flag, str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         )
 
-    def _guarded(self, work: object) -> None:
+    def _guarded(self, work: Callable[[], object]) -> None:
         while not self._ends.is_set():
             with suppress(Exception):
-                work()  # type: ignore[operator]
+                work()
             self._ends.wait(1)
 
     def _keyed(self) -> None:

@@ -9,6 +9,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,8 +140,8 @@ def test_what_somebody_writes_while_all_is_prepared_stops_the_change(
 ) -> None:
     real = durable.write_file
 
-    def write(path: str, *arguments: object, **named: object) -> None:
-        real(path, *arguments, **named)  # type: ignore[arg-type]
+    def write(path: str, *arguments: Any, **named: Any) -> None:
+        real(path, *arguments, **named)
         if f"+{place.NEW}+" in path:
             (partition / "note").write_text("mine")
 

@@ -9,6 +9,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,10 +236,10 @@ class TestMiddleOfAStep:
 def test_what_cannot_be_written_leaves_nothing_behind(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, real = content(partition), durable.write_file
 
-    def full(path: str, *arguments: object, **named: object) -> None:
+    def full(path: str, *arguments: Any, **named: Any) -> None:
         if path.endswith(f"+{B}"):
             raise OSError(errno.ENOSPC, "no space", path)
-        real(path, *arguments, **named)  # type: ignore[arg-type]
+        real(path, *arguments, **named)
 
     monkeypatch.setattr(durable, "write_file", full)
     with pytest.raises(OSError, match="no space"):

@@ -152,10 +152,10 @@ def test_only_v2_batches_move_the_end_of_the_producers(tmp_path: Path, rows: int
 
 
 def test_leader_epochs_are_noted_where_they_rise(tmp_path: Path, rows: int) -> None:
-    def noted(known: list[tuple[int, int]], *batches: tuple[int, int]) -> list[tuple[int, int]]:
+    def noted(known: list[tuple[int, int]], *batches: tuple[int, int]) -> list[tuple[int, ...]]:
         epochs = EpochCache(EpochEntry(*each) for each in known)
         Recovered(tmp_path, *(batch(offset, leader_epoch=epoch) for offset, epoch in batches), epochs=epochs).run()
-        return [tuple(each) for each in epochs.entries]  # type: ignore[misc]
+        return [tuple(each) for each in epochs.entries]
 
     assert noted([], (10, 0), (11, 0), (12, 4), (13, 4), (14, 5)) == [(0, 10), (4, 12), (5, 14)]
     assert noted([(3, 0)], (10, 5), (11, 5)) == [(3, 0), (5, 10)]

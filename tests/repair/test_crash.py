@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,11 +100,11 @@ def damaged(sound: Path, scratch: Path, request: pytest.FixtureRequest) -> Path:
     return copy_with(DAMAGES[request.param], sound, scratch)
 
 
-def copy_with(damage: object, sound: Path, scratch: Path) -> Path:
+def copy_with(damage: Callable[[Path], object], sound: Path, scratch: Path) -> Path:
     """A copy of the sound log directory, damaged; its checkpoints lie beyond what any repair leaves."""
     log_dir = scratch / "logs"
     shutil.copytree(sound, log_dir)
-    damage(log_dir / "orders-0")  # type: ignore[operator]
+    damage(log_dir / "orders-0")
     for checkpoint in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT, names.CLEANER_CHECKPOINT):
         (log_dir / checkpoint).write_text("0\n2\nothers 3 17\norders 0 59\n")
     return log_dir

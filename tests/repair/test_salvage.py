@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -35,11 +36,11 @@ FAR = 2**31
 
 
 def sorted_out(
-    folder: Path, data: bytes, base: int = BASE, next_base: int | None = None, **more: object
+    folder: Path, data: bytes, base: int = BASE, next_base: int | None = None, **more: Any
 ) -> list[ByteRange | LeftOut]:
     log = make_log(folder, {file(base, "log"): data})
     with LogView(PlannedPartition(log), file(base, "log")) as view:
-        return list(choose_batches(view, base, next_base, **more))  # type: ignore[arg-type]
+        return list(choose_batches(view, base, next_base, **more))
 
 
 def kept(parts: list[ByteRange | LeftOut]) -> list[tuple[int, int]]:

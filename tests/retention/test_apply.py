@@ -55,13 +55,13 @@ def log_dir(tmp_path: Path) -> Path:
     return folder
 
 
-def found_in(log_dir: Path, **properties: object) -> PartitionRetention:
+def found_in(log_dir: Path, **properties: Any) -> PartitionRetention:
     log = PartitionLog(str(log_dir / "orders-0"))
     checkpoints = Checkpoints.read(str(log_dir)).of(log.name)
-    return look(log_dir / "orders-0", checkpoints=checkpoints, **properties)  # type: ignore[arg-type]
+    return look(log_dir / "orders-0", checkpoints=checkpoints, **properties)
 
 
-def retain(log_dir: Path, *, keep_old: bool = True, **properties: object) -> None:
+def retain(log_dir: Path, *, keep_old: bool = True, **properties: Any) -> None:
     """One run of the command, as far as it changes things."""
     finish_interrupted(str(log_dir / "orders-0"))
     found = found_in(log_dir, **properties)

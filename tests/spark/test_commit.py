@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -237,11 +237,11 @@ def calls_until_death(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None
     """Let the process die at the call number `at` of those that change directories or files beside the logs."""
     count = iter(range(at, -1, -1))
 
-    def dying(real: object) -> object:
+    def dying(real: Callable[..., object]) -> Callable[..., object]:
         def call(*arguments: object, **named: object) -> object:
             if next(count, 0) == 0:
                 raise Killed
-            return real(*arguments, **named)  # type: ignore[operator]
+            return real(*arguments, **named)
 
         return call
 

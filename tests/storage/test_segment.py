@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,12 @@ def timed(count: int, base_offset: int = 0) -> list[bytes]:
     return [batch(base_offset + 2 * n, timestamp=1000 + base_offset + 2 * n) for n in range(count)]
 
 
-def offsets(found: object) -> list[int]:
-    return [item.offset for item in found if isinstance(item, Record)]  # type: ignore[attr-defined]
+def offsets(found: Iterable[object]) -> list[int]:
+    return [item.offset for item in found if isinstance(item, Record)]
 
 
-def lasts(found: object) -> list[int]:
-    return [item.last_offset for item in found if isinstance(item, Batch)]  # type: ignore[attr-defined]
+def lasts(found: Iterable[object]) -> list[int]:
+    return [item.last_offset for item in found if isinstance(item, Batch)]
 
 
 def test_the_files_beside_a_log(tmp_path: Path) -> None:
