@@ -157,7 +157,7 @@ def test_options_of_classes_are_checked() -> None:
         *(kdump.open_log, kdump.open_segment, kdump.open_directory, kdump.verify, kdump.startup, kdump.repair),
         *(kdump.retain, kdump.compact, kdump.append, kdump.changes, kdump.groups, kdump.transactions),
         *(kdump.metadata, kdump.stats, partial(kdump.lookup, offset=1), partial(kdump.undo, change="x")),
-        *(partial(kdump.export, folder="x"), partial(kdump.verify, "x", state=b"y")),
+        *(partial(kdump.export, folder="x"), partial(kdump.verify, "x", state=b"y")),  # type: ignore[arg-type]
     ],
 )
 def test_bytes_are_no_path(function: Callable[..., object]) -> None:
@@ -305,12 +305,13 @@ def test_nothing_is_repaired_beside_kafkas_files(damaged: Log) -> None:
 
 @pytest.mark.parametrize("kept", ["state", "resume"])
 def test_verify_keeps_no_file_among_kafkas(damaged: Log, tmp_path: Path, kept: str) -> None:
+    verify: Callable[..., object] = partial(kdump.verify, damaged.directory)
     before = sorted(path.name for path in damaged.directory.rglob("*"))
     for folder in (damaged.directory, damaged.partition):
         with pytest.raises(RefusedError, match="Kafka's own"):
-            kdump.verify(damaged.directory, **{kept: folder / "state.json"})
+            verify(**{kept: folder / "state.json"})
     with pytest.raises(KdumpError, match="cannot be written"):
-        kdump.verify(damaged.directory, **{kept: tmp_path / "absent" / "state.json"})
+        verify(**{kept: tmp_path / "absent" / "state.json"})
     assert sorted(path.name for path in damaged.directory.rglob("*")) == before
 
 
@@ -329,7 +330,7 @@ def test_append(tmp_path: Path) -> None:
     with kdump.append(built.partition, config=properties) as log:
         assert log.config.segment_bytes == 100
     with pytest.raises(TypeError, match=r"segment\.bytes is 100: expected its text"):
-        kdump.append(built.partition, config={"segment.bytes": 100})
+        kdump.append(built.partition, config={"segment.bytes": 100})  # type: ignore[dict-item]
 
 
 def test_problems_are_raised_skipped_or_yielded(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.errors import OnError, Problem, Report
-from kdump.library.arguments import Path, clock, places_of, results_of
+from kdump.library.arguments import clock, places_of, results_of
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import Path
 
 if TYPE_CHECKING:
     from kdump.operations.inventory import ListedDirectory
