@@ -12,7 +12,8 @@ from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
 from kdump.formats.printable import safe_path
-from kdump.interchange.rows import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS
+from kdump.interchange.rows import Table
 from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.storage.around import directory_around

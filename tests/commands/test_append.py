@@ -196,7 +196,7 @@ BAD = {
     "surrogate": ('{"value":"\\ud800"}', "half a surrogate pair"),
     "timestamp": (line(value="x", timestamp=1 << 63), "timestamp is 9223372036854775808"),
     "truth": (line(value="x", timestamp=True), "timestamp is True: expected a number"),
-    "headers": (line(value="x", headers={"a": "b"}), "headers is not a list of objects"),
+    "headers": (line(value="x", headers={"a": "b"}), "headers is {'a': 'b'}: expected a list of objects"),
     "header": (line(value="x", headers=[{"value": "b"}]), "a header without a key"),
     "codec": (line(**BATCH, codec="brotli"), "codec is 'brotli'"),
     "magic": (line(**BATCH, magic=3), "magic is 3: expected a number from 0 to 2"),
@@ -222,6 +222,7 @@ def test_input_that_is_wrong_from_the_start(name: str, run: Any, tmp_path: Path)
         ('key,value\n1,a"b"\n', "line 2: no cell of a CSV row at character 2"),
         ("key,timestamp\n1,x\n", "line 2: timestamp is 'x'"),
         ("key,headers\n1,[\n", "line 2: headers is not JSON"),
+        ("value,value\n1,2\n", "line 1: value is given twice"),
     ],
 )
 def test_bad_csv(text: str, complaint: str, run: Any, tmp_path: Path) -> None:

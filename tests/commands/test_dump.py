@@ -29,7 +29,7 @@ from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
-from kdump.interchange.rows import BATCH_COLUMNS, RECORD_COLUMNS
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
