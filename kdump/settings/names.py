@@ -7,14 +7,10 @@ from typing import Any
 
 from kdump.errors import ConfigError
 from kdump.formats.close_names import closest
+from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES, words
 from kdump.settings.table import BY_NAME, Setting, names_of
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_NOT_FOLLOWED = _words("""
+_NOT_FOLLOWED = words("""
     file.delete.delay.ms flush.messages flush.ms log.cleaner.backoff.ms log.cleaner.enable
     log.cleaner.io.max.bytes.per.second log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms
     log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
@@ -34,28 +30,6 @@ _GONE = {
 }
 """Settings of logs that releases before 4.0 had."""
 
-_OTHERS = _words("""
-    advertised.listeners allow.everyone.if.no.acl.found cordoned.log.dirs default.replication.factor delete.topic.enable
-    follower.replication.throttled.replicas leader.replication.throttled.replicas listeners log.dir log.dirs
-    max.incremental.fetch.session.cache.slots max.request.partition.size.limit node.id offset.metadata.max.bytes
-    process.roles request.timeout.ms remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
-    super.users
-""")
-_FAMILIES = tuple(
-    _words("""
-    add.partitions. alter. authorizer. auto. background. broker. client. config. connection. connections. control.
-    controlled. controller. create. delegation. delete.records. early. eligible. fetch. follower.fetch. group. initial.
-    inter. internal. kafka. leader.imbalance. listener. max.connection max.connections metadata. metric. metrics.
-    min.insync. num. offsets. password. principal. producer.purgatory. queued. quota. remote.log. replica. replication.
-    reserved. rlmm. rsm. sasl. security. server. share. socket. ssl. telemetry. transaction. transactional. unclean.
-    unstable. zookeeper.
-""")
-)
-"""What names of settings begin with that are about the network, the cluster, security and such (Kafka: KafkaConfig,
-StandardAuthorizer).
-"""
-
-
 MAX_NAMED = 5
 """So many names that Kafka does not have, such as those of plugins, are in a note."""
 
@@ -68,13 +42,14 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
     """
     used = names_of(counting)
     idle, strange = [], []
+    open_names = tuple(filter(None, (properties.get(name, "").strip() for name in PREFIX_NAMES)))
     for name, text in properties.items():
         if name in _GONE:
             yield f"{name} is not used: {_GONE[name]}"
         elif name in _NOT_FOLLOWED or (name in BY_NAME and name not in used and not _is_default(name, text)):
             idle.append(name)
-        elif not is_known(name):
-            close = closest(name, BY_NAME, 0.8)
+        elif not is_known(name) and not name.startswith(open_names):
+            close = closest(name, _ALL, 0.8)
             if close is None:
                 strange.append(name)
             else:
@@ -86,6 +61,9 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
         yield f"not used here: {', '.join(idle)}"
 
 
+_ALL = frozenset((*BY_NAME, *_NOT_FOLLOWED, *_GONE, *OTHER_NAMES))
+
+
 def check_given(given: Iterable[str], counting: Iterable[Setting[Any]]) -> None:
     """Raise ConfigError for a name of a setting given outright that is not one of those `counting`, for topics."""
     known = {setting.name for setting in counting}
@@ -94,19 +72,3 @@ def check_given(given: Iterable[str], counting: Iterable[Setting[Any]]) -> None:
             close = closest(name, known, 0.8)
             hint = f"did you mean {close!r}?" if close else f"those that matter here are {', '.join(sorted(known))}"
             raise ConfigError(f"{name!r} is not a setting that matters here: {hint}")
-
-
-def is_known(name: str) -> bool:
-    """Return whether Kafka has a setting of this name, or one of its family."""
-    return (
-        name in BY_NAME
-        or name in _NOT_FOLLOWED
-        or name in _GONE
-        or name in _OTHERS
-        or name.startswith(tuple(_FAMILIES))
-    )
-
-
-def _is_default(name: str, text: str) -> bool:
-    named = BY_NAME[name]
-    return bool(named.value(text) == named.setting.default)

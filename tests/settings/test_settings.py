@@ -12,6 +12,7 @@ from kdump.settings import cleaning, loading, retention, writing
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.names import notes_on
+from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES
 from kdump.settings.replication import ReplicationSettings
 from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings
@@ -182,6 +183,39 @@ def test_names_of_plugins_are_one_note() -> None:
     said = ", ".join(list(strange)[:5])
     notes = list(notes_on(known | strange, RetentionSettings.counting()))
     assert notes == [f"not a setting of Kafka, not used: {said} and 2 more"]
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("num.partitons", "is not a setting of Kafka: not used. Did you mean 'num.partitions'?"),
+        ("offsets.retention.minuts", "is not a setting of Kafka: not used. Did you mean 'offsets.retention.minutes'?"),
+        ("zookeper.connect", "is not a setting of Kafka: not used. Did you mean 'zookeeper.connect'?"),
+    ],
+)
+def test_a_typo_in_any_name_is_noted_with_the_name(name: str, note: str) -> None:
+    assert list(notes_on({name: "1"}, RetentionSettings.counting())) == [f"{name} {note}"]
+
+
+def test_what_only_begins_as_names_of_kafka_do_is_none_of_them() -> None:
+    [note] = notes_on({"group.foo.bar": "1", "alter.nonsense": "1"}, RetentionSettings.counting())
+    assert note == "not a setting of Kafka, not used: group.foo.bar, alter.nonsense"
+
+
+def test_names_that_plugins_and_listeners_make_are_known() -> None:
+    given = {
+        "listener.name.internal.ssl.keystore.location": "k",
+        "rsm.config.bucket": "b",
+        "remote.log.storage.manager.impl.prefix": "tiers.",
+        "tiers.bucket": "b",
+    }
+    assert list(notes_on(given, RetentionSettings.counting())) == []
+
+
+def test_every_name_is_in_one_place() -> None:
+    assert not OTHER_NAMES & BY_NAME.keys()
+    assert not any(name.startswith(OPEN_NAMES) for name in OTHER_NAMES)
+    assert set(PREFIX_NAMES) <= OTHER_NAMES
 
 
 def test_the_policy_has_one_spelling() -> None:
