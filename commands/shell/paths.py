@@ -159,16 +159,21 @@ def _checked(check: Callable[[str], None], target: str) -> None:
         raise click.UsageError(f"{safe_path(str(error))}.") from None
 
 
-def log_directories_of(config_file: str) -> tuple[str, ...]:
-    """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+def properties_of(config_file: str) -> dict[str, str]:
+    """Return what is in a properties file. Raises click.UsageError where Kafka would not take it for one, OSError."""
     from kdump.formats.java_properties import parse_properties
-    from kdump.settings.sources import log_directories
 
     try:
-        properties = parse_properties(read_small(config_file), config_file)
+        return parse_properties(read_small(config_file), config_file)
     except KdumpError as error:
         raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
-    paths = log_directories(properties)
+
+
+def log_directories_of(config_file: str) -> tuple[str, ...]:
+    """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+    from kdump.settings.sources import log_directories
+
+    paths = log_directories(properties_of(config_file))
     if not paths:
         raise click.UsageError(f"{safe_path(config_file)} has no log.dirs: give PATHs.")
     return paths

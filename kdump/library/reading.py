@@ -104,8 +104,8 @@ def transactions(
     where partitions of __transaction_state are among the paths. Raises OSError, NameFormatError.
     """
     from kdump.operations.transactions import TransactionsOf
+    from kdump.settings.defaults import MAX_TIMEOUT_MS
     from kdump.topics.transaction_ids import TransactionalIds
-    from kdump.transactions.partition import MAX_TIMEOUT_MS
 
     check_number("max_timeout_ms", max_timeout_ms, 0)
     limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms

@@ -34,19 +34,22 @@ MAX_NAMED = 5
 """So many names that Kafka does not have, such as those of plugins, are in a note."""
 
 
-def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) -> Iterator[str]:
+def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | None) -> Iterator[str]:
     """Yield what there is to say of names in a properties file that do not count where only `counting` do.
 
     Unknown names are named with the nearest one that is known, and names of earlier releases with what replaced them.
     Settings of logs that do not count are named unless they say what is so without them; others are passed over.
+    Where `counting` is None the file is given for something else than its settings: only unknown names are named.
     """
-    used = names_of(counting)
+    used = _ALL if counting is None else names_of(counting)
     idle, strange = [], []
     open_names = tuple(filter(None, (properties.get(name, "").strip() for name in PREFIX_NAMES)))
     for name, text in properties.items():
+        if name in used:
+            continue
         if name in _GONE:
             yield f"{name} is not used: {_GONE[name]}"
-        elif name in _NOT_FOLLOWED or (name in BY_NAME and name not in used and not _is_default(name, text)):
+        elif name in _NOT_FOLLOWED or (name in BY_NAME and not _is_default(name, text)):
             idle.append(name)
         elif not is_known(name) and not name.startswith(open_names):
             close = closest(name, _ALL, 0.8)
@@ -62,6 +65,16 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
 
 
 _ALL = frozenset((*BY_NAME, *_NOT_FOLLOWED, *_GONE, *OTHER_NAMES))
+
+
+def is_known(name: str) -> bool:
+    """Return whether Kafka has a setting of this name, or plugins may have."""
+    return name in _ALL or name.startswith(OPEN_NAMES)
+
+
+def _is_default(name: str, text: str) -> bool:
+    named = BY_NAME[name]
+    return bool(named.value(text) == named.setting.default)
 
 
 def check_given(given: Iterable[str], counting: Iterable[Setting[Any]]) -> None:

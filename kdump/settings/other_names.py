@@ -66,7 +66,7 @@ OTHER_NAMES = words("""
     metrics.sample.window.ms node.id num.io.threads num.network.threads num.partitions
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
     offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
-    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
+    offsets.retention.check.interval.ms offsets.topic.compression.codec
     offsets.topic.num.partitions offsets.topic.replication.factor password.encoder.cipher.algorithm
     password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
     password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
@@ -122,7 +122,7 @@ OTHER_NAMES = words("""
     ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
     ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
     ssl.truststore.type super.users telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms
-    transaction.max.timeout.ms transaction.partition.verification.enable
+    transaction.partition.verification.enable
     transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
     transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.replication.factor
     transaction.two.phase.commit.enable transactional.id.expiration.ms unclean.leader.election.interval.ms

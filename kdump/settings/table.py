@@ -14,6 +14,7 @@ from kdump.errors import ConfigError
 from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_long
 from kdump.named_tuples import NamedTuple
+from kdump.settings import defaults
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -192,9 +193,10 @@ class Setting(Generic[_T]):
     @property
     def names(self) -> Iterator[Named[_T]]:
         """The setting under its names; the first one that is given counts."""
-        yield Named(self, self.name, 1, self.kind)
+        if self.is_topics:
+            yield Named(self, self.name, 1, self.kind)
         for name, unit, kind in self.server:
-            if name != self.name:
+            if name != self.name or not self.is_topics:
                 yield Named(self, name, unit, kind or self.kind)
 
 
@@ -207,8 +209,8 @@ def _setting(name: str, kind: Kind[_T], default: _T, *server: str) -> Setting[_T
     return Setting(name, kind, default, tuple(map(ServerName, server)))
 
 
-def _servers(name: str, kind: Kind[_T], default: _T) -> Setting[_T]:
-    return Setting(name, kind, default, (ServerName(name),), is_topics=False)
+def _servers(name: str, kind: Kind[_T], default: _T, unit: int = 1) -> Setting[_T]:
+    return Setting(name, kind, default, (ServerName(name, unit),), is_topics=False)
 
 
 # of topics
@@ -244,7 +246,7 @@ RETENTION_BYTES = _setting("retention.bytes", Number(LONG_MIN), NO_LIMIT, "log.r
 RETENTION_MS = Setting(
     "retention.ms",
     Number(NO_LIMIT),
-    604_800_000,
+    defaults.RETENTION_MS,
     (
         ServerName("log.retention.ms", 1, _LIMITED),
         ServerName("log.retention.minutes", _MINUTE, Number(1, INT_MAX, negative=NO_LIMIT)),
@@ -276,7 +278,9 @@ CLEANER_THREADS = _servers("log.cleaner.threads", Number(1, INT_MAX), 1)
 CLEANER_BUFFER_BYTES = _servers("log.cleaner.io.buffer.size", Number(34, INT_MAX), 512 << 10)
 CLEANER_MAP_BYTES = _servers("log.cleaner.dedupe.buffer.size", Number(24), 128 << 20)
 CLEANER_LOAD_FACTOR = _servers("log.cleaner.io.buffer.load.factor", Fraction(), 0.9)
+OFFSETS_RETENTION_MS = _servers("offsets.retention.minutes", Number(1, INT_MAX), defaults.OFFSETS_RETENTION_MS, _MINUTE)
 OFFSETS_SEGMENT_BYTES = _servers("offsets.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
+TRANSACTION_MAX_TIMEOUT_MS = _servers("transaction.max.timeout.ms", Number(1, INT_MAX), defaults.MAX_TIMEOUT_MS)
 TRANSACTIONS_SEGMENT_BYTES = _servers("transaction.state.log.segment.bytes", Number(14, INT_MAX), 100 << 20)
 SHARE_STATE_SEGMENT_BYTES = _servers("share.coordinator.state.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
 PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", Number(1, INT_MAX), 86_400_000)

@@ -16,7 +16,16 @@ from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES
 from kdump.settings.replication import ReplicationSettings
 from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings
-from kdump.settings.table import BY_NAME, CLEANUP_POLICY, RETENTION_MS, SEGMENT_JITTER_MS, SEGMENT_MS, SETTINGS, Setting
+from kdump.settings.table import (
+    BY_NAME,
+    CLEANUP_POLICY,
+    OFFSETS_RETENTION_MS,
+    RETENTION_MS,
+    SEGMENT_JITTER_MS,
+    SEGMENT_MS,
+    SETTINGS,
+    Setting,
+)
 from kdump.settings.views import View
 from kdump.settings.writing import WritingSettings
 
@@ -120,7 +129,14 @@ def test_every_setting_counts_for_some_part() -> None:
         "offsets.topic.segment.bytes",
         "transaction.state.log.segment.bytes",
         "share.coordinator.state.topic.segment.bytes",
+        "transaction.max.timeout.ms",
+        "offsets.retention.minutes",
     }
+
+
+def test_a_setting_that_only_servers_have_may_have_a_unit() -> None:
+    assert TopicSettings.of({"offsets.retention.minutes": "3"}).get(OFFSETS_RETENTION_MS) == 180_000
+    assert TopicSettings().get(OFFSETS_RETENTION_MS) == 7 * 24 * 3600 * 1000
 
 
 def test_segments_of_a_brokers_own_topics_are_as_large_as_the_server_says() -> None:

@@ -12,8 +12,9 @@ import pytest
 from kdump.errors import Problem
 from kdump.formats.schemas import consumer_offsets
 from kdump.formats.schemas.writer import encode
+from kdump.settings.defaults import OFFSETS_RETENTION_MS
 from kdump.topics.group_log import GroupLog
-from kdump.topics.groups import DEAD, EMPTY, RETENTION_MS, STABLE, Commit, Group, groups_of
+from kdump.topics.groups import DEAD, EMPTY, STABLE, Commit, Group, groups_of
 from kdump.topics.lag import BEFORE_START, BEYOND_END, INSIDE, Range, Ranges
 from kdump.topics.share_state import ShareStart
 from tests.topics.building import NOW, Log, commit_pair, group_pair, replica, unexpected
@@ -211,8 +212,8 @@ def test_when_a_commit_expires(group: Group, expected: int | None) -> None:
 def test_a_commit_with_an_expire_timestamp_of_its_own() -> None:
     commit = Commit("t", 0, 5, -1, "", NOW, NOW + 3, 0)
     group = Group("g", 0)
-    assert group.expires_at(commit, RETENTION_MS) == NOW + 3
-    assert [group.is_expired(commit, RETENTION_MS, NOW + later) for later in (2, 3)] == [False, True]
+    assert group.expires_at(commit, OFFSETS_RETENTION_MS) == NOW + 3
+    assert [group.is_expired(commit, OFFSETS_RETENTION_MS, NOW + later) for later in (2, 3)] == [False, True]
 
 
 def test_a_commit_that_waits_for_its_transaction_does_not_expire() -> None:
