@@ -22,7 +22,7 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
-from kdump.settings.segment_bytes import with_too_small
+from kdump.settings.sources import with_small_segments
 from kdump.topics.cluster_image import TOPIC_RESOURCE, ClusterImage
 
 _SHOWN = 3
@@ -136,7 +136,7 @@ def check_release(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusa
 def check_segment_bytes(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusal]:
     """Refuse settings with which brokers of a release end at their start."""
     topics = ((topic.name, image.configs.get((TOPIC_RESOURCE, topic.name), {})) for topic in image.topics.values())
-    small = list(with_too_small(topics, release))
+    small = list(with_small_segments(topics, release))
     if small:
         reason = f"{_listed(small)}: brokers of {release.value} end at their start where segment.bytes is below 1 MiB"
         yield Refusal(_count(small, "topic"), reason, "start the release that ran before (--kafka), and raise it there")

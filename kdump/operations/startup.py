@@ -35,8 +35,7 @@ from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.loading import LoadingSettings
-from kdump.settings.segment_bytes import with_too_small
-from kdump.settings.sources import Configs, PropertyFile, Settings, log_directories
+from kdump.settings.sources import Configs, PropertyFile, Settings, log_directories, with_small_segments
 from kdump.storage.around import directory_around
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
@@ -249,7 +248,7 @@ class BrokerStart:
         if failure is not None:
             yield failure
         topics = ((name, given) for (kind, name), given in cluster.configs.items() if kind == TOPIC_RESOURCE)
-        if small := sorted(with_too_small(topics, release)):
+        if small := sorted(with_small_segments(topics, release)):
             yield small_segments(release, small)
 
     def _unusable(self, path: str, cluster: ClusterMetadata) -> Iterator[Failure]:

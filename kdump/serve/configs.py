@@ -8,11 +8,12 @@ from typing import Any
 
 from kdump.formats.java_text import INT_MAX, LONG_MAX
 from kdump.named_tuples import NamedTuple
+from kdump.releases import NEWEST
 from kdump.serve.context import Context, Fields, unknown_topic
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE, built_in
-from kdump.settings.table import MESSAGE_FORMAT, SETTINGS, Flag, Fraction, Number, Setting, Words
+from kdump.settings.table import SETTINGS, Flag, Fraction, Number, Setting, Words
 from kdump.topics.secrets import is_secret
 
 _CLIENT_METRICS, _GROUP = 16, 32
@@ -75,7 +76,7 @@ _TOPIC_CONFIGS = {
     "leader.replication.throttled.replicas": _Config(_Type.LIST, ""),
     "remote.log.copy.disable": _Config(_Type.BOOLEAN, "false"),
     "remote.log.delete.on.disable": _Config(_Type.BOOLEAN, "false"),
-} | {setting.name: _config_of(setting) for setting in SETTINGS if setting.is_topics and setting is not MESSAGE_FORMAT}
+} | {setting.name: _config_of(setting) for setting in SETTINGS if setting.is_topics and setting.is_in(NEWEST)}
 """Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms): those that kdump does not follow, and the settings."""
 
 

@@ -19,17 +19,6 @@ _NOT_FOLLOWED = words("""
 """)
 """Settings of logs that say when a running broker does something, not what is in its files."""
 
-_GONE = {
-    **dict.fromkeys(
-        ("message.timestamp.difference.max.ms", "log.message.timestamp.difference.max.ms"),
-        "Kafka 4.0 replaced it by message.timestamp.before.max.ms and message.timestamp.after.max.ms",
-    ),
-    **dict.fromkeys(
-        ("message.downconversion.enable", "log.message.downconversion.enable"), "Kafka 4.0 does not have it any more"
-    ),
-}
-"""Settings of logs that releases before 4.0 had."""
-
 MAX_NAMED = 5
 """So many names that Kafka does not have, such as those of plugins, are in a note."""
 
@@ -47,8 +36,10 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | N
     for name, text in properties.items():
         if name in used:
             continue
-        if name in _GONE:
-            yield f"{name} is not used: {_GONE[name]}"
+        setting = BY_NAME[name].setting if name in BY_NAME else None
+        if setting is not None and setting.until is not None:
+            how = f"replaced it by {' and '.join(setting.instead)}" if setting.instead else "does not have it any more"
+            yield f"{name} is not used: Kafka {setting.until.value} {how}"
         elif name in _NOT_FOLLOWED or (name in BY_NAME and not _is_default(name, text)):
             idle.append(name)
         elif not is_known(name) and not name.startswith(open_names):
@@ -64,7 +55,7 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | N
         yield f"not used here: {', '.join(idle)}"
 
 
-_ALL = frozenset((*BY_NAME, *_NOT_FOLLOWED, *_GONE, *OTHER_NAMES))
+_ALL = frozenset((*BY_NAME, *_NOT_FOLLOWED, *OTHER_NAMES))
 
 
 def is_known(name: str) -> bool:

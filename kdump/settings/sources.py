@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TypeVar
@@ -10,6 +10,7 @@ from typing import TypeVar
 from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
+from kdump.releases import KafkaRelease
 from kdump.settings.table import (
     BY_NAME,
     CLEANUP_POLICY,
@@ -131,6 +132,13 @@ def log_directories(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Return the log.dirs (or log.dir) of a server's properties; none where they do not say it."""
     found = properties.get("log.dirs") or properties.get("log.dir") or ""
     return tuple(path.strip() for path in found.split(",") if path.strip())
+
+
+def with_small_segments(topics: Iterable[tuple[str, Mapping[str, str]]], release: KafkaRelease) -> Iterator[str]:
+    """Yield the names of topics, given with their own settings, of which brokers of a release refuse segment.bytes."""
+    for name, properties in topics:
+        if SEGMENT_BYTES.is_too_small(properties.get(SEGMENT_BYTES.name, ""), release):
+            yield name
 
 
 class PropertyFile(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kdump.errors import ConfigError
+from kdump.releases import KafkaRelease
 from kdump.settings import cleaning, loading, retention, writing
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.loading import LoadingSettings
@@ -15,15 +16,18 @@ from kdump.settings.names import notes_on
 from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES
 from kdump.settings.replication import ReplicationSettings
 from kdump.settings.retention import RetentionSettings
-from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings
+from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings, with_small_segments
 from kdump.settings.table import (
     BY_NAME,
     CLEANUP_POLICY,
+    MESSAGE_FORMAT,
     OFFSETS_RETENTION_MS,
     RETENTION_MS,
+    SEGMENT_BYTES,
     SEGMENT_JITTER_MS,
     SEGMENT_MS,
     SETTINGS,
+    SHARE_STATE_SEGMENT_BYTES,
     Setting,
 )
 from kdump.settings.views import View
@@ -131,7 +135,23 @@ def test_every_setting_counts_for_some_part() -> None:
         "share.coordinator.state.topic.segment.bytes",
         "transaction.max.timeout.ms",
         "offsets.retention.minutes",
+        "message.downconversion.enable",
+        "message.timestamp.difference.max.ms",
     }
+
+
+def test_the_releases_that_have_a_setting() -> None:
+    old, v4_0, v4_1 = KafkaRelease.V3_9, KafkaRelease.V4_0, KafkaRelease.V4_1
+    assert [setting.is_in(old) for setting in (SEGMENT_BYTES, MESSAGE_FORMAT, SHARE_STATE_SEGMENT_BYTES)] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert [setting.is_in(v4_0) for setting in (SEGMENT_BYTES, MESSAGE_FORMAT, SHARE_STATE_SEGMENT_BYTES)] == [
+        True, False, True,
+    ]  # fmt: skip
+    assert [SEGMENT_BYTES.is_too_small("1048575", release) for release in (old, v4_0, v4_1)] == [False, False, True]
+    assert not SEGMENT_BYTES.is_too_small("1048576", v4_1)
+    topics = [("a", {"segment.bytes": "5"}), ("b", {}), ("c", {"segment.bytes": "x"})]
+    assert list(with_small_segments(topics, v4_1)) == ["a"]
 
 
 def test_a_setting_that_only_servers_have_may_have_a_unit() -> None:
