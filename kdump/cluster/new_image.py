@@ -10,16 +10,16 @@ from kdump.cluster.choice import Chosen, leader_of, replica_order
 from kdump.cluster.nodes import Node
 from kdump.cluster.wanted import Note, NoteKind
 from kdump.formats import names
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.releases import (
     METADATA_VERSION,
     KafkaRelease,
     feature_levels,
     newest_metadata_version,
 )
-from kdump.topics.cluster_image import RESOURCE_TYPES, TOPIC_RESOURCE, ClusterImage, Topic
+from kdump.topics.cluster_image import ClusterImage, Topic
 from kdump.topics.image_records import ELR_VERSION
 
-BROKER_RESOURCE = next(number for number, name in RESOURCE_TYPES.items() if name == "BROKER")
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 RETENTION_MS = "retention.ms"
 RETENTION_BYTES = "retention.bytes"

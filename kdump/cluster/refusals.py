@@ -12,6 +12,7 @@ from kdump.cluster.disks import Disk
 from kdump.cluster.metadata_copies import MetadataCopy, newest
 from kdump.cluster.wanted import ALL_LOSSES, Refusal, Wanted
 from kdump.disk.locks import lock_holder
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import number_words
 from kdump.releases import (
@@ -23,7 +24,7 @@ from kdump.releases import (
     newest_metadata_version,
 )
 from kdump.settings.sources import with_small_segments
-from kdump.topics.cluster_image import TOPIC_RESOURCE, ClusterImage
+from kdump.topics.cluster_image import ClusterImage
 
 _SHOWN = 3
 

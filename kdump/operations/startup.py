@@ -16,6 +16,7 @@ from typing import TypeVar
 from kdump.disk.reading import is_named
 from kdump.errors import RUNTIME, KdumpError, Problem, Report, check_number, check_type
 from kdump.formats import names
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.names import LIVE, PartitionDirName
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.broker_start import (
@@ -235,7 +236,6 @@ class BrokerStart:
         if names.CLUSTER_METADATA_DIR not in directory.directories:
             return
         from kdump.recovery.bootstrap import bootstrap_failure
-        from kdump.topics.cluster_image import TOPIC_RESOURCE
 
         path = os.path.join(directory.path, names.BOOTSTRAP_CHECKPOINT)
         if bootstrap := self._attempt(path, partial(bootstrap_failure, path)):

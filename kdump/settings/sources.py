@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from kdump.errors import ConfigError
 from kdump.formats import names
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.named_tuples import NamedTuple
 from kdump.releases import KafkaRelease
 from kdump.settings.table import (
@@ -31,8 +32,6 @@ from kdump.settings.table import (
 )
 
 _T = TypeVar("_T")
-
-BROKER_RESOURCE, TOPIC_RESOURCE = 4, 2
 
 Configs = Mapping[tuple[int, str], Mapping[str, str]]
 """Settings in the cluster's metadata by resource type and name."""

@@ -10,8 +10,8 @@ import pytest
 
 from kdump.change.checks import SPARE_BYTES
 from kdump.formats import names
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.settings.cleaning import CleaningSettings
-from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.change.kept import change_files
 from tests.clean.building import checkpoint_of, contents, files_of, name
 from tests.commands.running import Run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kdump.formats import names
-from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.change.kept import change_files, killed_after, only_change
 from tests.commands.running import Run
 from tests.retention.building import (

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kdump.errors import ConfigError
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.releases import KafkaRelease
 from kdump.settings import cleaning, loading, retention, writing
 from kdump.settings.cleaning import CleaningSettings
@@ -16,7 +17,7 @@ from kdump.settings.names import notes_on
 from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES
 from kdump.settings.replication import ReplicationSettings
 from kdump.settings.retention import RetentionSettings
-from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings, with_small_segments
+from kdump.settings.sources import PropertyFile, Settings, TopicSettings, with_small_segments
 from kdump.settings.table import (
     BY_NAME,
     CLEANUP_POLICY,
