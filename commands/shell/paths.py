@@ -171,7 +171,7 @@ def properties_of(config_file: str) -> dict[str, str]:
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:
     """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
-    from kdump.settings.sources import log_directories
+    from kdump.settings.node import log_directories
 
     paths = log_directories(properties_of(config_file))
     if not paths:

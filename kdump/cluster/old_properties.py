@@ -15,20 +15,19 @@ from kdump.cluster.wanted import Note, NoteKind
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats.java_properties import parse_properties
+from kdump.settings.node import LOG_DIRS, log_directories, node_id
 
 DEFAULT_PARTITIONS = 50
 """How many partitions brokers give each of the topics that ids are hashed over (GroupCoordinatorConfig and others)."""
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-_NODE_IDS = ("node.id", "broker.id")
-_LOG_DIRS = ("log.dirs", "log.dir")
 _PLACES = ("", "..", os.path.join("..", "config"), os.path.join("..", "config", "kraft"))
 _NAME = "server.properties"
 _KEPT = (
     *("log.", "offsets.", "transaction.", "transactional.", "group.", "share.", "message.", "compression."),
     *("min.insync.replicas", "num.partitions", "default.replication.factor", "broker.rack"),
 )
-_NOT_KEPT = (*_LOG_DIRS, UNCLEAN_ELECTION)
+_NOT_KEPT = (*LOG_DIRS, UNCLEAN_ELECTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,10 @@ def read_old_properties(path: str) -> OldProperties:
         values = parse_properties(read_small(path), path)
     except CheckpointError as error:
         raise ConfigError(str(error)) from None
-    text = next((values[name] for name in _NODE_IDS if name in values), "").strip()
-    if text and not text.lstrip("-").isdecimal():
-        raise ConfigError(f"{path}: {text!r} is not a node id")
-    dirs = next((values[name] for name in _LOG_DIRS if name in values), "")
-    log_dirs = tuple(each.strip() for each in dirs.split(",") if each.strip())
-    return OldProperties(path, values, int(text) if text else None, log_dirs)
+    try:
+        return OldProperties(path, values, node_id(values), log_directories(values))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def old_properties(given: Sequence[str], disks: Sequence[Disk], report: Report) -> list[OldProperties]:

@@ -127,12 +127,6 @@ class TopicSettings(NamedTuple):
         return tuple(dict.fromkeys(layer.origin for layer in self.layers if layer.decides)) or (DEFAULTS,)
 
 
-def log_directories(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the log.dirs (or log.dir) of a server's properties; none where they do not say it."""
-    found = properties.get("log.dirs") or properties.get("log.dir") or ""
-    return tuple(path.strip() for path in found.split(",") if path.strip())
-
-
 def with_small_segments(topics: Iterable[tuple[str, Mapping[str, str]]], release: KafkaRelease) -> Iterator[str]:
     """Yield the names of topics, given with their own settings, of which brokers of a release refuse segment.bytes."""
     for name, properties in topics:
