@@ -23,7 +23,7 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
-from kdump.settings.sources import with_small_segments
+from kdump.settings.sources import TopicSettings, with_small_segments
 from kdump.topics.cluster_image import ClusterImage
 
 _SHOWN = 3
@@ -148,7 +148,7 @@ def check_topics(image: ClusterImage, wanted: Wanted) -> Iterator[Refusal]:
     tiered = [
         topic.name
         for topic in image.topics.values()
-        if image.configs.get((TOPIC_RESOURCE, topic.name), {}).get("remote.storage.enable", "").lower() == "true"
+        if TopicSettings.of(image.configs.get((TOPIC_RESOURCE, topic.name), {})).is_tiered
     ]
     if tiered and not wanted.has_remote_storage:
         reason = f"{_listed(tiered)}: a part of the log is in remote storage, which kdump does not see"

@@ -67,7 +67,7 @@ OTHER_NAMES = words("""
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
     offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
     offsets.retention.check.interval.ms offsets.topic.compression.codec
-    offsets.topic.num.partitions offsets.topic.replication.factor password.encoder.cipher.algorithm
+    offsets.topic.replication.factor password.encoder.cipher.algorithm
     password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
     password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
     producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
@@ -111,7 +111,7 @@ OTHER_NAMES = words("""
     share.coordinator.cached.buffer.max.bytes share.coordinator.cold.partition.snapshot.interval.ms
     share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
     share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-    share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
+    share.coordinator.state.topic.prune.interval.ms
     share.coordinator.state.topic.replication.factor share.coordinator.threads share.coordinator.write.timeout.ms
     share.fetch.max.fetch.records share.fetch.purgatory.purge.interval.requests
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
@@ -124,7 +124,7 @@ OTHER_NAMES = words("""
     ssl.truststore.type super.users telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms
     transaction.partition.verification.enable
     transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
-    transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.replication.factor
+    transaction.state.log.min.isr transaction.state.log.replication.factor
     transaction.two.phase.commit.enable transactional.id.expiration.ms unclean.leader.election.interval.ms
     unstable.api.versions.enable unstable.feature.versions.enable zookeeper.clientCnxnSocket zookeeper.connect
     zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable

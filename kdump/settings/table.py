@@ -230,7 +230,7 @@ class Setting(Generic[_T]):
 
 
 _JAVA_DOUBLE = r"(?a)[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?[fFdD]?"
-_SIZE, _SPAN = Number(0, INT_MAX), Number(0)
+_SIZE, _SPAN, _COUNT = Number(0, INT_MAX), Number(0), Number(1, INT_MAX)
 _LIMITED = Number(1, negative=NO_LIMIT)
 
 
@@ -285,7 +285,7 @@ TIMESTAMP_TYPE = _setting(
 )
 MIN_CLEANABLE_RATIO = _setting("min.cleanable.dirty.ratio", Fraction(), 0.5, "log.cleaner.min.cleanable.ratio")
 MIN_COMPACTION_LAG_MS = _setting("min.compaction.lag.ms", _SPAN, 0, "log.cleaner.min.compaction.lag.ms")
-MIN_INSYNC_REPLICAS = _setting("min.insync.replicas", Number(1, INT_MAX), 1, "min.insync.replicas")
+MIN_INSYNC_REPLICAS = _setting("min.insync.replicas", _COUNT, 1, "min.insync.replicas")
 PREALLOCATE = _setting("preallocate", Flag(), False, "log.preallocate")
 REMOTE_STORAGE = _setting("remote.storage.enable", Flag(), False)
 RETENTION_BYTES = _setting("retention.bytes", Number(LONG_MIN), NO_LIMIT, "log.retention.bytes")
@@ -314,7 +314,7 @@ SEGMENT_MS = Setting(
     "segment.ms",
     Number(1),
     604_800_000,
-    (ServerName("log.roll.ms"), ServerName("log.roll.hours", _HOUR, Number(1, INT_MAX))),
+    (ServerName("log.roll.ms"), ServerName("log.roll.hours", _HOUR, _COUNT)),
 )
 UNCLEAN_LEADER_ELECTION = _setting("unclean.leader.election.enable", Flag(), False, "unclean.leader.election.enable")
 
@@ -322,18 +322,23 @@ UNCLEAN_LEADER_ELECTION = _setting("unclean.leader.election.enable", Flag(), Fal
 
 BROKER_MESSAGE_BYTES = _servers("message.max.bytes", _SIZE, 1_048_588)
 CHECK_INTERVAL_MS = _servers("log.retention.check.interval.ms", Number(1), 300_000)
-CLEANER_THREADS = _servers("log.cleaner.threads", Number(1, INT_MAX), 1)
+CLEANER_THREADS = _servers("log.cleaner.threads", _COUNT, 1)
 CLEANER_BUFFER_BYTES = _servers("log.cleaner.io.buffer.size", Number(34, INT_MAX), 512 << 10)
 CLEANER_MAP_BYTES = _servers("log.cleaner.dedupe.buffer.size", Number(24), 128 << 20)
 CLEANER_LOAD_FACTOR = _servers("log.cleaner.io.buffer.load.factor", Fraction(), 0.9)
-OFFSETS_RETENTION_MS = _servers("offsets.retention.minutes", Number(1, INT_MAX), defaults.OFFSETS_RETENTION_MS, _MINUTE)
+OFFSETS_RETENTION_MS = _servers("offsets.retention.minutes", _COUNT, defaults.OFFSETS_RETENTION_MS, _MINUTE)
+OFFSETS_PARTITIONS = _servers("offsets.topic.num.partitions", _COUNT, 50)
 OFFSETS_SEGMENT_BYTES = _servers("offsets.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
-TRANSACTION_MAX_TIMEOUT_MS = _servers("transaction.max.timeout.ms", Number(1, INT_MAX), defaults.MAX_TIMEOUT_MS)
+TRANSACTION_MAX_TIMEOUT_MS = _servers("transaction.max.timeout.ms", _COUNT, defaults.MAX_TIMEOUT_MS)
+TRANSACTIONS_PARTITIONS = _servers("transaction.state.log.num.partitions", _COUNT, 50)
 TRANSACTIONS_SEGMENT_BYTES = _servers("transaction.state.log.segment.bytes", Number(14, INT_MAX), 100 << 20)
+SHARE_STATE_PARTITIONS = _servers(
+    "share.coordinator.state.topic.num.partitions", _COUNT, 50, since=KafkaRelease.V4_0
+)
 SHARE_STATE_SEGMENT_BYTES = _servers(
     "share.coordinator.state.topic.segment.bytes", Number(14, INT_MAX), 100 << 20, since=KafkaRelease.V4_0
 )
-PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", Number(1, INT_MAX), 86_400_000)
+PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", _COUNT, 86_400_000)
 
 SETTINGS: tuple[Setting[Any], ...] = tuple(found for found in list(globals().values()) if isinstance(found, Setting))
 """All settings of which kdump knows more than the name: most of them some part of it follows."""

@@ -136,6 +136,9 @@ def test_every_setting_counts_for_some_part() -> None:
         "share.coordinator.state.topic.segment.bytes",
         "transaction.max.timeout.ms",
         "offsets.retention.minutes",
+        "offsets.topic.num.partitions",
+        "transaction.state.log.num.partitions",
+        "share.coordinator.state.topic.num.partitions",
         "message.downconversion.enable",
         "message.timestamp.difference.max.ms",
     }
