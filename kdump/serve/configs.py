@@ -13,14 +13,14 @@ from kdump.formats.config_resources import (
     RESOURCE_TYPES,
     TOPIC_RESOURCE,
 )
-from kdump.formats.java_text import INT_MAX, LONG_MAX
+from kdump.formats.java_text import INT_MAX
 from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST
 from kdump.serve.context import Context, Fields, unknown_topic
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 from kdump.settings.sources import built_in
-from kdump.settings.table import SETTINGS, Flag, Fraction, Number, Setting, Words
+from kdump.settings.table import SETTINGS, Flag, Fraction, Listed, Number, Setting, Words
 from kdump.topics.secrets import is_secret
 
 
@@ -65,23 +65,15 @@ def _config_of(setting: Setting[Any]) -> _Config:
             kind = _Type.DOUBLE
         case Flag():
             kind = _Type.BOOLEAN
-        case Words():
+        case Words() | Listed():
             kind = _Type.LIST
         case _:
             kind = _Type.STRING
     return _Config(kind, setting.default_text, setting.server[0].name if setting.server else "")
 
 
-_TOPIC_CONFIGS = {
-    "file.delete.delay.ms": _Config(_Type.LONG, "60000", "log.segment.delete.delay.ms"),
-    "flush.messages": _Config(_Type.LONG, str(LONG_MAX), "log.flush.interval.messages"),
-    "flush.ms": _Config(_Type.LONG, str(LONG_MAX), "log.flush.interval.ms"),
-    "follower.replication.throttled.replicas": _Config(_Type.LIST, ""),
-    "leader.replication.throttled.replicas": _Config(_Type.LIST, ""),
-    "remote.log.copy.disable": _Config(_Type.BOOLEAN, "false"),
-    "remote.log.delete.on.disable": _Config(_Type.BOOLEAN, "false"),
-} | {setting.name: _config_of(setting) for setting in SETTINGS if setting.is_topics and setting.is_in(NEWEST)}
-"""Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms): those that kdump does not follow, and the settings."""
+_TOPIC_CONFIGS = {each.name: _config_of(each) for each in SETTINGS if each.is_topics and each.is_in(NEWEST)}
+"""Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms)."""
 
 
 _DEFAULTS_OF_BROKERS = {

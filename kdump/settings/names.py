@@ -11,10 +11,9 @@ from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES, wo
 from kdump.settings.table import BY_NAME, Setting, names_of
 
 _NOT_FOLLOWED = words("""
-    file.delete.delay.ms flush.messages flush.ms log.cleaner.backoff.ms log.cleaner.enable
-    log.cleaner.io.max.bytes.per.second log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms
+    log.cleaner.backoff.ms log.cleaner.enable log.cleaner.io.max.bytes.per.second log.dir.failure.timeout.ms
     log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms log.segment.delete.delay.ms
+    log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
     producer.id.expiration.check.interval.ms
 """)
 """Settings of logs that say when a running broker does something, not what is in its files."""

@@ -27,7 +27,7 @@ OTHER_NAMES = words("""
     delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
     delegation.token.secret.key delete.records.purgatory.purge.interval.requests delete.topic.enable
     early.start.listeners eligible.leader.replicas.enable fetch.max.bytes fetch.purgatory.purge.interval.requests
-    follower.fetch.last.tiered.offset.enable follower.replication.throttled.replicas
+    follower.fetch.last.tiered.offset.enable
     group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
     group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
     group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
@@ -56,7 +56,7 @@ OTHER_NAMES = words("""
     internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes internal.segment.bytes
     kafka.csv.metrics.dir kafka.csv.metrics.reporter.enabled kafka.metrics.polling.interval.secs
     kafka.metrics.reporters leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage
-    leader.replication.throttled.replicas listener.security.protocol.map listeners log.dir log.dirs
+    listener.security.protocol.map listeners log.dir log.dirs
     max.connection.creation.rate max.connections max.connections.per.ip max.connections.per.ip.overrides
     max.incremental.fetch.session.cache.slots max.request.partition.size.limit metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
@@ -72,7 +72,7 @@ OTHER_NAMES = words("""
     password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
     producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
     quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
-    remote.log.copy.disable remote.log.delete.on.disable remote.log.index.file.cache.total.size.bytes
+    remote.log.index.file.cache.total.size.bytes
     remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
     remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size

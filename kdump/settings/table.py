@@ -128,6 +128,16 @@ class Words(NamedTuple):
         return words if words <= set(self.choices) else None
 
 
+class Listed:
+    """Parts of any kind with commas between them."""
+
+    expected = "a list"
+
+    def parse(self, text: str) -> str:
+        """Return the value of a text."""
+        return text
+
+
 class RecordVersion:
     """A release of Kafka, such as 0.10.2, 2.8-IV1 or 3.0, as the format of records that it wrote: 0, 1 or 2."""
 
@@ -250,7 +260,12 @@ GZIP_LEVEL = _setting("compression.gzip.level", Number(*LEVELS[GZIP], also=-1), 
 LZ4_LEVEL = _setting("compression.lz4.level", Number(*LEVELS[LZ4]), 9, "compression.lz4.level")
 ZSTD_LEVEL = _setting("compression.zstd.level", Number(*LEVELS[ZSTD]), 3, "compression.zstd.level")
 DELETE_RETENTION_MS = _setting("delete.retention.ms", _SPAN, 86_400_000, "log.cleaner.delete.retention.ms")
+FILE_DELETE_DELAY_MS = _setting("file.delete.delay.ms", _SPAN, 60_000, "log.segment.delete.delay.ms")
+FLUSH_MESSAGES = _setting("flush.messages", Number(1), LONG_MAX, "log.flush.interval.messages")
+FLUSH_MS = _setting("flush.ms", _SPAN, LONG_MAX, "log.flush.interval.ms")
+FOLLOWER_THROTTLED = _setting("follower.replication.throttled.replicas", Listed(), "")
 INDEX_INTERVAL_BYTES = _setting("index.interval.bytes", _SIZE, 4096, "log.index.interval.bytes")
+LEADER_THROTTLED = _setting("leader.replication.throttled.replicas", Listed(), "")
 LOCAL_RETENTION_BYTES = _setting("local.retention.bytes", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.bytes")
 LOCAL_RETENTION_MS = _setting("local.retention.ms", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.ms")
 MAX_COMPACTION_LAG_MS = _setting("max.compaction.lag.ms", Number(1), LONG_MAX, "log.cleaner.max.compaction.lag.ms")
@@ -287,6 +302,8 @@ MIN_CLEANABLE_RATIO = _setting("min.cleanable.dirty.ratio", Fraction(), 0.5, "lo
 MIN_COMPACTION_LAG_MS = _setting("min.compaction.lag.ms", _SPAN, 0, "log.cleaner.min.compaction.lag.ms")
 MIN_INSYNC_REPLICAS = _setting("min.insync.replicas", _COUNT, 1, "min.insync.replicas")
 PREALLOCATE = _setting("preallocate", Flag(), False, "log.preallocate")
+REMOTE_COPY_DISABLE = _setting("remote.log.copy.disable", Flag(), False)
+REMOTE_DELETE_ON_DISABLE = _setting("remote.log.delete.on.disable", Flag(), False)
 REMOTE_STORAGE = _setting("remote.storage.enable", Flag(), False)
 RETENTION_BYTES = _setting("retention.bytes", Number(LONG_MIN), NO_LIMIT, "log.retention.bytes")
 RETENTION_MS = Setting(

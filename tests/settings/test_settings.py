@@ -139,6 +139,13 @@ def test_every_setting_counts_for_some_part() -> None:
         "offsets.topic.num.partitions",
         "transaction.state.log.num.partitions",
         "share.coordinator.state.topic.num.partitions",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
         "message.downconversion.enable",
         "message.timestamp.difference.max.ms",
     }
