@@ -54,6 +54,17 @@ def test_verify_goes_by_the_longest_timeout_of_the_file(data: Path) -> None:
     assert "KD-TXN-HANGING" not in codes(properties(data))
 
 
+def test_verify_goes_by_the_retention_of_the_file(data: Path) -> None:
+    def held(config: Path) -> str:
+        return str(invoked("verify", "--config", config, "--now", NOW, "-v", "--select", "KD-TIME-HELD").stdout)
+
+    Log(data / "late-0").add(PAIR, at=NOW + 400 * 24 * 60 * MINUTE).write()
+    Log(data / "late-0", base_offset=1).add(PAIR).write()
+    assert "retention.ms=604800000 keeps" in held(properties(data))
+    assert "retention.ms=3600000 keeps" in held(properties(data, log_retention_hours=1))
+    assert held(properties(data, log_retention_ms=-1)).count("keeps") == 0
+
+
 def test_groups_goes_by_the_offsets_retention_of_the_file(data: Path) -> None:
     def is_expired(config: Path, *options: object) -> bool:
         done = invoked("groups", "--config", config, *options, "--now", NOW + 5 * MINUTE, "--format", "jsonl")
