@@ -32,5 +32,5 @@ def test_log_directories_roles_and_voters() -> None:
     assert node.log_directories({"log.dir": "/a"}) == ("/a",)
     assert node.log_directories({}) == ()
     assert node.roles({}) is None
-    assert node.roles({"process.roles": "broker, controller"}) == {"broker", "controller"}
+    assert node.roles({"process.roles": "broker, controller"}) == frozenset({"broker", "controller"})
     assert node.voters({"controller.quorum.voters": "1@a:9093, 2@b:9093"}) == {1, 2}
