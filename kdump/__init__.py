@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
+    from kdump.library.listing import ls
     from kdump.library.reading import (
         export,
         groups,
@@ -50,6 +51,7 @@ __all__ = [
     "lookup",
     "lookups",
     "lost_records",
+    "ls",
     "metadata",
     "open_directory",
     "open_log",
@@ -69,6 +71,7 @@ _HOMES = {
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
     "Damage": "kdump.storage.damage",
+    "ls": "kdump.library.listing",
     "OnError": "kdump.errors",
     "Problem": "kdump.errors",
     "verify": "kdump.library.verifying",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kdump.formats import names
 from kdump.formats.printable import safe_path
-from kdump.interchange.rows import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS
+from kdump.interchange.rows import Table
 from kdump.named_tuples import NamedTuple
 from kdump.operations.dump import LOGS, DumpRequest, Job
 from kdump.storage.open import KafkaFile, Place

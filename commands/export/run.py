@@ -12,8 +12,9 @@ import click
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.export.object_store import Uploaded, is_object_store
 from kdump.export.options import PARQUET, ExportOptionError, ExportOptions
+from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit
-from kdump.export.run import Engine, LocalEngine, Outcome, Summary
+from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, size_text
 from kdump.operations.export import ExportRequest, export

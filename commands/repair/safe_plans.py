@@ -14,7 +14,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
 from kdump.operations.safe_plans import SafePlan, safe_plan
 from kdump.recovery.outcome import Loss
-from kdump.repair.proposal import Task
+from kdump.repair.task import Task
 
 from ..shell.line_budget import LineBudget, more_alike
 

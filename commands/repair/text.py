@@ -14,7 +14,7 @@ from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.words import MAX_PLAIN, byte_words, count_text, number_words, offset_range
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
-from kdump.repair.proposal import Task
+from kdump.repair.task import Task
 
 from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike

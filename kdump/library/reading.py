@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, Report
+from kdump.errors import KdumpError, OnError, Problem, Report, check_number, check_type, check_word
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import open_directory
+from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
 from kdump.storage.replica import Replica, farthest, served_logs
 
 if TYPE_CHECKING:
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
     from kdump.topics.metadata_log import MetadataState
 
 from kdump.library.arguments import (
-    Path,
     clock,
     judge,
     of_replicas,
-    path_text,
     places_of,
     replicas_of,
     results_of,
@@ -70,7 +69,7 @@ def startup(
     said = startup_options(clean, recovery_point, log_start_offset, now, config, release)
 
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
-        clusters = StartedClusters([os.fspath(path) for path in paths], said.properties, said.now)
+        clusters = StartedClusters([path_text(path) for path in paths], said.properties, said.now)
         start = BrokerStart(said, clusters, report)
         told: list[Failure | None] = []
         for place in places:
@@ -90,6 +89,7 @@ def groups(*paths: Path, errors: str = OnError.RAISE) -> Iterator[Group | Proble
     """
     from kdump.operations.groups import GroupsOf
 
+    OnError(errors)  # what is wrong with it is the call's
     if names.CONSUMER_OFFSETS_TOPIC not in {topic for place in places_of(paths) for topic in topics_of(place)}:
         raise KdumpError("there is no partition of __consumer_offsets in these paths")
     return of_replicas(paths, lambda found, report: GroupsOf(found, report), errors)
@@ -108,9 +108,10 @@ def transactions(
     where partitions of __transaction_state are among the paths. Raises OSError, NameFormatError.
     """
     from kdump.operations.transactions import TransactionsOf
+    from kdump.settings.defaults import MAX_TIMEOUT_MS
     from kdump.topics.transaction_ids import TransactionalIds
-    from kdump.transactions.partition import MAX_TIMEOUT_MS
 
+    check_number("max_timeout_ms", max_timeout_ms, 0)
     limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
 
     def found(replicas: list[Replica], report: Report) -> Iterable[PartitionTransactions]:
@@ -132,12 +133,14 @@ def lookup(
 ) -> Iterator[Located | Problem]:
     """Yield for each partition where an absolute `offset` is, or the first record at or after a `timestamp` (ms).
 
-    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max. `isolation` is an
+    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max, -4 and -5 those of
+    local and tiered storage. `isolation` is an
     isolation.level of Kafka's, `log_start_offset` counts instead of the checkpoint's, `release` names the one of Kafka
     whose searches these are. `trace` is given the partition's path and a line of words for every step. Raises OSError,
     NameFormatError, ValueError.
     """
     from kdump.operations.lookup import OffsetRequest, TimestampRequest
+    from kdump.query.lookup import LATEST_TIERED
 
     if offset is not None and timestamp is None:
         request: OffsetRequest | TimestampRequest = OffsetRequest(offset)
@@ -145,6 +148,8 @@ def lookup(
         request = TimestampRequest(timestamp)
     else:
         raise ValueError("give one of offset and timestamp")
+    check_number("offset", offset, 0)
+    check_number("timestamp", timestamp, LATEST_TIERED)
     places = places_of(paths)
     options = _lookup_options(isolation, log_start_offset, release)
 
@@ -187,14 +192,17 @@ def _lookup_options(isolation: str, log_start_offset: int | None, release: str |
     from kdump.transactions.isolation_level import Isolation
 
     known = None if release is None else KafkaRelease.parse(release)
-    return LookupOptions(Isolation(isolation), log_start_offset, known)
+    check_word("isolation", isolation, Isolation)
+    options = LookupOptions(Isolation(isolation), log_start_offset, known)
+    options.check()
+    return options
 
 
 def _lookups(paths: Iterable[Path], options: LookupOptions, report: Report) -> Lookups:
     from kdump.operations.lookup import Lookups
     from kdump.topics.clusters import Clusters
 
-    return Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
+    return Lookups(Clusters([path_text(path) for path in paths]), options, report)
 
 
 def _tracing(trace: Callable[[str, str], object] | None) -> Tracing:
@@ -216,21 +224,26 @@ def _without_failures(results: Iterable[_Item | Failed], report: Report) -> Iter
             report(Problem(each.path, None, str(each.error)))
 
 
-def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) -> MetadataState:
+def metadata(
+    path: Path, *, at: int | None = None, secrets: bool = False, errors: str = OnError.RAISE
+) -> MetadataState:
     """Return the cluster's state by its metadata log; with `at`, after the record of that absolute offset.
 
-    `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. With `errors="skip"` what
-    is damaged is left out. Raises OSError, NameFormatError, KdumpError where nothing leads to the offset.
+    `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. Passwords and keys in it
+    are hidden unless `secrets` is True. With `errors="skip"` what is damaged is left out. Raises OSError,
+    NameFormatError, KdumpError where nothing leads to the offset.
     """
     from kdump.topics.metadata_log import state_in, state_of_snapshot
+    from kdump.topics.secrets import without_secrets
 
     policy = OnError.beside_one_result(errors)
+    check_number("at", at, 0)
     report = partial(judge, policy=policy, pending=[])
-    path = os.fspath(path)
+    path = path_text(path)
     state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
     if state is None:
         raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
-    return state
+    return state if secrets else replace(state, image=without_secrets(state.image))
 
 
 def stats(
@@ -243,7 +256,8 @@ def stats(
     from kdump.operations.stats import StatsOf
     from kdump.stats.partition import StatsOptions
 
-    chosen = options or StatsOptions()
+    chosen = StatsOptions() if options is None else options
+    check_type("options", chosen, StatsOptions)
     return of_replicas(paths, lambda found, report: StatsOf(chosen, report).of(found), errors)
 
 
@@ -275,15 +289,19 @@ def export(
 
     policy = OnError.beside_one_result(errors)
     take = partial(judge, policy=policy, pending=[])
-    target = os.fspath(folder)
+    target = path_text(folder)
+    if not is_object_store(target):
+        check_not_kafkas(target)
+    chosen = ExportOptions() if options is None else options
+    check_type("options", chosen, ExportOptions)
     if schemas is None and (decode is not None or schema_id is not None):
         raise ValueError("give the schemas to decode by")
     if staging is not None and not is_object_store(target):
         raise ValueError("a staging directory is for an object store")
     decoding = None
     if schemas is not None:
-        decoding = operation.Decoding(partial(_decoder, os.fspath(schemas), take), decode, schema_id)
-    request = operation.ExportRequest(target, options or ExportOptions(), decoding, path_text(staging))
+        decoding = operation.Decoding(partial(_decoder, path_text(schemas), take), decode, schema_id)
+    request = operation.ExportRequest(target, chosen, decoding, None if staging is None else path_text(staging))
     unread: list[Problem] = []
 
     def leave_out(problem: Problem) -> None:
@@ -320,4 +338,4 @@ def lost_records(
     from kdump.operations.lost_records import lost_records as written
 
     places = places_of(paths)
-    return results_of(lambda report: written(places, leader, os.fspath(folder), clock(now), report), errors)
+    return results_of(lambda report: written(places, leader, path_text(folder), clock(now), report), errors)

@@ -13,8 +13,9 @@ from kdump.errors import KdumpError, Problem, RefusedError, Report
 from kdump.export.journal import Result
 from kdump.export.object_store import Uploaded, check_library, is_object_store, staging_directory, upload
 from kdump.export.options import PARQUET, ExportOptionError, ExportOptions
+from kdump.export.outcome import Failure
 from kdump.export.plan import Unit, plan
-from kdump.export.run import Engine, Failure, LocalEngine, Summary
+from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.export.run import export as export_units
 from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed

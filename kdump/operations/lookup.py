@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from kdump.errors import CheckpointError, KdumpError, Problem, ProblemError, Report
+from kdump.errors import CheckpointError, KdumpError, Problem, ProblemError, Report, check_number
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.index_entries import AbortedTxn
@@ -36,6 +36,10 @@ class LookupOptions(NamedTuple):
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     log_start_offset: int | None = None
     release: KafkaRelease | None = None
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has."""
+        check_number("log_start_offset", self.log_start_offset, 0)
 
 
 class Located(NamedTuple):
@@ -117,7 +121,8 @@ class Lookups:
     """
 
     def __init__(self, clusters: Clusters, options: LookupOptions, report_checkpoint: Report) -> None:
-        """`clusters` are those of the paths that are looked at together."""
+        """`clusters` are those of the paths that are looked at together. Raises ValueError, TypeError."""
+        options.check()
         self._clusters = clusters
         self._options = options
         self._report_checkpoint = report_checkpoint

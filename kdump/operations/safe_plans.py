@@ -8,7 +8,7 @@ from kdump.formats.names import parse_file_name
 from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import DELETE, RECOVER, TRIM, WRITE, Loss
-from kdump.repair.proposal import Task
+from kdump.repair.task import Task
 
 
 class SafePlan(NamedTuple):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kdump.disk.pace import Pace
+from kdump.errors import check_number
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
@@ -129,9 +130,17 @@ class VerifyRun(Iterator[Finding]):
     ) -> None:
         """`start` makes the verification where no place and no state is kept, `on_partition` is told of each directory.
 
-        Raises OSError, and KdumpError where what is kept is something else.
+        Raises OSError, ValueError, TypeError, RefusedError where what is kept would be among Kafka's own files, and
+        KdumpError where it cannot be written or is something else.
         """
         asked = request or VerifyRequest()
+        options.check()
+        check_number("max_duration", asked.max_duration, 0.0)
+        for target in (asked.resume, asked.state):
+            if target is not None:
+                from kdump.change.checks import check_target  # which few runs need
+
+                check_target(target)
         if asked.max_duration is not None:
             options = options._replace(deadline=time.monotonic() + asked.max_duration)
         self._paths, self._options, self._asked, self._keeps = list(paths), options, asked, keeps

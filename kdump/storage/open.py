@@ -30,26 +30,40 @@ Place = KafkaFile | PartitionLog | LogDirectory
 """What a path may be."""
 
 
-def open_segment(path: str | os.PathLike[str]) -> Segment:
+Path = str | os.PathLike[str]
+
+
+def path_text(path: Path) -> str:
+    """Return a path as text. Raises TypeError for anything but str and os.PathLike of it: bytes are no path here."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"a path is {path!r}: expected str or os.PathLike, not bytes")
+    return text
+
+
+def open_segment(path: Path) -> Segment:
     """Return the segment of a .log file. Raises NameFormatError, and FileNotFoundError where there is no such file."""
-    path = os.fspath(path)
+    path = path_text(path)
     if not is_there(path):
         raise FileNotFoundError(2, "No such file", path)
     return Segment(path)
 
 
-def open_log(path: str | os.PathLike[str]) -> PartitionLog:
-    """Return the log in a partition directory. Raises OSError."""
-    return PartitionLog(os.fspath(path))
+def open_log(path: Path) -> PartitionLog:
+    """Return the log in a partition directory. Raises OSError, NameFormatError for a directory that is none."""
+    found = open_directory(path)
+    if isinstance(found, LogDirectory):
+        raise NameFormatError(f"{found.path} is a log directory: expected a partition directory")
+    return found
 
 
-def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
+def open_directory(path: Path) -> PartitionLog | LogDirectory:
     """Return what a directory is, by its name and by what is in it.
 
     Raises OSError, NameFormatError where it has neither a segment nor a partition directory in it, and
     HoldsLogDirectoriesError where log directories are in it.
     """
-    path = os.fspath(path)
+    path = path_text(path)
     partition = PartitionLog(path)
     if partition.segments:
         return partition
@@ -139,7 +153,10 @@ def directory_of_kafka(target: str) -> str | None:
 
 
 def check_not_kafkas(target: str) -> None:
-    """Raise RefusedError for a file or directory to be written that would be in a directory of Kafka's own."""
+    """Raise RefusedError for something to be written, a file or a directory, that would be inside what Kafka keeps.
+
+    A broker does not start with directories of others there, and a file might take the place of one of Kafka's.
+    """
     inside = directory_of_kafka(target)
     if inside is not None:
         raise RefusedError(f"{target} is in Kafka's own {inside}: give another directory")
