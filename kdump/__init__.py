@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from kdump.library.listing import ls
     from kdump.library.mending import heal, rebuild_index, trim
     from kdump.library.payloads import schemas
-    from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
+    from kdump.library.reading import (
+        export,
+        groups,
+        lookup,
+        lookups,
+        lost_records,
+        metadata,
+        startup,
+        stats,
+        transactions,
+    )
     from kdump.library.verifying import verify
     from kdump.operations.append import Opening
     from kdump.query.selection import Selection
@@ -78,6 +88,8 @@ __all__ = [
     "groups",
     "heal",
     "lookup",
+    "lookups",
+    "lost_records",
     "ls",
     "metadata",
     "open_directory",
@@ -112,7 +124,7 @@ _MODULES = {
     "kdump.library.listing": "ls",
     "kdump.library.mending": "heal rebuild_index trim",
     "kdump.library.payloads": "schemas",
-    "kdump.library.reading": "export groups lookup metadata startup stats transactions",
+    "kdump.library.reading": "export groups lookup lookups lost_records metadata startup stats transactions",
     "kdump.library.verifying": "verify",
     "kdump.operations.append": "Opening",
     "kdump.query.selection": "Selection",

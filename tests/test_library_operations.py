@@ -14,8 +14,11 @@ import pytest
 
 import kdump
 from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
+from kdump.export.options import ExportOptions
 from kdump.formats import names
 from kdump.operations.compact import Compacted, PassedOver
+from kdump.operations.lookup import AbortedRequest, Answer, OffsetRequest, TimestampRequest
+from kdump.operations.lookup import Request as LookupRequest
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
@@ -24,10 +27,12 @@ from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
-from kdump.storage import replica
+from kdump.storage import live, replica
 from kdump.storage.partition import PartitionLog
 from tests.change.kept import killed_after
 from tests.locked import broker_on
+from tests.replicas.test_lost_keys import SHARED, cluster, puts, uncleaned
+from tests.schemas import registries
 from tests.topics.building import Log as ClusterLog
 from tests.topics.building import cluster_directory, metadata_pairs, snapshot_file
 from tests.verify.building import Log, build, file, flip
@@ -157,7 +162,7 @@ def test_options_of_classes_are_checked() -> None:
         *(kdump.open_log, kdump.open_segment, kdump.open_directory, kdump.verify, kdump.startup, kdump.repair),
         *(kdump.retain, kdump.compact, kdump.append, kdump.changes, kdump.groups, kdump.transactions),
         *(kdump.metadata, kdump.stats, partial(kdump.lookup, offset=1), partial(kdump.undo, change="x")),
-        *(partial(kdump.export, folder="x"), partial(kdump.verify, "x", state=b"y")),
+        *(partial(kdump.export, folder="x"), partial(kdump.verify, "x", state=b"y")),  # type: ignore[arg-type]
     ],
 )
 def test_bytes_are_no_path(function: Callable[..., object]) -> None:
@@ -305,12 +310,13 @@ def test_nothing_is_repaired_beside_kafkas_files(damaged: Log) -> None:
 
 @pytest.mark.parametrize("kept", ["state", "resume"])
 def test_verify_keeps_no_file_among_kafkas(damaged: Log, tmp_path: Path, kept: str) -> None:
+    verify: Callable[..., object] = partial(kdump.verify, damaged.directory)
     before = sorted(path.name for path in damaged.directory.rglob("*"))
     for folder in (damaged.directory, damaged.partition):
         with pytest.raises(RefusedError, match="Kafka's own"):
-            kdump.verify(damaged.directory, **{kept: folder / "state.json"})
+            verify(**{kept: folder / "state.json"})
     with pytest.raises(KdumpError, match="cannot be written"):
-        kdump.verify(damaged.directory, **{kept: tmp_path / "absent" / "state.json"})
+        verify(**{kept: tmp_path / "absent" / "state.json"})
     assert sorted(path.name for path in damaged.directory.rglob("*")) == before
 
 
@@ -329,7 +335,7 @@ def test_append(tmp_path: Path) -> None:
     with kdump.append(built.partition, config=properties) as log:
         assert log.config.segment_bytes == 100
     with pytest.raises(TypeError, match=r"segment\.bytes is 100: expected its text"):
-        kdump.append(built.partition, config={"segment.bytes": 100})
+        kdump.append(built.partition, config={"segment.bytes": 100})  # type: ignore[dict-item]
 
 
 def test_problems_are_raised_skipped_or_yielded(tmp_path: Path) -> None:
@@ -445,6 +451,27 @@ def test_lookup(damaged: Log) -> None:
         kdump.lookup(damaged.directory)
 
 
+def test_the_steps_of_a_lookup(damaged: Log) -> None:
+    steps: list[tuple[str, str]] = []
+    list(kdump.lookup(damaged.partition, offset=8, trace=lambda path, step: steps.append((path, step))))
+    assert {path for path, _ in steps} == {str(damaged.partition)}
+    assert any("offset index entry" in step for _, step in steps)
+
+
+def test_many_lookups(damaged: Log) -> None:
+    asked: list[LookupRequest] = [OffsetRequest(8), TimestampRequest(-1)]
+    asked += [AbortedRequest(0, 9), TimestampRequest(1 << 60)]
+    answers = list(kdump.lookups(damaged.partition, asked))
+    assert all(isinstance(each, Answer) for each in answers)
+    assert [each.request for each in answers if isinstance(each, Answer)] == asked
+    there, latest, aborted, late = (each for each in answers if isinstance(each, Answer))
+    assert isinstance(there.found, OffsetPosition)
+    assert isinstance(latest.found, TimestampOffset)
+    assert (aborted.aborted, late.found, late.aborted, late.error) == ((), None, None, None)
+    with pytest.raises(ValueError, match="one partition directory"):
+        kdump.lookups(damaged.directory, asked)
+
+
 def test_stats_say_what_is_dirty(damaged: Log) -> None:
     (damaged.directory / names.CLEANER_CHECKPOINT).write_text("0\n1\norders 0 6\n")
     (found,) = kdump.stats(damaged.directory)
@@ -472,7 +499,7 @@ def test_an_export_that_lacks_a_partition_is_not_whole(tmp_path: Path, monkeypat
     pytest.importorskip("pyarrow")
     for name in ("orders-0", "orders-1"):
         shutil.copytree(CORPUS / "s-src-txn" / "topic-0", tmp_path / "logs" / name)
-    real = replica.opened
+    real = live.opened
 
     def opened(path: str) -> PartitionLog | None:
         if path.endswith("orders-1"):
@@ -486,6 +513,36 @@ def test_an_export_that_lacks_a_partition_is_not_whole(tmp_path: Path, monkeypat
     assert not (tmp_path / "out" / "_SUCCESS").exists()
     monkeypatch.undo()
     assert kdump.export(tmp_path / "logs", folder=tmp_path / "out").is_whole
+
+
+def test_export_decodes_by_schemas(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    schemas = registries.partition(tmp_path, registries.schema_record("orders-value", 1, 1, '"long"'))
+    ClusterLog(tmp_path / "orders-0").add((b"k", registries.framed(1, b"\x04"))).write()
+    kdump.export(tmp_path / "orders-0", folder=tmp_path / "out", schemas=schemas)
+    (exported,) = (tmp_path / "out").rglob("*.parquet")
+    assert pq.read_table(exported, partitioning=None)["value"].to_pylist() == [2]
+    for wrong in ({"decode": "json"}, {"schema_id": 1}, {"staging": tmp_path / "staging"}):
+        with pytest.raises(ValueError, match=r"schemas|staging"):
+            kdump.export(tmp_path / "orders-0", folder=tmp_path / "other", **wrong)
+
+
+def test_an_export_says_of_which_segment_the_damage_is(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    built.edit(file(6, "log"), flip(70))
+    with pytest.raises(ProblemError) as met:
+        kdump.export(built.directory, folder=tmp_path / "out", options=ExportOptions(target_bytes=1 << 30))
+    assert met.value.problem.path == str(built.partition / file(6, "log"))
+
+
+def test_lost_records(tmp_path: Path) -> None:
+    brokers = cluster(tmp_path, uncleaned(SHARED, mark=8), uncleaned((*SHARED, *puts(8, 1, "ab"))))
+    (lost,) = kdump.lost_records(*(tmp_path / name for name in brokers), leader=1, folder=tmp_path / "out", now=NOW)
+    assert not isinstance(lost, kdump.Problem)
+    assert (lost.topic, lost.partition, lost.records) == ("orders", 0, 2)
+    with pytest.raises(RefusedError, match="is not empty"):
+        list(kdump.lost_records(tmp_path / brokers[0], leader=1, folder=tmp_path / "out", now=NOW))
 
 
 def test_metadata_needs_a_metadata_log(damaged: Log, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.groups import GroupsOf
-from kdump.topics.groups import RETENTION_MS
+from kdump.settings.defaults import OFFSETS_RETENTION_MS
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
@@ -23,7 +23,7 @@ from .text import Groups, Sums, json_lines, text_lines
 @click.command("groups")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--group", "patterns", multiple=True, metavar="GLOB", help="Groups whose name matches. May be repeated.")
-@click.option("--retention-ms", type=click.IntRange(min=0), default=RETENTION_MS, show_default=True,
+@click.option("--retention-ms", type=click.IntRange(min=0), default=OFFSETS_RETENTION_MS, show_default=True,
     help="How long a broker keeps a commit, in ms (offsets.retention.minutes).")
 @topic_option
 @now_option

@@ -12,12 +12,13 @@ from kdump.operations.inventory import Inventory, InventoryRequest, ListedDirect
 from kdump.query.inventory import FileInfo, PartitionInfo
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo
+from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.choice import has_partition, is_chosen, nothing_chosen, topics_at
 from ..shell.output import Output, wants_color
-from ..shell.paths import KafkaFile, Place, expand
+from ..shell.paths import expand
 from ..shell.progress import PathCounter
 from ..shell.rows import output_for
 from ..shell.session import Failures

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any
 
+from kdump.formats.config_resources import RESOURCE_TYPES, TOPIC_RESOURCE
 from kdump.formats.uuids import format_uuid
 from kdump.named_tuples import NamedTuple
 from kdump.releases import METADATA_VERSION, metadata_version_name, release_name
@@ -14,8 +15,6 @@ from kdump.topics.cluster_image import (
     ACL_PATTERNS,
     ACL_PERMISSIONS,
     ACL_RESOURCES,
-    RESOURCE_TYPES,
-    TOPIC_RESOURCE,
     ClusterImage,
     Topic,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from kdump.errors import KdumpError, Problem
@@ -28,7 +30,14 @@ from .text import TextLines
 @verbose_option
 @now_option
 @format_option
-def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now: int, format_: str) -> int:
+def command(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    verbose: bool,
+    now: int,
+    format_: str,
+    properties: Mapping[str, str] | None = None,
+) -> int:
     """Compare the copies of partitions on several brokers, and say what each choice of leader would lose.
 
     PATHs are log directories of several brokers, or partition directories. kdump joins copies by cluster id, topic id
@@ -55,7 +64,7 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
     with output_for(format_) as out:
         printer = JsonLines(out.write) if format_ == "jsonl" else TextLines(out.write, is_all=verbose or is_single)
         count = 0
-        replicas = Replicas(places, now, troubles, empty=empty)
+        replicas = Replicas(places, now, troubles, empty=empty, properties=properties)
         if len(replicas.clusters) > 1:
             names = ", ".join(map(safe, replicas.clusters))
             note(f"these PATHs are of {len(replicas.clusters)} clusters ({names}); copies are compared within each")

@@ -12,27 +12,16 @@ import click
 from kdump.disk.reading import is_directory, is_file, is_named, read_small
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError, RefusedError
 from kdump.formats import names
-from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
+from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
-from kdump.named_tuples import NamedTuple
 from kdump.storage import open as storage
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
-from kdump.storage.open import check_file, open_directory
+from kdump.storage.open import KafkaFile, Place, check_file, open_directory
 from kdump.storage.partition import PartitionLog
 
 from .output import NO_SUCH
 
-
-class KafkaFile(NamedTuple):
-    """A single file, with what its name and that of its directory say (None: not a partition's directory)."""
-
-    path: str
-    name: FileName
-    partition: PartitionDirName | None
-
-
-Place = KafkaFile | PartitionLog | LogDirectory
 _Found = TypeVar("_Found")
 
 def expand(paths: Iterable[str]) -> list[Place]:
@@ -159,16 +148,21 @@ def _checked(check: Callable[[str], None], target: str) -> None:
         raise click.UsageError(f"{safe_path(str(error))}.") from None
 
 
-def log_directories_of(config_file: str) -> tuple[str, ...]:
-    """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+def properties_of(config_file: str) -> dict[str, str]:
+    """Return what is in a properties file. Raises click.UsageError where Kafka would not take it for one, OSError."""
     from kdump.formats.java_properties import parse_properties
-    from kdump.settings.sources import log_directories
 
     try:
-        properties = parse_properties(read_small(config_file), config_file)
+        return parse_properties(read_small(config_file), config_file)
     except KdumpError as error:
         raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
-    paths = log_directories(properties)
+
+
+def log_directories_of(config_file: str) -> tuple[str, ...]:
+    """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+    from kdump.settings.node import log_directories
+
+    paths = log_directories(properties_of(config_file))
     if not paths:
         raise click.UsageError(f"{safe_path(config_file)} has no log.dirs: give PATHs.")
     return paths

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.stats import PartitionStats, StatsOf, TopicStats, by_topic
+from kdump.settings.defaults import RETENTION_MS
 from kdump.stats.partition import Stats, StatsOptions
 from kdump.storage.replica import Replica
 
@@ -35,7 +36,7 @@ class Options:
     topics: tuple[str, ...] = ()
     details: bool | None = None
     report: str | None = None
-    retention_ms: int = 604_800_000
+    retention_ms: int = RETENTION_MS
     cluster: Cluster | None = None
 
 

@@ -10,14 +10,8 @@ from kdump.cluster.copies import Copy
 from kdump.cluster.wanted import Note, NoteKind, Refusal, Wanted
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
+from kdump.settings.sources import HASHED_TOPICS
 from kdump.topics.cluster_image import ClusterImage, Topic
-
-HASHED_TOPICS = (
-    names.CONSUMER_OFFSETS_TOPIC,
-    names.TRANSACTION_STATE_TOPIC,
-    names.SHARE_GROUP_STATE_TOPIC,
-)
-"""Topics whose partition a group's or a transaction's id decides: with another number of partitions it is not found."""
 
 
 @dataclass(slots=True)
@@ -122,8 +116,8 @@ def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, 
         found.refusals.append(Refusal(name, reason, f"ask for {number} or more"))
     elif topic is None and name in HASHED_TOPICS and asked is None:
         reason = f"nothing says how many partitions it had: {number - 1} is the highest in the PATHs"
-        option = _option(name)
-        way_out = f"{option} N, as the old {partitions_setting(name)} was (Kafka's default: 50)"
+        option, setting = _option(name), HASHED_TOPICS[name]
+        way_out = f"{option} N, as the old {setting.name} was (Kafka's default: {setting.default})"
         found.refusals.append(Refusal(name, reason, way_out))
     for partition in range(max(number, asked or 0)):
         yield Chosen(name, topic_id, partition, old.get(partition))
@@ -136,19 +130,11 @@ def _option(topic: str) -> str:
     }.get(topic, "--share-state-partitions")
 
 
-def partitions_setting(topic: str) -> str:
-    """Return the setting of brokers for the number of partitions of one of HASHED_TOPICS."""
-    return {
-        names.CONSUMER_OFFSETS_TOPIC: "offsets.topic.num.partitions",
-        names.TRANSACTION_STATE_TOPIC: "transaction.state.log.num.partitions",
-    }.get(topic, "share.coordinator.state.topic.num.partitions")
-
-
 def partition_settings(counts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yield the lines of server.properties that let brokers expect these numbers of partitions."""
-    for topic in HASHED_TOPICS:
+    for topic, setting in HASHED_TOPICS.items():
         if topic in counts:
-            yield partitions_setting(topic), counts[topic]
+            yield setting.name, counts[topic]
 
 
 def leave_out_unknown(copies: Iterable[Copy], image: ClusterImage) -> list[Copy]:

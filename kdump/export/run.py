@@ -22,9 +22,10 @@ class Engine(Protocol):
 
 
 class Summary:
-    """What an export came to: units and rows, those of earlier runs included, and whether it is whole."""
+    """What an export into `folder` came to: units and rows, those of earlier runs included, and whether it is whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
         self.units = self.resumed = self.rows = self.files = self.bytes = self.damage = self.failures = 0
         self.is_whole = False
 
@@ -53,7 +54,7 @@ def export(
     """
     journal = Journal(folder)
     done = journal.open(options, units)
-    summary = Summary()
+    summary = Summary(folder)
     for unit in units:
         if unit.name in done:
             summary.resumed += 1

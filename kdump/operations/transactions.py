@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from kdump.errors import Report
 from kdump.formats import names
+from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica, held_replicas
 from kdump.topics.hanging import HangReason, hang_reasons, is_hanging
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds
-from kdump.transactions.partition import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
+from kdump.transactions.partition import OpenTxn, PartitionTxns, transactions_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,6 +14,7 @@ from kdump.errors import check_number
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
+from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
 from kdump.verify.resume import (
     NOTHING_YET,
@@ -40,6 +41,24 @@ class VerifyRequest(NamedTuple):
     max_duration: float | None = None
     resume: str | None = None
     state: str | None = None
+
+
+class Consideration(NamedTuple):
+    """How a verification makes way for others: it gives back what it has the system cache, and has a low priority."""
+
+    drops_pages: bool
+    has_low_priority: bool
+
+
+def consideration(
+    paths: Iterable[str], *, drops_pages: bool | None = None, has_low_priority: bool | None = None
+) -> Consideration:
+    """Return how a verification of these paths makes way: as asked for; what is not said is so beside a broker."""
+    is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
+    return Consideration(
+        is_beside if drops_pages is None else drops_pages,
+        is_beside if has_low_priority is None else has_low_priority,
+    )
 
 
 class Verifying(Protocol):

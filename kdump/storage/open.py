@@ -8,13 +8,26 @@ import stat
 from kdump.disk.reading import is_directory, is_there, list_directory
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
 from kdump.formats import names
-from kdump.formats.names import FileName, is_partition_dir, parse_file_name
+from kdump.formats.names import FileName, PartitionDirName, is_partition_dir, parse_file_name
+from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
 NOT_A_FILE = "neither a file nor a directory"
 _NOT_KAFKAS = "neither a partition directory (no <base offset>.log in it) nor a log directory (no <topic>-<partition>)"
+
+
+class KafkaFile(NamedTuple):
+    """A single file, with what its name and that of its directory say (None: not a partition's directory)."""
+
+    path: str
+    name: FileName
+    partition: PartitionDirName | None
+
+
+Place = KafkaFile | PartitionLog | LogDirectory
+"""What a path may be."""
 
 
 Path = str | os.PathLike[str]

@@ -30,9 +30,6 @@ DEAD = "Dead"
 ASSIGNING = "Assigning"
 RECONCILING = "Reconciling"
 
-RETENTION_MS = 7 * 24 * 60 * 60 * 1000
-"""Kafka's default of offsets.retention.minutes."""
-
 _MEMBER_STATES = {0: STABLE, 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"}
 MEMBER_STATES = {
     CONSUMER: _MEMBER_STATES,

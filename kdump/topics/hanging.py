@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS, OpenTxn, PartitionTxns
+from kdump.settings.defaults import MAX_TIMEOUT_MS
+from kdump.transactions.partition import LATE_BUFFER_MS, OpenTxn, PartitionTxns
 
 _ABORT = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 

@@ -24,9 +24,6 @@ from kdump.storage.segment import Segment
 from kdump.transactions.producers import CompletedTxn, ProducerTable, TransactionOpened, opens_transaction
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch, index_mismatches
 
-MAX_TIMEOUT_MS = 900_000
-"""Kafka's default of transaction.max.timeout.ms."""
-
 LATE_BUFFER_MS = 300_000
 """What Kafka waits beyond the longest timeout before it calls a transaction late."""
 

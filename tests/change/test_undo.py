@@ -63,12 +63,12 @@ def repaired(partition: Path, strategy: Strategy = TRUNCATE_LOG) -> Change:
 
 def state(log_dir: Path) -> dict[str, object]:
     """The files of the partition and the lines of the checkpoints beside it."""
-    beside = {
+    beside: dict[str, object] = {
         path.name: set(path.read_bytes().splitlines())
         for path in log_dir.iterdir()
         if path.is_file() and not path.name.startswith(place.PREFIX)
     }
-    return content(log_dir / "orders-0") | beside
+    return {**content(log_dir / "orders-0"), **beside}
 
 
 class TestRefused:
@@ -210,7 +210,7 @@ class TestInterrupted:
         (change,) = journal.unfinished(str(partition))
         for way in (finish_interrupted, lambda _: undo(change), lambda _: roll_back(change)):
             with pytest.raises(RefusedError, match=f"{log.name} had [0-9or ]+ bytes, it has [0-9]+ now"):
-                way(str(partition))  # type: ignore[operator]
+                way(str(partition))
         with pytest.raises(RefusedError, match=f"kdump undo {partition} --change {change.id} --close --apply"):
             check_finishable(change)
         assert state(partition.parent) == before
@@ -288,7 +288,7 @@ def _sabotaged(partition: Path, at: int, run: Callable[[Path], None]) -> None:
     try:
         gc.disable()
         saboteur = Saboteur(at, None)
-        os.fsync = lambda descriptor: saboteur.step()
+        os.fsync = lambda fd: saboteur.step()
         sys.addaudithook(saboteur.audit)
         run(partition)
         status = 0

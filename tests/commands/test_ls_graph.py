@@ -10,9 +10,9 @@ import pytest
 
 from kdump.commands.ls.graph import LOOKS, MAX_ROWS, picture
 from kdump.formats import names
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.operations.outline import outline, outline_of
 from kdump.query.inventory import PartitionInfo, partition_info
-from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata

@@ -261,8 +261,8 @@ def test_an_engine_that_stops_early_leaves_no_success(tmp_path: Path) -> None:
     folder = log(tmp_path / "orders-0")
     options = ExportOptions()
 
-    def engine(units: Sequence[Unit], target: str, given: ExportOptions) -> Iterator[Outcome]:
-        yield from export_units(units[:1], target, given)
+    def engine(units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
+        yield from export_units(units[:1], folder, options)
         raise KeyboardInterrupt
 
     units = plan([PartitionLog(str(folder))], options)

@@ -19,9 +19,12 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.kernels.portable.rows import RowColumn
 from kdump.kernels.row_kinds import ROW_INT64
 from kdump.storage.payloads import inflate
-from tests.kernels.reading import NATIVE, only_native, walked
+from tests.kernels import reading
+from tests.kernels.reading import only_native, walked
 
 pytestmark = only_native
+
+NATIVE: Any = reading.NATIVE
 
 ROUNDS = 300
 MANY = 400
@@ -64,7 +67,7 @@ class Log:
         keys = NATIVE.OffsetMap(24 << 20, 1 << 19)
         take = partial(keys.take, self.block, self.records, 0, self.payloads, b"\1", 0)
         classify = partial(keys.classify, self.block, self.records, 0, self.payloads, 99, 0, True, 0, 1)
-        others = [partial(keys.put, b"key", 1), partial(keys.get, b"key"), take, classify]
+        others: list[Call] = [partial(keys.put, b"key", 1), partial(keys.get, b"key"), take, classify]
         return self._calling(call, take), others
 
     def verdicts(self, call: Call) -> tuple[Call, list[Call]]:
@@ -120,7 +123,7 @@ def test_a_second_call_is_refused_until_the_first_is_done(kind: Kind) -> None:
 
     def refuse() -> None:
         for other in others:
-            for ask in (other, lambda other=other: threads.submit(other).result()):  # type: ignore[misc]
+            for ask in (other, lambda other=other: threads.submit(other).result()):
                 with pytest.raises(RuntimeError, match=TWO_AT_ONCE):
                     ask()
                 refused.append(other)

@@ -76,5 +76,6 @@ def test_salvage_gives_up_the_damaged_commit_alone(directory: Path) -> None:
     (cut,) = rescue.cuts
     assert kept == bytes(data[: cut.start] + data[cut.stop :])
     assert cut.start <= 8000 < cut.stop
+    assert rescue.kept is not None
     assert rescue.kept.batches == 84
     assert examine(kdump.open_log(str(partition)), STARTUP, Request(SALVAGE)).plan is not None

@@ -153,6 +153,7 @@ class TestAbort:
     def test_counts_of_what_is_kept_are_without_it(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, LOST)
         rescue = salvage(partition, STARTUP, ABORTED)
+        assert rescue.kept is not None
         assert (rescue.kept.batches, rescue.kept.records) == (4, 4)
         assert rescue.kept.bytes == sum(map(len, LOST)) - len(LOST[2])
 

@@ -114,6 +114,7 @@ def test_counts_against_strategy_kafka(partition: Path) -> None:
     before = list(batches(partition))
     edit(name(20, "log"), flip(70))(partition)
     rescue = salvage(partition)
+    assert rescue.kept is not None
     assert rescue.kafka_keeps is not None
     assert (rescue.kept.batches, rescue.kafka_keeps.batches) == (len(before) - 1, 10)
     assert (rescue.kept.records, rescue.kafka_keeps.records) == (3 * 19 - 2, 19)

@@ -157,6 +157,7 @@ class TestSalvage:
             assert [(each.producer_id, each.current_txn_first_offset) for each in task.rescue.open_txns] == [(7, 0)]
             assert task.plan is not None
             apply_plan(task.plan, new_change(log.path), keep_old=False)
+        assert task.rescue is not None
         assert task.rescue.kept is None
 
 

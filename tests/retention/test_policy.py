@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -183,7 +184,7 @@ class Broker:
 
         self._look(goes)
 
-    def _look(self, goes) -> None:  # type: ignore[no-untyped-def]
+    def _look(self, goes: Callable[[SegmentState, SegmentState | None], bool]) -> None:
         gone = 0
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
             if self.at.high_watermark < row.end_offset or not goes(row, following):

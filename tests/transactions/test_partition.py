@@ -17,7 +17,7 @@ from kdump.topics.hanging import HangReason, hang_reasons
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
 from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit, transactions_of
 from kdump.transactions.txn_index import IndexMismatch
-from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair
+from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair, unexpected
 
 PAIR = (b"k", b"v")
 HOUR = 3_600_000
@@ -313,7 +313,7 @@ def test_as_kafka_has_it(corpus: Path, case: str) -> None:
     """The open transactions are those of the last snapshot, the aborted ones those of the transaction indexes."""
     (folder,) = (path for path in (corpus / "corpus" / case).iterdir() if path.is_dir())
     log = PartitionLog(str(folder))
-    found = transactions_of(next(replicas([log], pytest.fail)), pytest.fail, keep_ended=True)
+    found = transactions_of(next(replicas([log], unexpected)), unexpected, keep_ended=True)
     snapshot = max(folder.glob("*.snapshot"))
     entries = decode_producer_snapshot(snapshot.read_bytes())
     assert int(snapshot.stem) == found.end_offset
