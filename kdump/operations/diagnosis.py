@@ -14,7 +14,6 @@ from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
 from kdump.findings.kind import BrokerEffect, FindingKind, Severity
-from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
 from kdump.operations.actions import COMMITTED_CODES, Action, Stake, action_of, log_actions
@@ -187,8 +186,7 @@ def _mended_by_start(loaded: Loaded | None) -> set[str]:
 
 
 def _puts_right(step: Step) -> bool:
-    parsed = parse_file_name(step.file)
-    if parsed.kind == names.LOG and parsed.state == names.LIVE:
+    if parse_file_name(step.file).is_live_log:
         return step.action == TRUNCATE and step.loss is not None and not step.loss.has_data
     return step.action in _MENDS
 

@@ -12,7 +12,7 @@ from kdump.change.plan import CHECKPOINT, Operation, Plan, make_plan
 from kdump.errors import CheckpointError, RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
-from kdump.formats.names import parse_file_name
+from kdump.formats.names import live_logs, parse_file_name
 from kdump.formats.words import byte_words, number_words, offset_words
 from kdump.operations.heal_front import earlier_notes, front_notes, front_of, lowered_log_start
 from kdump.operations.heal_sources import (
@@ -75,7 +75,8 @@ def plan_heal(
     if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
     plan = make_plan(log.path, outcome.files, _reasons(healing))
-    changed = {parse_file_name(each.name).offset for each in plan.operations if _is_log(each.name)}
+    parsed = [parse_file_name(each.name) for each in plan.operations]
+    changed = {each.offset for each in parsed if each.is_live_log}
     operations = [each for each in plan.operations if _concerns(each, changed)]
     operations = [*_checkpoints(log, peers, healing), *lowered_log_start(log, log_start, healing), *operations]
     recipes = {each.name: plan.recipes[each.name] for each in operations if each.name in plan.recipes}
@@ -131,7 +132,7 @@ def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
     before, healed = PlannedPartition(log), directory_after_load(log, outcome)
     own: dict[str, list[tuple[int, int]]] = {}
     copies: Counter[tuple[int, int]] = Counter()
-    for name in filter(_is_log, healed.names()):
+    for _, name in live_logs(healed.names()):
         at = 0
         with LogView(healed, name) as view:
             for part in parts_of(healed.files[name]):
@@ -164,11 +165,6 @@ def _epochs(log: PartitionLog) -> list[EpochEntry]:
 
 def _content(log: PartitionLog, name: str) -> bytes:
     return PlannedPartition(log).read(name)
-
-
-def _is_log(name: str) -> bool:
-    parsed = parse_file_name(name)
-    return parsed.kind == names.LOG and parsed.state == names.LIVE
 
 
 def _concerns(operation: Operation, changed: set[int | None]) -> bool:

@@ -339,15 +339,10 @@ def _loaded_log(log: PartitionLog, outcome: LoadOutcome, mark: int | None) -> Lo
     if not outcome.ok:
         return None
     files = outcome.files or {}
-    bases = [
-        parsed.offset
-        for parsed in map(names.parse_file_name, files)
-        if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None
-    ]
     return LoadedLog(
         outcome.log_start_offset,
         outcome.log_end_offset,
-        min(bases, default=outcome.log_start_offset),
+        min((base for base, _ in names.live_logs(files)), default=outcome.log_start_offset),
         tuple(_epochs(log, outcome)),
         mark,
     )

@@ -127,8 +127,7 @@ def _files_of(kinds: Iterable[str]) -> list[str]:
 
 def _logs(files: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield the base offset of each segment, in order, and the name of its .log."""
-    logs = (parsed for parsed in map(parse_file_name, files) if parsed.kind == names.LOG and parsed.state == names.LIVE)
-    for base in sorted(parsed.offset for parsed in logs if parsed.offset is not None):
+    for base, _ in sorted(names.live_logs(files)):
         yield base, names.segment_file_name(base, f".{names.LOG}")
 
 

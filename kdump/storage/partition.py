@@ -61,8 +61,7 @@ class PartitionLog:
 
     def orphans(self) -> Iterator[str]:
         """Yield index files without their .log, which a broker deletes at start."""
-        logs = (parsed for parsed in self.files.values() if parsed.kind == names.LOG and parsed.state == names.LIVE)
-        bases = {parsed.offset for parsed in logs} - {None}
+        bases = {parsed.offset for parsed in self.files.values() if parsed.is_live_log} - {None}
         for name, parsed in self.files.items():
             if parsed.kind in names.INDEX_KINDS and parsed.state == names.LIVE and parsed.offset not in bases:
                 yield name
@@ -139,4 +138,4 @@ class PartitionLog:
 def base_offsets(path: str) -> list[int]:
     """Return the base offsets of the segments in a partition directory, ascending. Raises OSError."""
     found = map(names.parse_file_name, os.listdir(path))
-    return sorted(parsed.offset or 0 for parsed in found if parsed.kind == names.LOG and parsed.state == names.LIVE)
+    return sorted(parsed.offset or 0 for parsed in found if parsed.is_live_log)
