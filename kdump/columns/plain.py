@@ -251,7 +251,7 @@ def _is_control(attributes: int, magic: int) -> bool:
     return magic >= 2 and bool(attributes & CONTROL)
 
 
-def _codec(attributes: int, _magic: int = 0) -> str:
+def _codec(attributes: int) -> str:
     number = attributes & CODEC_MASK
     return NAMES[number] if number < len(NAMES) else f"codec {number}"
 

@@ -37,18 +37,16 @@ def examine_indexes(
     bases: frozenset[int] | None,
     *,
     wants_all: bool = False,
-    found: Survey | None = None,
 ) -> Task:
     """Return what it takes to build the unsound indexes anew; of the segments with these base offsets only, unless
     None.
 
     `kinds` are some of INDEX_KINDS. `wants_all`: sound ones, too, as Kafka's recovery of the whole log builds them. Of
     what is there only the .log files count. Where one of them is damaged, its indexes are a problem, and the other
-    segments' are built. `found` is what a survey has found, if there was one. Raises OSError, RefusedError for a
-    directory without Kafka files.
+    segments' are built. Raises OSError, RefusedError for a directory without Kafka files.
     """
     check_has_kafka_files(log)
-    found = survey(log, startup, deep=False) if found is None else found
+    found = survey(log, startup, deep=False)
     wanted = set(_wanted(log, None if wants_all else found.unsound, kinds, bases))
     wanted |= {name for name in beside(wanted, found.noted) if parse_file_name(name).kind in _files_of(kinds)}
     damaged = _cut_by_recovery(found)
