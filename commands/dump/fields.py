@@ -12,9 +12,8 @@ from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, offset_range
 from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
-from kdump.repair.flipped_bit import FlippedBit, find_flipped_bit
+from kdump.repair.flipped_bit import FlippedBit, flipped_bit_in
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import PlannedPartition
 from kdump.storage.segment import Segment
 
 from ..shell import exit_codes
@@ -67,32 +66,14 @@ def _show(path: str, batch: BatchFields, flipped: FlippedBit | None, format_: st
 def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:
     """Return the one flipped bit that explains a damaged batch without a partition around it, if there is one."""
     with partition_of(data, lone.base_offset) as path:
-        try:
-            directory = PlannedPartition(PartitionLog(os.path.dirname(path)))
-            found = find_flipped_bit(directory, os.path.basename(path), lone.base_offset, None, 0, batch.size)
-        except KdumpError:
-            return None
+        found = flipped_bit_in(PartitionLog(os.path.dirname(path)), os.path.basename(path), 0, batch.size)
     return found and found._replace(position=found.position + batch.position)
 
 
 def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
     """Return the one flipped bit that explains a damaged batch, if there is one."""
-    if file.name.offset is None:
-        return None
     log = PartitionLog(os.path.dirname(os.path.abspath(file.path)))
-    bases = [segment.base_offset for segment in log.segments]
-    later = [base for base in bases if base > file.name.offset]
-    try:
-        return find_flipped_bit(
-            PlannedPartition(log),
-            os.path.basename(file.path),
-            file.name.offset,
-            later[0] if later else None,
-            batch.position,
-            batch.position + batch.size,
-        )
-    except KdumpError:
-        return None
+    return flipped_bit_in(log, os.path.basename(file.path), batch.position, batch.position + batch.size)
 
 
 def _lines(partition: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterator[str]:

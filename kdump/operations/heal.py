@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from kdump.change.checkpoint_lines import within_log
 from kdump.change.plan import CHECKPOINT, Operation, Plan, make_plan
-from kdump.errors import CheckpointError, RefusedError
+from kdump.errors import RefusedError
 from kdump.formats import names
-from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
+from kdump.formats.checkpoints import format_leader_epochs
 from kdump.formats.names import live_logs, parse_file_name
 from kdump.formats.words import byte_words, number_words, offset_words
 from kdump.operations.heal_front import earlier_notes, front_notes, front_of, lowered_log_start
@@ -62,8 +62,8 @@ def plan_heal(
     cleaned = max(0, *(checkpoint_offset(each, names.CLEANER_CHECKPOINT) for each in copies))
     if log.segments:
         peers = [replace(peer, start=cleaned) for peer in peers]
-    front = front_of(log, startup, _epochs(log), log_start, cleaned)
-    healing = heal(log, peers, _epochs(log), has_gaps=cleaned > 0, start=front.start if front else None)
+    front = front_of(log, startup, log.known_epochs, log_start, cleaned)
+    healing = heal(log, peers, log.known_epochs, has_gaps=cleaned > 0, start=front.start if front else None)
     check_not_cleaned(healing, cleaned)
     if healing.lacking and (healing.taken or healing.first_damaged is not None):
         return Task(log.path, None, problems=tuple(_lacking(log, healing)))
@@ -106,7 +106,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
     for name, parsed in log.files.items():
         if parsed.kind == names.PRODUCER_SNAPSHOT and parsed.offset is not None and parsed.offset > first:
             directory.delete(name, "made before records were restored")
-    epochs = fitting_epochs(_epochs(log), [_epochs(peer.log) for peer in peers], healing)
+    epochs = fitting_epochs(log.known_epochs, [peer.log.known_epochs for peer in peers], healing)
     directory.write(names.LEADER_EPOCH_CHECKPOINT, format_leader_epochs(epochs))
     if log.metadata is None:
         topic_ids = (peer.log for peer in peers if peer.log.metadata)
@@ -154,13 +154,6 @@ def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
             else:
                 lost.append(batch.loss)
     return total_loss(lost)
-
-
-def _epochs(log: PartitionLog) -> list[EpochEntry]:
-    try:
-        return log.leader_epochs
-    except (CheckpointError, OSError):
-        return []
 
 
 def _content(log: PartitionLog, name: str) -> bytes:

@@ -291,7 +291,7 @@ class Replicas:
         outcome = load_log(log, startup)
         mark = directory.high_watermark_of(log)
         loaded = _loaded_log(log, outcome, mark)
-        front = None if config.remote_storage else lost_front(log, _epochs_on_disk(log), log_start, clean=clean)
+        front = None if config.remote_storage else lost_front(log, log.known_epochs, log_start, clean=clean)
         return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure, front)
 
     def _state_around(self, path: str) -> DirectoryState:
@@ -346,13 +346,6 @@ def _loaded_log(log: PartitionLog, outcome: LoadOutcome, mark: int | None) -> Lo
         tuple(_epochs(log, outcome)),
         mark,
     )
-
-
-def _epochs_on_disk(log: PartitionLog) -> list[EpochEntry]:
-    try:
-        return log.leader_epochs
-    except (CheckpointError, OSError):
-        return []  # loading it says so
 
 
 def _epochs(log: PartitionLog, outcome: LoadOutcome) -> list[EpochEntry]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import MAX_SMALL, is_named, is_there, list_directory, read_small
-from kdump.errors import NameFormatError, OnError
+from kdump.errors import CheckpointError, NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
@@ -80,6 +80,14 @@ class PartitionLog:
         if len(data) < MAX_SMALL:
             self.contents[names.LEADER_EPOCH_CHECKPOINT] = data
         return list(parse_leader_epochs(data, path))
+
+    @property
+    def known_epochs(self) -> list[EpochEntry]:
+        """The same; none either where the file cannot be read or parsed."""
+        try:
+            return self.leader_epochs
+        except (CheckpointError, OSError):
+            return []
 
     @cached_property
     def metadata(self) -> PartitionMetadata | None:
