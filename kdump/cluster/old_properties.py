@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kdump.cluster.disks import Disk
-from kdump.cluster.topics_at_hand import HASHED_TOPICS, partitions_setting
+from kdump.cluster.new_image import UNCLEAN_ELECTION
+from kdump.cluster.topics_at_hand import HASHED_TOPICS
 from kdump.cluster.wanted import Note, NoteKind
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
@@ -19,7 +20,6 @@ from kdump.formats.java_properties import parse_properties
 DEFAULT_PARTITIONS = 50
 """How many partitions brokers give each of the topics that ids are hashed over (GroupCoordinatorConfig and others)."""
 
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
 _NODE_IDS = ("node.id", "broker.id")
 _LOG_DIRS = ("log.dirs", "log.dir")
 _PLACES = ("", "..", os.path.join("..", "config"), os.path.join("..", "config", "kraft"))
@@ -45,6 +45,11 @@ class OldProperties:
         for name, value in sorted(self.values.items()):
             if name.startswith(_KEPT) and name not in _NOT_KEPT:
                 yield name, value
+
+
+def kept_settings(found: Sequence[OldProperties]) -> dict[str, str]:
+    """Return the lines that nodes go on with from some files; of two for one name the first file's."""
+    return {name: value for each in reversed(found) for name, value in each.kept()}
 
 
 def read_old_properties(path: str) -> OldProperties:
@@ -99,8 +104,8 @@ def node_of(disk: Disk, found: Sequence[OldProperties]) -> int | None:
 def partition_counts(found: Sequence[OldProperties]) -> dict[str, int]:
     """Return how many partitions the old brokers gave the topics that ids are hashed over; none where they disagree."""
     counts: dict[str, int] = {}
-    for topic in HASHED_TOPICS if found else ():
-        texts = {each.values.get(partitions_setting(topic), str(DEFAULT_PARTITIONS)).strip() for each in found}
+    for topic, (setting, _) in HASHED_TOPICS.items() if found else ():
+        texts = {each.values.get(setting, str(DEFAULT_PARTITIONS)).strip() for each in found}
         text = texts.pop()
         if not texts and text.isdecimal() and int(text) > 0:
             counts[topic] = int(text)
