@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from shlex import quote
 
-from kdump.formats.codecs import NAMES
+from kdump.formats.codecs import NAMES, codec_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, number_words, size_text
 from kdump.named_tuples import NamedTuple
 from kdump.operations.stats import TopicStats
 
-from .text import codec_name, other_codec, percent
+from .text import other_codec, percent
 
 MAX_ROWS = 8
 """Rows of each answer."""
