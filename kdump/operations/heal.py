@@ -112,7 +112,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
         topic_ids = (peer.log for peer in peers if peer.log.metadata)
         source = next(topic_ids, None)
         if source is not None:
-            directory.write(names.PARTITION_METADATA, _content(source, names.PARTITION_METADATA))
+            directory.write(names.PARTITION_METADATA, PlannedPartition(source).read(names.PARTITION_METADATA))
     point = first if startup.clean else min(first, startup.recovery_point)
     outcome = load_log(log, startup._replace(clean=False, recovery_point=point), directory)
     if outcome.ok and (outcome.loss.batches or outcome.log_end_offset != healing.end):
@@ -154,10 +154,6 @@ def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
             else:
                 lost.append(batch.loss)
     return total_loss(lost)
-
-
-def _content(log: PartitionLog, name: str) -> bytes:
-    return PlannedPartition(log).read(name)
 
 
 def _concerns(operation: Operation, changed: set[int | None]) -> bool:

@@ -196,17 +196,13 @@ def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     from kdump.repair.decision import Decision
     from kdump.repair.salvaged_files import GivenUp
 
-    cuts = (cut for cut in saved.cuts if _is_log(cut.file))
+    cuts = (cut for cut in saved.cuts if parse_file_name(cut.file).kind == names.LOG)
     ranges: Sequence[GivenUp] = saved.given_up or tuple(
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
     )
     ranges = sorted(ranges, key=lambda each: (each.file, each.start))
     decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewritten)
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
-
-
-def _is_log(name: str) -> bool:
-    return parse_file_name(name).kind == names.LOG
 
 
 def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
