@@ -25,6 +25,8 @@ CYTHON_FOLDER = "build/cython"
 SHARED_NUMBERS = (
     "kdump/formats/faults.py",
     "kdump/formats/batch.py",
+    "kdump/formats/message_set.py",
+    "kdump/formats/codecs/common.py",
     "kdump/kernels/verdicts.py",
     "kdump/kernels/batch_verdicts.py",
     "kdump/kernels/row_kinds.py",
@@ -36,12 +38,15 @@ LIMITED_API = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "0x030B00
 def numbers() -> str:
     """Return the numbers that the compiled kernel shares with Python modules, as Cython enums."""
     lines = ["# Written by setup.py."]
+    known: dict[str, int] = {}
     if (here := str(Path(__file__).parent)) not in sys.path:
         sys.path.insert(0, here)  # for what these modules import
     for path in SHARED_NUMBERS:
-        values = run_path(path).items()
+        values = {name: value for name, value in run_path(path).items() if name.isupper() and type(value) is int}
         lines += ["", f"cdef enum:  # {path}"]
-        lines += [f"    {name} = {value}" for name, value in values if name.isupper() and type(value) is int]
+        # What a module imports is known already. A name for two numbers is written twice, which does not compile.
+        lines += [f"    {name} = {value}" for name, value in values.items() if known.get(name) != value]
+        known |= values
     return "\n".join(lines) + "\n"
 
 

@@ -26,7 +26,8 @@ from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases
 from kdump.recovery.startup import Startup
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task, examine_trim
+from kdump.repair.proposal import examine_trim
+from kdump.repair.task import INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters

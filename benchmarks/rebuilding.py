@@ -17,7 +17,7 @@ from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.recovery.startup import Startup
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import INDEX_KINDS
+from kdump.repair.task import INDEX_KINDS
 
 SHALLOW, REBUILD = "large-batches: verify, in turns with the next", "large-batches: rebuild-index"
 

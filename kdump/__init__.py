@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
-    from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
+    from kdump.library.listing import ls
+    from kdump.library.reading import (
+        export,
+        groups,
+        lookup,
+        lookups,
+        lost_records,
+        metadata,
+        startup,
+        stats,
+        transactions,
+    )
     from kdump.library.verifying import verify
     from kdump.storage.damage import Damage
     from kdump.storage.decoded import BadBatch
@@ -38,6 +49,9 @@ __all__ = [
     "export",
     "groups",
     "lookup",
+    "lookups",
+    "lost_records",
+    "ls",
     "metadata",
     "open_directory",
     "open_log",
@@ -57,6 +71,7 @@ _HOMES = {
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
     "Damage": "kdump.storage.damage",
+    "ls": "kdump.library.listing",
     "OnError": "kdump.errors",
     "Problem": "kdump.errors",
     "verify": "kdump.library.verifying",

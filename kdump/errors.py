@@ -6,11 +6,40 @@ has a text of its own for the fault (shared vocabulary of operators), the messag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from errno import ENOMEM
 
 from kdump.named_tuples import NamedTuple
+
+
+def check_number(name: str, value: object, least: float | None = None, most: float | None = None) -> None:
+    """Raise TypeError for an argument that is no number, ValueError for one below `least` or above `most`.
+
+    It is a whole number unless `least` is a float. None is what was not given.
+    """
+    if value is None:
+        return
+    noun, protocol = ("a number", "__float__") if isinstance(least, float) else ("a whole number", "__index__")
+    bounds = "" if least is None else f", {least:g} or more" if most is None else f" from {least:g} to {most:g}"
+    if isinstance(value, bool) or not hasattr(value, protocol):
+        raise TypeError(f"{name} is {value!r}: expected {noun}{bounds}")
+    if (least is not None and not value >= least) or (most is not None and not value <= most):  # type: ignore[operator]
+        raise ValueError(f"{name} is {value!r}: expected {noun}{bounds}")
+
+
+def check_type(name: str, value: object, kind: type) -> None:
+    """Raise TypeError for an argument that is of another type."""
+    if not isinstance(value, kind):
+        name_of_kind = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        raise TypeError(f"{name} is {value!r}: expected {name_of_kind}")
+
+
+def check_word(name: str, value: object, known: Iterable[str]) -> None:
+    """Raise ValueError for an argument that is none of the known words."""
+    words = [str(word) for word in known]
+    if value not in words:
+        raise ValueError(f"{name} is {value!r}: expected {', '.join(words)}")
 
 
 class OnError(StrEnum):
@@ -19,6 +48,11 @@ class OnError(StrEnum):
     RAISE = "raise"
     SKIP = "skip"
     YIELD = "yield"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        """Raise ValueError that names the argument."""
+        check_word("errors", value, cls)
 
     @classmethod
     def beside_one_result(cls, errors: str) -> OnError:

@@ -23,8 +23,9 @@ CORPUS = HERE.parent / "fixtures" / "corpus"
 
 def collect(scratch: Path) -> Path:
     """The folder that PyInstaller makes below `scratch`, with both commands."""
-    command = [sys.executable, "-m", "PyInstaller", "--log-level", "WARN", "--distpath", scratch / "dist"]
-    subprocess.run([*command, "--workpath", scratch / "build", HERE / "kdump.spec"], check=True, cwd=scratch)
+    command: list[str | Path] = [sys.executable, "-m", "PyInstaller", "--log-level", "WARN"]
+    command += ["--distpath", scratch / "dist", "--workpath", scratch / "build", HERE / "kdump.spec"]
+    subprocess.run(command, check=True, cwd=scratch)
     folder = scratch / "dist" / "kdump"
     (folder / "dump-log").symlink_to("kdump")
     return folder

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -107,11 +108,11 @@ def try_out(wheel: Path, folder: Path) -> None:
         raise SystemExit(f"{wheel.name}: other results than those of the project itself")
 
 
-def results(python: list[str | Path], environment: dict[str, str]) -> dict[str, str]:
+def results(python: Sequence[str | Path], environment: dict[str, str]) -> dict[str, str]:
     """Digests of what the kernel that `python` loads gives, and the commands print, for fixtures/corpus."""
     logs = sorted(CORPUS.rglob("*.log"))
     directories = sorted(path.name for path in CORPUS.iterdir())
-    commands = {
+    commands: dict[str, list[str | Path]] = {
         "kernel": [PROJECT / "packaging" / "exercise.py", *logs],
         "dump": ["-m", "kdump", "dump", "--format", "csv", *directories],
         "verify": ["-m", "kdump", "verify", "--deep", "--format", "junit", *directories],

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -123,10 +124,10 @@ def test_two_jobs_never_get_the_same_port(tmp_path: Path) -> None:
     first = 28000
     environment = os.environ | {"TMPDIR": str(tmp_path), ports.PORTS: f"{first}-{first + 49}"}
     command = [sys.executable, "-c", _TAKE_PORTS]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 
     def taken(number: int) -> tuple[subprocess.Popen[str], set[str]]:
-        job = subprocess.Popen([*command, str(number)], cwd=ROOT, env=environment, **pipes)  # type: ignore[call-overload]
+        job = subprocess.Popen([*command, str(number)], cwd=ROOT, env=environment, **pipes)
         assert job.stdout is not None
         return job, set(job.stdout.readline().split())
 

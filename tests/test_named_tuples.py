@@ -121,7 +121,7 @@ def test_what_named_tuples_can_do(cls: type[Batch]) -> None:
 def test_what_is_refused() -> None:
     one = Batch(1)
     for call in (
-        lambda: one._replace(other=1),
+        lambda: one._replace(other=1),  # type: ignore[call-arg]
         lambda: Batch._make([1, 2]),
         lambda: Batch._make([1, 2, "3", 4]),
         lambda: setattr(one, "offset", 2),

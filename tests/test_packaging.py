@@ -32,7 +32,7 @@ def test_the_kernel_gives_the_same_digest_twice_and_another_for_another_log(tmp_
     logs = sorted(LOG.rglob("*.log"))[:1]
     changed = tmp_path / "changed.log"
     changed.write_bytes(logs[0].read_bytes()[:-1])
-    command = [sys.executable, ROOT / "packaging" / "exercise.py", *logs, *logs, changed]
+    command: list[str | Path] = [sys.executable, ROOT / "packaging" / "exercise.py", *logs, *logs, changed]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     first, second, third = (line.split()[0] for line in shown.splitlines())
     assert first == second != third

@@ -19,15 +19,15 @@ from kdump.interchange.dumped import Item
 from kdump.interchange.jsonl import read_jsonl
 from kdump.interchange.lines import Lines, Reading, read_lines
 from kdump.operations.append import NewLog, opened
+from kdump.operations.append_input import ABORT, COMMIT, OPEN, Appender, AppendOptions, Tally
 from kdump.releases import KafkaRelease
 from kdump.write.errors import UnsupportedForMessageFormatError
-from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
-from kdump.write.sessions import Producer
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain
 from ..shell.values import read_by, time_ms
+from .interrupts import Interrupts
 from .options import (
     REFUSALS,
     check_partition,
@@ -39,7 +39,6 @@ from .options import (
     tell_backup,
     write_options,
 )
-from .run import ABORT, COMMIT, OPEN, Appender, AppendOptions, Interrupts, Tally
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
 READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
@@ -183,7 +182,7 @@ def command(
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
             items = _begun(READERS[format_](lines, reading))
             with naming(path), opened(path, config, how) as log:
-                appender = Appender(log, lines, _wish(options, log, packing, () if repack else given))
+                appender = Appender(log, lines, _wish(options, packing, () if repack else given))
                 _run(appender, items, interrupts)
     except REFUSALS as error:
         return refused(error, path)
@@ -243,20 +242,13 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
         raise click.UsageError(f"{error}.") from None
 
 
-def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repack: tuple[str, ...]) -> AppendOptions:
+def _wish(options: dict[str, Any], packing: Packing, needs_repack: tuple[str, ...]) -> AppendOptions:
     """Return what becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
-    if options["producer_id"] is not None:
-        known = log.states.producers.get(options["producer_id"])
-        epoch = options["producer_epoch"]
-        producer = Producer(
-            options["producer_id"],
-            (max(0, known.epoch) if known else 0) if epoch is None else epoch,
-            transactional=options["transactional"] is not None,
-            packing=packing,
-        )
-        packing = producer.packing_for(log, options["base_sequence"])
     return AppendOptions(
         packing,
+        options["producer_id"],
+        options["producer_epoch"],
+        options["base_sequence"],
         options["transactional"],
         options["transaction_version"],
         options["coordinator_epoch"],

@@ -10,13 +10,13 @@ import click
 
 from kdump.disk.reading import is_named
 from kdump.errors import ConfigError, NameFormatError, RefusedError
-from kdump.formats.close_names import closest
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.append import NewLog, Opening, rules_beside
+from kdump.operations.append import NewLog, Opening, rules_beside, writing_settings
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.operations.open_log import NotAppendableError
 from kdump.releases import KafkaRelease
-from kdump.settings.writing import TOPIC_PROPERTIES, WritingSettings
+from kdump.settings.names import check_given
+from kdump.settings.writing import WritingSettings
 from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
@@ -66,29 +66,23 @@ def chosen_config(
 
     Raises click.BadParameter.
     """
-    known = rules.settings.under(version or {})
-    if config_file is not None:
-        known = known.under(read_config(config_file, WritingSettings))
+    properties = {**(version or {}), **(read_config(config_file, WritingSettings) if config_file is not None else {})}
     given: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         name = name.strip()
-        if not equals or name not in TOPIC_PROPERTIES:
-            raise click.BadParameter(_unknown(setting, name, bool(equals)), param_hint="--topic-config")
+        if not equals:
+            raise click.BadParameter(f"{safe(setting)!r}: expected NAME=VALUE", param_hint="--topic-config")
         given[name] = value
     try:
+        check_given(given, WritingSettings.counting())
+    except ConfigError as error:
+        raise click.BadParameter(safe(str(error)), param_hint="--topic-config") from None
+    try:
         per_batch = None if index_entries is None else index_entries == PER_BATCH
-        return WritingSettings.of(known.under(given), kafka or rules.release, index_per_batch=per_batch)
+        return writing_settings(rules, properties, given, kafka, index_per_batch=per_batch)
     except ConfigError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
-
-
-def _unknown(setting: str, name: str, has_value: bool) -> str:
-    if not has_value:
-        return f"{safe(setting)!r}: expected NAME=VALUE"
-    close = closest(name, TOPIC_PROPERTIES, 0.8)
-    hint = f"did you mean {close!r}?" if close else f"those that matter here are {', '.join(sorted(TOPIC_PROPERTIES))}"
-    return f"{safe(name)!r} is not a setting that matters here: {hint}"
 
 
 def chosen_opening(

@@ -75,7 +75,7 @@ def _printer(write: Callable[[str], None], options: Options, *, is_all: bool) ->
 
 def _group(group: PartitionGroup, options: Options, printer: Printer, failures: Failures, bar: ProgressBar) -> None:
     """Take the partitions of one log directory."""
-    rails = SafetyOptions(options.applies, "compact", options.keep_old, output=options.output, reads_beside=True)
+    rails = SafetyOptions(options.applies, "compact", options.keep_old, output=options.output)
     for event in operation.compact(group, options.request, rails, bar.add):
         bar.hide()
         if isinstance(event, Compacted):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 
 from kdump.formats.printable import safe
@@ -11,9 +10,6 @@ from kdump.formats.words import offset_range
 from kdump.operations.actions import Action, Stake
 from kdump.operations.diagnosis import Diagnosis
 from kdump.repair.replicas import Replicas
-
-_SHORT = re.compile(r"^(?:If|Start this broker only while) (.+?) runs(?:, start this broker:|\.).*")
-"""Of what a person does, what fits a table."""
 
 
 def stake_words(diagnosis: Diagnosis) -> str:
@@ -52,7 +48,7 @@ def command_words(actions: Sequence[Action]) -> str:
     for action in actions:
         if action.command and action.command[0] == "kdump":
             return " ".join(map(quoted, action.command))
-        return safe(_SHORT.sub(r"start while \1 runs", action.text).partition(". ")[0].rstrip("."))
+        return safe(action.short or action.text.partition(". ")[0].rstrip("."))
     return ""
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
 
+from kdump.disk.reading import STANDARD_INPUT, is_directory
+from kdump.formats.printable import safe_path
+from kdump.operations.dump import DumpRequest
 from kdump.query.selection import Selection
+from kdump.storage.lone_log import LoneLog, lone_logs
 from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
@@ -24,8 +29,7 @@ from ..shell.reading_options import (
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
 from ..shell.usage import not_one_of
-from .jobs import INCLUDED, Options
-from .lone import STANDARD_INPUT
+from .options import INCLUDED, Options
 from .run import dump
 
 
@@ -97,6 +101,12 @@ def command(
     isolation: Isolation,
     read_as: str | None,
     base_offset: int | None,
+    kinds: frozenset[str],
+    batches_only: bool,
+    include_damaged: bool,
+    kept: bool,
+    follow: bool,
+    tail: int | None,
     **options: Any,
 ) -> int:
     """Print the batches and records of logs, and the entries of indexes, snapshots and checkpoints.
@@ -159,18 +169,24 @@ def command(
             raise click.UsageError("--at goes with --fields, in text or JSON.")
         return _fields(paths, at or 0, format_, is_alone=read_as is not None, base_offset=base_offset)
     start_offset, stop_offset = offsets or (None, None)
-    if options["follow"] and isolation is Isolation.READ_COMMITTED:
+    if follow and isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"
             " --isolation read_committed.")
     selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)
-    asked = Options(
-        selection=selection,
-        format=format_,
-        isolation=isolation,
-        use_indexes=not no_index,
+    marks_damaged = batches_only and format_ == "text"  # for people they are marked in the table of batches
+    request = DumpRequest(
+        selection,
+        kinds,
+        isolation,
+        batches_only,
+        follow,
+        use_indexes=not no_index and read_as is None,
+        includes_damaged=include_damaged or marks_damaged,
+        kept=kept,
+        tail=tail,
         max_decompressed=max_decompressed_size,
-        **options,
     )
+    asked = Options(request, format_, **options)
     if read_as is None:
         if base_offset is not None or STANDARD_INPUT in paths:
             what = "--base-offset goes" if base_offset is not None else "Standard input (-) goes"
@@ -178,20 +194,23 @@ def command(
         unreached: list[tuple[str, OSError]] = []
         places = list(reached(paths, expand, lambda error, path: unreached.append((path, error))))
         return dump(places, asked, unreached=unreached)
-    if asked.follow or asked.kept or asked.tail is not None or isolation is Isolation.READ_COMMITTED:
+    if follow or kept or tail is not None or isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
-    from .lone import lone_logs
-
-    with lone_logs(paths, base_offset) as found:
-        return dump([], asked._replace(use_indexes=False), found)
+    with _lone_logs(paths, base_offset) as found:
+        return dump([], asked, found)
 
 
 def _fields(paths: tuple[str, ...], at: int, format_: str, *, is_alone: bool, base_offset: int | None) -> int:
-    from .fields import show_fields, show_lone_fields
+    from .fields import show_fields
 
     if not is_alone:
         return show_fields(expand(paths), at, format_)
-    from .lone import lone_logs
+    with _lone_logs(paths, base_offset) as found:
+        return show_fields(found, at, format_)
 
-    with lone_logs(paths, base_offset) as found:
-        return show_lone_fields(found, at, format_)
+
+def _lone_logs(paths: tuple[str, ...], base_offset: int | None) -> AbstractContextManager[list[LoneLog]]:
+    """Hold the logs at some paths. Raises click.UsageError for a directory."""
+    for path in filter(is_directory, paths):
+        raise click.UsageError(f"{safe_path(path)} is a directory: --as log reads files.")
+    return lone_logs(paths, base_offset)

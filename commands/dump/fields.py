@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import click
 
-from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, offset_range
-from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
-from kdump.repair.flipped_bit import FlippedBit, flipped_bit_in
-from kdump.storage.partition import PartitionLog
-from kdump.storage.segment import Segment
+from kdump.operations.batch_fields import batch_in_file, batch_in_lone_log
+from kdump.query.batch_fields import BatchFields, Field, RecordField
+from kdump.repair.flipped_bit import FlippedBit
+from kdump.storage.lone_log import LoneLog
+from kdump.storage.open import KafkaFile, Place
 
 from ..shell import exit_codes
-from ..shell.paths import KafkaFile, Place
 from ..shell.rows import JSONL, fields_of, json_line, output_for
 from ..shell.tables import aligned
 from ..shell.times import iso_time
-from .lone import LoneLog, partition_of
 
 MAX_RECORDS = 100
 _ONE_FILE = "--at and --fields show one batch: give one .log file."
@@ -29,51 +26,24 @@ _TIMES = frozenset({"baseTimestamp", "maxTimestamp", "timestamp"})
 _KEY_WIDTH = 24
 
 
-def show_fields(places: list[Place], at: int, format_: str) -> int:
-    """Print the batch at byte `at` of the only file; the exit code. Raises click.UsageError, KdumpError, OSError."""
-    if len(places) != 1 or not isinstance(places[0], KafkaFile) or places[0].name.kind != names.LOG:
+def show_fields(places: Sequence[Place | LoneLog], at: int, format_: str) -> int:
+    """Print the batch at byte `at` of the only log; the exit code. Raises click.UsageError, KdumpError, OSError."""
+    if len(places) != 1:
         raise click.UsageError(_ONE_FILE)
-    file = places[0]
-    with Segment(file.path).open_log() as log:
-        batch = fields_at(log, at)
-    flipped = None if batch.is_valid else _flipped(file, batch)
-    return _show(file.path, batch, flipped, format_, partition=os.path.dirname(file.path) or os.curdir)
-
-
-def show_lone_fields(logs: Sequence[LoneLog], at: int, format_: str) -> int:
-    """Print the batch at byte `at` of a log under any name; the exit code. Raises as `show_fields` does."""
-    if len(logs) != 1:
+    place = places[0]
+    if isinstance(place, LoneLog):
+        found = batch_in_lone_log(place, at)
+    elif isinstance(place, KafkaFile) and place.name.kind == names.LOG:
+        found = batch_in_file(place, at)
+    else:
         raise click.UsageError(_ONE_FILE)
-    lone = logs[0]
-    with lone.segment().open_log() as log:
-        try:
-            batch = fields_at(log, at)
-        except KdumpError as error:
-            raise KdumpError(str(error).replace(lone.path, lone.shown)) from None
-        data = b"" if batch.is_valid else log.read(batch.position, batch.size)
-    return _show(lone.shown, batch, _flipped_alone(lone, batch, data) if data else None, format_)
-
-
-def _show(path: str, batch: BatchFields, flipped: FlippedBit | None, format_: str, partition: str = "") -> int:
+    batch = found.batch
     with output_for(format_) as out:
         if format_ == JSONL:
-            out.write(json_line("batchFields", _row(path, batch, flipped)))
+            out.write(json_line("batchFields", _row(found.path, batch, found.flipped)))
         else:
-            out.write("".join(f"{line}\n" for line in _lines(partition, batch, flipped)))
+            out.write("".join(f"{line}\n" for line in _lines(found.partition, batch, found.flipped)))
     return exit_codes.OK if batch.is_valid and batch.fault is None else exit_codes.FINDINGS
-
-
-def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:
-    """Return the one flipped bit that explains a damaged batch without a partition around it, if there is one."""
-    with partition_of(data, lone.base_offset) as path:
-        found = flipped_bit_in(PartitionLog(os.path.dirname(path)), os.path.basename(path), 0, batch.size)
-    return found and found._replace(position=found.position + batch.position)
-
-
-def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
-    """Return the one flipped bit that explains a damaged batch, if there is one."""
-    log = PartitionLog(os.path.dirname(os.path.abspath(file.path)))
-    return flipped_bit_in(log, os.path.basename(file.path), batch.position, batch.position + batch.size)
 
 
 def _lines(partition: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterator[str]:

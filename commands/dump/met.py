@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import is_directory
+from kdump.errors import Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, offset_range
-from kdump.interchange.rows import Format, Origin, Table, Value
+from kdump.interchange.rows import Format, Origin, Value
+from kdump.operations.dump import DumpedLogs
 from kdump.query.sweep import Selected
 from kdump.storage.damage import Damage
 from kdump.storage.live import tally, was_deleted
-from kdump.storage.partition import PartitionLog
+from kdump.storage.open import KafkaFile
 from kdump.storage.records import Batch, batch_at
 from kdump.storage.segment import Segment
 from kdump.storage.txn_state import TxnState
@@ -21,12 +22,10 @@ from kdump.storage.txn_state import TxnState
 from ..shell import exit_codes
 from ..shell.output import Output, complain, note, os_error_text, wants_color
 from ..shell.paths import partition_of
-from .jobs import Options
+from .options import Options
 
 if TYPE_CHECKING:
-    from kdump.change.kept import KeptPiece
     from kdump.schemas.decoder import PayloadDecoder
-    from kdump.transactions.states import TransactionStates
 
 
 class LimitReached(Exception):
@@ -36,14 +35,21 @@ class LimitReached(Exception):
 class Met:
     """Prints what is met in the files that are dumped, and says what is wrong with them; `code` is the exit code."""
 
-    def __init__(self, out: Output, printer: Format, options: Options, payloads: PayloadDecoder | None = None) -> None:
+    def __init__(
+        self,
+        out: Output,
+        printer: Format,
+        options: Options,
+        logs: DumpedLogs,
+        payloads: PayloadDecoder | None = None,
+    ) -> None:
         self.code = exit_codes.OK
-        self.kept_pieces: dict[str, KeptPiece] = {}  # by path
-        self.shown: dict[str, str] = {}  # what logs are called that are elsewhere, or have no partition
+        self._logs = logs
         self._out = out
         self._printer = printer
-        if not options.raw and not options.batches_only:
-            from .internal import DecodingFormat
+        self._batches_only = options.request.batches_only
+        if not options.raw and not self._batches_only:
+            from kdump.operations.decoded_rows import DecodingFormat
 
             self._printer = DecodingFormat(printer, self._undecodable, payloads)
         self._options = options
@@ -52,7 +58,6 @@ class Met:
         self._left = options.limit
         self._batch: Batch | None = None
         self._transaction = TxnState.NONE
-        self._transactions: dict[str, TransactionStates] = {}  # by partition directory
         self._begun: Segment | None = None  # whose beginning was printed last
 
     def end(self) -> None:
@@ -62,19 +67,19 @@ class Met:
         see = " See what can be read: --include-damaged" if self._hidden else ""
         self._out.write(f"\nFOUND: {number_words(self._damaged, 'damaged range')}.{see}\n")
 
-    def name(self, segment: Segment) -> str:
+    def _name(self, segment: Segment) -> str:
         """Return what a log is called."""
-        return safe_path(self.shown.get(segment.log_path, segment.log_path))
+        return safe_path(self._logs.path_of(segment))
 
     def selected(self, segment: Segment, selected: Selected, size: int) -> None:
         """Print a batch, or records of it; `size` is the log's. Raises LimitReached, OSError."""
         self.check_limit()
         if segment is not self._begun:
             self.begin(segment, size)
-        batches_only = self._options.batches_only
+        batches_only = self._batches_only
         if selected.starts or self._batch is None:
             self._batch = batch_at(selected.block, selected.row)
-            self._transaction = self._state_of(segment, self._batch)
+            self._transaction = self._logs.transaction_of(segment, self._batch)
             self._printer.batch(self._batch, self._transaction)
             self._count(batches_only)
         if batches_only or not selected.picks:
@@ -83,27 +88,6 @@ class Met:
             selected = selected._replace(picks=selected.picks[: self._left])
         self._printer.records(self._batch, self._transaction, selected)
         self._count(len(selected.picks))
-
-    def _state_of(self, segment: Segment, batch: Batch) -> TxnState:
-        """Return how the transaction of a batch ended. Raises OSError."""
-        if not batch.is_transactional or segment.is_checkpoint:
-            return TxnState.NONE
-        folder = self._folder_of(segment)
-        if segment.log_path in self.shown or not is_directory(folder):  # of what is kept of a partition that is gone
-            return TxnState.UNKNOWN
-        return self.transactions_of(folder).of(batch)
-
-    def transactions_of(self, folder: str) -> TransactionStates:
-        """Return how the transactions of a partition ended; the last one that was asked for is kept."""
-        from kdump.transactions.states import TransactionStates
-
-        if folder not in self._transactions:
-            self._transactions = {folder: TransactionStates(PartitionLog(folder))}
-        return self._transactions[folder]
-
-    def _folder_of(self, segment: Segment) -> str:
-        piece = self.kept_pieces.get(segment.log_path)
-        return piece.partition if piece else os.path.dirname(segment.log_path) or "."
 
     def _count(self, printed: int) -> None:
         if self._left is not None:
@@ -120,13 +104,13 @@ class Met:
         begun, self._begun = self._begun, segment
         if begun and begun.log_path == segment.log_path:
             return
-        partition = partition_of(os.path.abspath(self._folder_of(segment)))
+        partition = partition_of(os.path.abspath(self._logs.folder_of(segment)))
         kept = ""
-        if piece := self.kept_pieces.get(segment.log_path):
+        if piece := self._logs.kept.get(segment.log_path):
             where = f"bytes {offset_range(piece.start, piece.stop - 1)} of {safe_path(piece.file)}"
             kept = f"{where}, taken out by {safe(piece.command)} ({piece.id})"
         origin = Origin(
-            self.name(segment),
+            self._name(segment),
             partition.topic if partition else None,
             partition.partition if partition else None,
             None if segment.is_checkpoint else segment.base_offset,
@@ -134,7 +118,12 @@ class Met:
         )
         self._printer.begin(origin, size)
 
-    def damage(self, name: str, damage: Damage, size: int, *, hides: bool = False) -> None:
+    def zeros(self, segment: Segment, damage: Damage) -> None:
+        """Say that a log ends in zeros, which are no loss."""
+        self._out.flush()
+        note(f"{self._name(segment)}: byte {damage.position}: {safe(damage.text)}")
+
+    def damage(self, segment: Segment, damage: Damage, size: int, *, hides: bool = False) -> None:
         """Say what is damaged in a log of `size` bytes; `hides`: there are batches in it that are not shown."""
         self._damaged += 1
         self._hidden += hides
@@ -142,18 +131,23 @@ class Met:
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"
         see = " (--include-damaged shows what can be read)" if hides else ""
-        self.report(f"{name}: byte {damage.position}: {safe(damage.text)}{see}; {onward}")
+        self._report(f"{self._name(segment)}: byte {damage.position}: {safe(damage.text)}{see}; {onward}")
 
     def _undecodable(self, path: str, batch: Batch, text: str, is_newer: bool) -> None:
         place = f"{path}: byte {batch.position}: {safe(text)}"
         if not is_newer:
-            self.report(place)
+            self._report(place)
         elif path not in self._newer:
             self._newer.add(path)
             self._out.flush()
             note(f"{place}: newer than this kdump, printed as it is")
 
-    def report(self, text: str) -> None:
+    def problem(self, problem: Problem) -> None:
+        """Say what is wrong with a file."""
+        place = "" if problem.position is None else f"byte {problem.position}: "
+        self._report(f"{safe_path(problem.path)}: {place}{safe(problem.text)}")
+
+    def _report(self, text: str) -> None:
         """Say what is wrong with the data, after what was printed before it."""
         self._out.flush()
         complain(text)
@@ -172,6 +166,10 @@ class Met:
         complain(os_error_text(error, path))
         self.code = exit_codes.INCOMPLETE
 
+    def flush(self) -> None:
+        """Print what is held: nothing comes for now."""
+        self._out.flush()
+
     def _counted(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
         for row in rows:
             if self._left is not None:
@@ -180,9 +178,18 @@ class Met:
                 self._left -= 1
             yield row
 
-    def table(self, table: Table, origin: Origin, rows: Iterator[Sequence[Value]]) -> None:
+    def table(self, file: KafkaFile, rows: Iterator[Sequence[Value]]) -> None:
         """Print the rows of a file that is no log. Raises OSError, KdumpError."""
-        self._printer.table(table, origin, self._counted(rows))
+        from kdump.interchange.file_rows import TABLES
+
+        partition = file.partition
+        origin = Origin(
+            safe_path(file.path),
+            partition.topic if partition else None,
+            partition.partition if partition else None,
+            file.name.offset,
+        )
+        self._printer.table(TABLES[file.name.kind], origin, self._counted(rows))
 
 
 def format_of(out: Output, options: Options, *, schemas: bool) -> Format:
@@ -194,7 +201,8 @@ def format_of(out: Output, options: Options, *, schemas: bool) -> Format:
     if options.format == "csv":
         from kdump.interchange.csv import CsvRows
 
-        return CsvRows(out.write, batches=options.batches_only, schemas=schemas)
+        return CsvRows(out.write, batches=options.request.batches_only, schemas=schemas)
     from .text import TextLines
 
-    return TextLines(out.write, color=wants_color(options.color), full=options.full, batches_only=options.batches_only)
+    batches_only = options.request.batches_only
+    return TextLines(out.write, color=wants_color(options.color), full=options.full, batches_only=batches_only)

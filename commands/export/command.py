@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from kdump.export.object_store import is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
 from kdump.formats.printable import safe
+from kdump.operations.export import Decoding, ExportRequest
 from kdump.query.selection import Selection
 from kdump.transactions.isolation_level import Isolation
 
@@ -25,8 +27,7 @@ from ..shell.reading_options import (
     until_option,
 )
 from ..shell.schemas import schemas_option
-from .run import Decoding, run_export
-from .upload import run_upload
+from .run import decoder_of, run_export
 
 _NOTHING = "none"
 
@@ -175,9 +176,7 @@ def command(
     cluster = cluster_of(**engine)
     decoding = None
     if decode is not None or schemas is not None or schema_id is not None:
-        decoding = Decoding("json" if format_ != "parquet" else decode or "columns", schemas, schema_id)
-    if is_object_store(folder):
-        return run_upload(paths, folder, staging, topics, options, cluster, decoding)
-    if staging is not None:
+        decoding = Decoding(partial(decoder_of, paths, schemas), decode, schema_id)
+    if staging is not None and not is_object_store(folder):
         raise click.UsageError("--staging is for --to in an object store.")
-    return run_export(paths, folder, topics, options, cluster, decoding)
+    return run_export(paths, topics, ExportRequest(folder, options, decoding, staging), cluster)

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from kdump.errors import KdumpError, RefusedError
-from kdump.export.journal import Result
+from kdump.errors import KdumpError, Problem, RefusedError
+from kdump.export.object_store import Uploaded, is_object_store
 from kdump.export.options import PARQUET, ExportOptionError, ExportOptions
-from kdump.export.plan import Unit, plan
-from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
+from kdump.export.outcome import Outcome
+from kdump.export.plan import Unit
+from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, size_text
-from kdump.named_tuples import NamedTuple
-from kdump.storage.live import held
-from kdump.storage.partition import PartitionLog
+from kdump.operations.export import ExportRequest, export
+from kdump.operations.results import Failed
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
-from ..shell.output import Output, complain, os_error_text
-from ..shell.paths import Place, check_not_kafkas, expand
+from ..shell.output import NO_SUCH, Output, about, complain, os_error_text
+from ..shell.paths import check_not_kafkas, expand
 from ..shell.progress import PathCounter, ProgressBar
 from ..shell.replicas import newest, replicas_at
 from ..shell.schemas import payload_decoder
@@ -32,7 +31,7 @@ from ..shell.screen import Screen
 from ..shell.session import Diagnostics
 
 if TYPE_CHECKING:
-    from kdump.columns.decoding import TopicColumns
+    from kdump.schemas.decoder import PayloadDecoder
     from kdump.spark.jobs import Cluster
 
 
@@ -40,28 +39,19 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Of glibc's malloc.h: from how many bytes on free memory goes back, and how many are taken from the system at once."""
 
 
-class Decoding(NamedTuple):
-    """What --decode, --schemas and --schema-id ask for."""
-
-    kind: str
-    schemas: str | None
-    schema_id: int | None
-
-
 def run_export(
-    paths: tuple[str, ...],
-    folder: str,
-    topics: tuple[str, ...],
-    options: ExportOptions,
-    cluster: Cluster | None = None,
-    decoding: Decoding | None = None,
+    paths: tuple[str, ...], topics: tuple[str, ...], request: ExportRequest, cluster: Cluster | None = None
 ) -> int:
-    """Export what is at `paths` into `folder`, on a cluster if one is given; the exit code.
+    """Export what is at `paths`, on a cluster if one is given; the exit code.
 
     Raises click.UsageError, OSError, KdumpError.
     """
-    _check_columns(options)
-    check_not_kafkas(folder)
+    try:
+        request.check()
+    except ExportOptionError as error:
+        raise click.UsageError(safe(str(error))) from None
+    if request.staging or not is_object_store(request.target):
+        check_not_kafkas(request.staging or request.target)
     troubles = Diagnostics()
     wanted = chooses(topics)
     found = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
@@ -70,49 +60,35 @@ def run_export(
     if not found:
         complain(nothing_chosen(topics, topics_at(paths)))
         return exit_codes.INCOMPLETE
-    with ExitStack() as holds:
-        # all of them until the end: parts of one are read by several threads, after parts of others
-        logs = [holds.enter_context(held(each.log.path)) for each in newest(PathCounter().over(found), troubles)]
-        there = [log for log in logs if log is not None]
-        if decoding is not None:
-            options = replace(options, decoding=_topics_decoded(expand(paths), there, decoding))
-        try:
-            units = plan(there, options)
-        except ExportOptionError as error:
-            raise click.UsageError(f"{safe(str(error))}.") from None
-        return _export(units, folder, options, cluster, troubles)
+    farthest = newest(PathCounter().over(found), troubles)
+    is_all = troubles.code < exit_codes.INCOMPLETE
+    report, engine = partial(_report, troubles), partial(_exported, cluster)
+    results = export(farthest, request, report, engine, is_all=is_all, kept=_tell_kept)
+    try:
+        for each in results:
+            _tell(each, request.target, troubles)
+    except ExportOptionError as error:
+        raise click.UsageError(f"{safe(str(error))}.") from None
+    except RefusedError as error:
+        complain(safe(str(error)))
+        return exit_codes.REFUSED
+    return troubles.code
 
 
-def _topics_decoded(
-    places: Iterable[Place], logs: Iterable[PartitionLog], decoding: Decoding
-) -> dict[str, TopicColumns]:
-    """Return how the records of each topic are decoded. Raises KdumpError, OSError."""
-    from kdump.columns.decoding import Decode, topic_columns
-
-    decoder = payload_decoder(places, decoding.schemas)
+def decoder_of(paths: Iterable[str], schemas: str | None) -> PayloadDecoder:
+    """Return what decodes by the schemas at a path, or among the PATHs. Raises KdumpError, OSError."""
+    decoder = payload_decoder(expand(paths), schemas)
     if decoder is None:
         raise KdumpError("no _schemas-0 is among these PATHs: name the schemas with --schemas PATH")
-    by_topic: dict[str, list[PartitionLog]] = {}
-    for log in logs:
-        if log.name and not log.name.topic.startswith("_"):
-            by_topic.setdefault(log.name.topic, []).append(log)
-    kind = Decode(decoding.kind)
-    return {topic: topic_columns(decoder, topic, some, kind, decoding.schema_id) for topic, some in by_topic.items()}
+    return decoder
 
 
-def _export(
-    units: list[Unit], folder: str, options: ExportOptions, cluster: Cluster | None, troubles: Diagnostics
-) -> int:
+def _exported(
+    cluster: Cluster | None, units: Sequence[Unit], folder: str, options: ExportOptions
+) -> Iterator[Outcome]:
+    """Export units in this process or on a cluster, with a line of progress."""
     with ProgressBar(list(dict.fromkeys(each.path for unit in units for each in unit.all))) as bar:
-        report = _Report(troubles, bar)
-        try:
-            is_all = troubles.code < exit_codes.INCOMPLETE
-            summary = export(units, folder, options, _engine(cluster, bar, options), report, is_all=is_all)
-        except RefusedError as error:
-            complain(safe(str(error)))
-            return exit_codes.REFUSED
-    _tell(summary, folder, troubles.code)
-    return troubles.code
+        yield from _engine(cluster, bar, options)(units, folder, options)
 
 
 def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -> Engine:
@@ -154,52 +130,42 @@ def _keep_freed_memory() -> None:
         mallopt(option, size)
 
 
-class _Report:
-    """Says what is wrong with units, as they come."""
-
-    def __init__(self, troubles: Diagnostics, bar: ProgressBar) -> None:
-        self._troubles = troubles
-        self._bar = bar
-
-    def __call__(self, unit: Unit, outcome: Result | Failure) -> None:
-        if isinstance(outcome, Result):
-            for lost in outcome.damage:
-                path = next((each.path for each in unit.all if os.path.abspath(each.path) == lost.path), lost.path)
-                self._say(f"{safe_path(path)}: byte {lost.position}: {safe(lost.text)}", exit_codes.FINDINGS)
-        elif isinstance(outcome, OSError):
-            self._say(os_error_text(outcome, unit.path), exit_codes.INCOMPLETE)
-        else:
-            self._say(f"{safe_path(unit.path)}: {safe(str(outcome))}", exit_codes.INCOMPLETE)
-
-    def _say(self, text: str, code: int) -> None:
-        self._bar.hide()
-        complain(text)
-        self._troubles.worsen(code)
-
-
-def _check_columns(options: ExportOptions) -> None:
-    """Raise KdumpError without pyarrow, click.UsageError for a column that there is not."""
-    try:
-        from kdump.columns.fields import RECORD_FIELDS, check_names
-    except ImportError as error:
-        raise KdumpError(f"exporting needs pyarrow ({error}): pip install 'kafka-kdump[columns]'") from None
-    try:
-        check_names(options.columns, RECORD_FIELDS)
-    except KdumpError as error:
-        raise click.UsageError(safe(str(error))) from None
+def _report(troubles: Diagnostics, problem: Problem) -> None:
+    """Say what cannot be read, or is damaged, as it comes."""
+    place = "" if problem.position is None else f"byte {problem.position}: "
+    complain(about(problem.path, NO_SUCH if problem.is_missing else f"{place}{problem.text}"))
+    troubles.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
 
 
 _VERDICTS = {exit_codes.OK: "Done.", exit_codes.FINDINGS: "FOUND: damaged batches were skipped."}
 
 
-def _tell(summary: Summary, folder: str, code: int) -> None:
+def _tell(done: Summary | Uploaded | Failed, url: str, troubles: Diagnostics) -> None:
+    if isinstance(done, Failed):
+        complain(os_error_text(done.error, done.path) if isinstance(done.error, OSError) else safe(str(done.error)))
+        is_refused = isinstance(done.error, RefusedError)
+        troubles.worsen(exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE)
+        return
+    with Output() as out:
+        out.write(f"{_sent_words(done, url) if isinstance(done, Uploaded) else _written_words(done, troubles.code)}\n")
+
+
+def _written_words(summary: Summary, code: int) -> str:
     Screen.current.has_said_incomplete = True
     resumed = f" ({summary.resumed} of {summary.units} parts were there already)" if summary.resumed else ""
     whole = "" if summary.is_whole else "; not complete, so there is no _SUCCESS"
-    with Output() as out:
-        out.write(
-            f"{_VERDICTS.get(code, 'INCOMPLETE.')} {number_words(summary.rows, 'record')} in"
-            f" {number_words(summary.files, 'file')} of"
-            f" {size_text(summary.bytes)} in {safe_path(folder)}"
-            f"{resumed}{whole}\n"
-        )
+    return (
+        f"{_VERDICTS.get(code, 'INCOMPLETE.')} {number_words(summary.rows, 'record')} in"
+        f" {number_words(summary.files, 'file')} of"
+        f" {size_text(summary.bytes)} in {safe_path(summary.folder)}"
+        f"{resumed}{whole}"
+    )
+
+
+def _sent_words(sent: Uploaded, url: str) -> str:
+    already = f" ({number_words(sent.already, 'file')} already there)" if sent.already else ""
+    return f"{number_words(sent.files, 'file')} of {size_text(sent.bytes)} sent to {safe(url)}{already}"
+
+
+def _tell_kept(folder: str) -> None:
+    complain(f"what was written is kept; to resume, repeat this with --staging {safe_path(folder)}")

@@ -8,7 +8,7 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.groups import GroupsOf
-from kdump.topics.groups import RETENTION_MS, Commit, Group
+from kdump.settings.defaults import OFFSETS_RETENTION_MS
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
@@ -23,7 +23,7 @@ from .text import Groups, Sums, json_lines, text_lines
 @click.command("groups")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--group", "patterns", multiple=True, metavar="GLOB", help="Groups whose name matches. May be repeated.")
-@click.option("--retention-ms", type=click.IntRange(min=0), default=RETENTION_MS, show_default=True,
+@click.option("--retention-ms", type=click.IntRange(min=0), default=OFFSETS_RETENTION_MS, show_default=True,
     help="How long a broker keeps a commit, in ms (offsets.retention.minutes).")
 @topic_option
 @now_option
@@ -59,14 +59,23 @@ def command(
         return troubles.code
     offsets = [replica for replica in found if replica.topic == names.CONSUMER_OFFSETS_TOPIC]
     groups = GroupsOf(found, troubles, newest(offsets, troubles))
-    chosen = chooses(patterns)
+    chosen, has_topic = chooses(patterns), chooses(topics)
+    chooses_partitions = bool(topics) or not has_partition(None)
+
+    def is_wanted(topic: str, number: int) -> bool:
+        return has_topic(topic) and has_partition(number)
+
     shown, sums = Groups(), Sums()
     known: list[str] = []
     with output_for(format_) as out:
         for group in groups:
             known.append(group.name)
-            if not chosen(group.name) or not _has_partitions(group, topics):
+            if not chosen(group.name):
                 continue
+            if chooses_partitions:
+                group = group.of_partitions(is_wanted)
+                if not group.has_offsets:
+                    continue
             sums.add(group, groups.ranges)
             is_beyond = groups.is_beyond(group)
             if is_beyond:
@@ -81,20 +90,3 @@ def command(
     if patterns and not sums.groups:
         raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}{meant(patterns[0], known)}")
     return troubles.code
-
-
-def _has_partitions(group: Group, topics: tuple[str, ...]) -> bool:
-    """Leave of a group's offsets those of the partitions that are asked for, and say whether there are any."""
-    if not topics and has_partition(None):
-        return True
-    wanted = chooses(topics)
-
-    def is_wanted(commit: Commit) -> bool:
-        return wanted(commit.topic) and has_partition(commit.partition)
-
-    group.commits = [commit for commit in group.commits if is_wanted(commit)]
-    group.pending = [commit for commit in group.pending if is_wanted(commit)]
-    group.share_starts = [
-        (topic, start) for topic, start in group.share_starts if wanted(topic) and has_partition(start.partition)
-    ]
-    return bool(group.commits or group.pending or group.share_starts)

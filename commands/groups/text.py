@@ -212,7 +212,7 @@ def _commit_cells(
 def _remarks(group: Group, commit: Commit, known: Range | None, retention_ms: int, now: int) -> Iterator[str]:
     if commit.producer_id >= 0:
         yield f"pending: transaction of producer {commit.producer_id} is open"
-    elif _is_expired(group, commit, retention_ms, now):
+    elif group.is_expired(commit, retention_ms, now):
         yield "expired"
     if known is not None:
         place = known.place(commit)
@@ -224,11 +224,6 @@ def _remarks(group: Group, commit: Commit, known: Range | None, retention_ms: in
         yield f"expires {iso_time(commit.expire_timestamp)}"
     if commit.metadata:
         yield f'metadata "{safe(commit.metadata)}"'
-
-
-def _is_expired(group: Group, commit: Commit, retention_ms: int, now: int) -> bool:
-    expires = group.expires_at(commit, retention_ms)
-    return expires is not None and now >= expires
 
 
 def _member_fields(member: Member) -> dict[str, Any]:
@@ -249,8 +244,8 @@ def _commit_fields(group: Group, commit: Commit, ranges: Ranges, retention_ms: i
     is_pending = commit.producer_id >= 0
     return {
         **fields_of(commit, "topic partition offset leader_epoch? metadata commit_timestamp expire_timestamp?"),
-        "expiresAt": None if is_pending else group.expires_at(commit, retention_ms),
-        "isExpired": not is_pending and _is_expired(group, commit, retention_ms, now),
+        "expiresAt": group.expires_at(commit, retention_ms),
+        "isExpired": group.is_expired(commit, retention_ms, now),
         "pendingProducerId": commit.producer_id if is_pending else None,
         "recordOffset": commit.record_offset,
         **fields_of(known, "logStartOffset=start logEndOffset=end"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import IO, Any
 
 import click
@@ -11,11 +11,22 @@ import click
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.named_tuples import NamedTuple
-from kdump.operations.lookup import LookupOptions, Lookups
-from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
+from kdump.operations.lookup import (
+    AbortedRequest,
+    Answer,
+    Located,
+    LookupOptions,
+    Lookups,
+    OffsetRequest,
+    Request,
+    TimestampRequest,
+)
+from kdump.operations.results import Failed
+from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP
+from kdump.query.open_segment import Trace, no_trace
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import held, tally, was_deleted
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import served_logs
 from kdump.topics.clusters import Clusters
@@ -32,15 +43,7 @@ from ..shell.reading_options import isolation_option
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.session import Complaints
 from ..shell.values import time_ms
-from .text import (
-    Answer,
-    aborted_answer,
-    located_answer,
-    offset_answer,
-    offset_words,
-    timestamp_answer,
-    timestamp_words,
-)
+from .text import answer_fields, located_answer, offset_words, timestamp_words
 
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
 _MAX_SHOWN = 80
@@ -66,6 +69,11 @@ class Options(NamedTuple):
         if len(asked) != 1:
             found = " and ".join(f"--{name}" for name in asked) or "none of them"
             raise click.UsageError(f"Give one of --offset, --timestamp and --batch (found {found}).")
+
+    @property
+    def request(self) -> OffsetRequest | TimestampRequest:
+        """What to look for without --batch."""
+        return TimestampRequest(self.timestamp or 0) if self.offset is None else OffsetRequest(self.offset)
 
     def wants(self, log: PartitionLog) -> bool:
         """Return whether a partition is one of those asked for."""
@@ -160,6 +168,7 @@ class _Run(Complaints):
         self._out = out
         asked = LookupOptions(options.isolation, options.log_start_offset, options.kafka)
         self._lines = LineBudget()
+        self._has_several = False
         self._lookups = Lookups(Clusters([options.path]), asked, _tell_checkpoint)
 
     def all(self) -> None:
@@ -167,7 +176,7 @@ class _Run(Complaints):
         place, *others = directories([self._options.path])
         if others:
             raise click.UsageError(f"expected one PATH: {safe_path(self._options.path)} matches {len(others) + 1}")
-        several = isinstance(place, LogDirectory)
+        self._has_several = isinstance(place, LogDirectory)
         logs = [log for log in served_logs(place, self._report) if self._options.wants(log)]
         if not logs and self.code == exit_codes.OK:
             options = self._options
@@ -175,72 +184,65 @@ class _Run(Complaints):
             raise KdumpError(f"{safe_path(options.path)}: {why}")
         if self._options.batch is not None and len(logs) > 1:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
+        if self._options.batch is not None:
+            requests = _requests(self._options.batch)
+            for answer in self._lookups.answers(logs[0], requests, self._trace) if logs else ():
+                self._tell_answer(answer)
+            return
         more = 0
-        for log in PathCounter().over(logs):
-            try:
-                with held(log.path) as now:
-                    if now is not None:
-                        more += not self._look(now, several)
-            except (OSError, KdumpError) as error:
-                self._failed(error, log.path)
+        for located in self._lookups.located(PathCounter().over(logs), self._options.request, self._trace):
+            more += not self._tell(located)
         if more:
             self._out.write(f"{unlisted(more)}\n")
 
-    def _look(self, log: PartitionLog, several: bool) -> bool:
-        """Look up in a partition; False where the answer is one more than a screen takes."""
+    def _tell(self, located: Located | Failed) -> bool:
+        """Tell what was found in a partition; False where it is one more than a screen takes."""
+        if isinstance(located, Failed):
+            self._failed(located.error, located.path)
+            return True
         options = self._options
-        label = f"{safe_path(os.path.basename(log.path))}: " if several else ""
-        with self._lookups.open(log, **self._trace(label)) as lookup:
-            if options.batch is not None:
-                self._answer_requests(options.batch, lookup)
-                return True
-            if options.offset is not None:
-                located = self._lookups.by_offset(lookup, options.offset)
-            else:
-                located = self._lookups.by_timestamp(lookup, options.timestamp or 0)
         if not located.exists:
             self.worsen(exit_codes.FINDINGS)
         if options.format == "jsonl":
             self._out.write(json_line("answer", located_answer(located)))
             return True
-        is_committed = options.isolation is Isolation.READ_COMMITTED
         if options.offset is None:
+            is_committed = options.isolation is Isolation.READ_COMMITTED
             words = timestamp_words(options.timestamp or 0, located, is_committed=is_committed)
         else:
             words = offset_words(options.offset, located)
-        said = words.removeprefix(f"offset {options.offset}: batch ") if several else words
+        label = self._label(located.path)
+        said = words.removeprefix(f"offset {options.offset}: batch ") if label else words
         is_listed = self._lines.takes(1 + words.count("\n"))
         if is_listed:
             self._out.write(f"{label}{'batch ' if said != words else ''}{said}\n")
         return is_listed
 
-    def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
+    def _tell_answer(self, answer: Answer | Failed) -> None:
         import json
 
-        for number, line in enumerate(requests, 1):
-            if not line.strip():
-                continue
-            request = _parse(line, f"{safe_path(requests.name)}, line {number}")
-            try:
-                answer = request(lookup)
-            except (OSError, KdumpError) as error:
-                answer = {"error": str(error)}
-                self.worsen(exit_codes.INCOMPLETE)
-            self._out.write(json.dumps(answer) + "\n")
+        if isinstance(answer, Failed):
+            self._failed(answer.error, answer.path)
+            return
+        if answer.error is not None:
+            self.worsen(exit_codes.INCOMPLETE)
+        self._out.write(json.dumps(answer_fields(answer)) + "\n")
 
-    def _trace(self, label: str) -> dict[str, Callable[[str], object]]:
-        """Return the argument by which a lookup tells its steps, if they are wanted."""
+    def _label(self, path: str) -> str:
+        return f"{safe_path(os.path.basename(path))}: " if self._has_several else ""
+
+    def _trace(self, log: PartitionLog) -> Trace:
+        """Return what tells the steps of a lookup, if they are wanted."""
         if not self._options.explain:
-            return {}
+            return no_trace
+        label = self._label(log.path)
         if self._options.format == "text" and self._options.batch is None:
-            return {"trace": lambda step: self._out.write(f"  {label}{safe(step)}\n")}
-        return {"trace": lambda step: click.echo(f"  {label}{safe(step)}", err=True)}
+            return lambda step: self._out.write(f"  {label}{safe(step)}\n")
+        return lambda step: click.echo(f"  {label}{safe(step)}", err=True)
 
     def _failed(self, error: Exception, path: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
-        if was_deleted(path, error):
-            return
         if isinstance(error, OSError):
             self._report(Problem.unreadable(path, error))
         else:
@@ -255,8 +257,15 @@ def _tell_checkpoint(problem: Problem) -> None:
     complain(f"{safe(problem.text)}: treated as empty, as a broker does")
 
 
-def _parse(line: str, where: str) -> Callable[[LogLookup], Answer]:
-    """Return what answers a request. Raises click.UsageError."""
+def _requests(lines: IO[str]) -> Iterator[Request]:
+    """Yield the requests of a file, one a line. Raises click.UsageError."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield _parse(line, f"{safe_path(lines.name)}, line {number}")
+
+
+def _parse(line: str, where: str) -> Request:
+    """Return a request. Raises click.UsageError."""
     import json
 
     try:
@@ -265,11 +274,11 @@ def _parse(line: str, where: str) -> Callable[[LogLookup], Answer]:
         raise click.UsageError(f"{where}: not JSON ({safe(str(error))})") from None
     match request:
         case {"offset": int(offset)}:
-            return lambda lookup: offset_answer(lookup.find_offset(offset))
+            return OffsetRequest(offset)
         case {"timestamp": int(timestamp)}:
-            return lambda lookup: timestamp_answer(lookup.find_timestamp(timestamp))
+            return TimestampRequest(timestamp)
         case {"aborted": [int(start), int(end)]}:
-            return lambda lookup: {"aborted": [aborted_answer(txn) for txn in lookup.aborted_transactions(start, end)]}
+            return AbortedRequest(start, end)
     raise click.UsageError(
         f'{where}: expected {{"offset": N}}, {{"timestamp": T}} or {{"aborted": [FROM, TO]}}, found'
         f" {safe(line.strip()[:_MAX_SHOWN])}"

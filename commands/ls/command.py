@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
+from kdump.operations.inventory import SORTS
+
 from ..shell.options import color_option, topic_option
 from ..shell.rows import format_option
-from .run import SORTS, Options, list_places
+from .run import Options, list_places
 
 
 @click.command("ls")

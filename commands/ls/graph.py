@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError
 from kdump.formats.printable import safe
 from kdump.formats.words import size_text
 from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import PartitionInfo
+from kdump.query.outline import Mark, Outline, Section, SectionKind
 from kdump.storage.facts import SegmentInfo
-from kdump.storage.partition import PartitionLog
 
 from ..shell.screen import Screen
 from ..shell.times import iso_time
@@ -24,16 +22,11 @@ from .text import Tables
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kdump.clean.state import PartitionState
-
 MAX_ROWS = 40
 MIN_BAR = 20
 MAX_BAR = 120
 NO_TERMINAL = 110
 MIN_LABEL = 16
-
-DELETED, CLEAN, DIRTY, HELD, CLOSED, ACTIVE = range(6)
-"""Kinds of stretches; HELD is what the cleaner may not touch yet, CLOSED what no cleaner is known to care for."""
 
 
 class Look(NamedTuple):
@@ -46,20 +39,13 @@ class Look(NamedTuple):
 
 
 LOOKS = {
-    DELETED: Look("·", ".", "dim", "before the log start"),
-    CLEAN: Look("█", "#", "green", "clean"),
-    DIRTY: Look("▓", "%", "yellow", "dirty"),
-    HELD: Look("▒", "+", "magenta", "dirty, not to be cleaned yet"),
-    CLOSED: Look("█", "#", "cyan", "closed segments"),
-    ACTIVE: Look("░", "-", "blue", "active segment"),
+    SectionKind.DELETED: Look("·", ".", "dim", "before the log start"),
+    SectionKind.CLEAN: Look("█", "#", "green", "clean"),
+    SectionKind.DIRTY: Look("▓", "%", "yellow", "dirty"),
+    SectionKind.HELD: Look("▒", "+", "magenta", "dirty, not to be cleaned yet"),
+    SectionKind.CLOSED: Look("█", "#", "cyan", "closed segments"),
+    SectionKind.ACTIVE: Look("░", "-", "blue", "active segment"),
 }
-
-
-class Mark(NamedTuple):
-    """An offset (absolute) that is pointed at."""
-
-    offset: int
-    label: str
 
 
 class Bar(NamedTuple):
@@ -71,13 +57,6 @@ class Bar(NamedTuple):
     size: int
     first_timestamp: int | None
     largest_timestamp: int | None
-
-
-class Section(NamedTuple):
-    """A kind of stretch, up to the offset `stop` (absolute, not included)."""
-
-    kind: int
-    stop: int
 
 
 class Graphs(Tables):
@@ -92,45 +71,29 @@ class Graphs(Tables):
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
         """Print the facts about the partition, and its picture."""
         super().partition(info, segments=False)
-        if segments and info.segments:
+        if segments and info.outline:
             columns = Screen.current.width or NO_TERMINAL
-            lines = picture(info, cleaner_state(info), columns, plain=not _can_draw())
+            lines = picture(info, info.outline, columns, plain=not _can_draw())
             self._draw(f"\n{_rendered(lines, self._color)}")
 
 
-def cleaner_state(info: PartitionInfo) -> PartitionState | None:
-    """Return what the log cleaner knows of a partition; None where that cannot be told."""
-    from kdump.clean.state import examine_partition
-    from kdump.settings.cleaning import CleaningSettings
-
-    try:
-        now = time.time_ns() // 1_000_000
-        return examine_partition(PartitionLog(info.path), info.checkpoints, CleaningSettings(), now)
-    except (KdumpError, OSError):
-        return None
-
-
-def picture(info: PartitionInfo, state: PartitionState | None, columns: int, *, plain: bool = False) -> Iterator[Text]:
-    """Yield the lines of the picture of a partition that has segments, `columns` wide; `plain` for ASCII alone.
-
-    The cleaner's sections are only told apart where its checkpoint names the partition.
-    """
+def picture(info: PartitionInfo, outline: Outline, columns: int, *, plain: bool = False) -> Iterator[Text]:
+    """Yield the lines of the picture of a partition that has segments, `columns` wide; `plain` for ASCII alone."""
     from rich.text import Text
 
-    bars = list(_bars(info))
-    low, high = bars[0].first, max(bars[-1].stop, bars[0].first + 1)
-    sections = list(_sections(info, state, high))
+    bars = list(_bars(info.segments, outline.end))
+    sections = outline.sections
     heads = [_head(bar) for bar in bars]
     tails = [_tail(bar) for bar in bars]
     margin = max(map(len, heads))
     width = min(MAX_BAR, max(MIN_BAR, columns - margin - max(map(len, tails)) - 6))
-    scale = _Scale(low, high, width)
+    scale = _Scale(bars[0].first, max(outline.end, bars[0].first + 1), width)
     for bar, head, tail in zip(bars, heads, tails, strict=True):
         line = Text(f"  {head:>{margin}}  ")
         line.append_text(_drawn(bar, sections, scale, plain))
         yield line.append(f"  {tail}", "dim")
     indent = " " * (margin + 4)
-    for text in _pointers(list(_marks(info, state)), scale, columns - margin - 4, plain):
+    for text in _pointers(outline.marks, scale, columns - margin - 4, plain):
         yield Text(indent + text)
     legend = Text(indent)
     for kind in dict.fromkeys(section.kind for section in sections):
@@ -160,10 +123,9 @@ class _Scale:
         return self.low + column * (self.high - self.low) // self.width
 
 
-def _bars(info: PartitionInfo) -> Iterator[Bar]:
-    """Yield the segments, so many together that they fit; the active one apart."""
-    segments = info.segments
-    stops = [*(segment.base_offset for segment in segments[1:]), _end(info)]
+def _bars(segments: Sequence[SegmentInfo], end: int) -> Iterator[Bar]:
+    """Yield the segments of a log that ends at an offset, so many together that they fit; the active one apart."""
+    stops = [*(segment.base_offset for segment in segments[1:]), end]
     together = -(-(len(segments) - 1) // (MAX_ROWS - 1)) or 1
     for start in range(0, len(segments) - 1, together):
         stop = min(start + together, len(segments) - 1)
@@ -180,42 +142,6 @@ def _bar(segments: Sequence[SegmentInfo], stop: int) -> Bar:
         next((each.first_timestamp for each in segments if each.first_timestamp is not None), None),
         max((each.largest_timestamp for each in segments if each.largest_timestamp is not None), default=None),
     )
-
-
-def _end(info: PartitionInfo) -> int:
-    """Return the log's end; of an active segment that cannot be read its base offset."""
-    last = info.segments[-1]
-    return last.base_offset if last.end_offset is None else max(last.end_offset, last.base_offset)
-
-
-def _sections(info: PartitionInfo, state: PartitionState | None, high: int) -> Iterator[Section]:
-    active = info.segments[-1].base_offset
-    bounds = [(DELETED, info.log_start_offset)]
-    if state and state.checkpoint is not None:
-        bounds += [(CLEAN, state.first_dirty_offset), (DIRTY, state.first_uncleanable_offset), (HELD, active)]
-    else:
-        bounds.append((CLOSED, active))
-    at = info.segments[0].base_offset
-    for kind, stop in bounds:
-        if stop > at:
-            yield Section(kind, stop)
-            at = stop
-    yield Section(ACTIVE, max(high, at + 1))
-
-
-def _marks(info: PartitionInfo, state: PartitionState | None) -> Iterator[Mark]:
-    yield Mark(info.log_start_offset, "log start")
-    if state:
-        if state.checkpoint is not None:
-            yield Mark(state.first_dirty_offset, "first dirty")
-            yield Mark(state.first_uncleanable_offset, f"first uncleanable ({safe(state.limits[0].kind)})")
-        yield Mark(state.last_stable_offset, "last stable")
-    watermark = info.checkpoints.high_watermark
-    if watermark is not None:
-        yield Mark(watermark, "high watermark")
-    if info.checkpoints.recovery_point is not None:
-        yield Mark(info.checkpoints.recovery_point, "recovery point")
-    yield Mark(_end(info), "log end")
 
 
 def _head(bar: Bar) -> str:
@@ -253,7 +179,8 @@ def _pointers(marks: Sequence[Mark], scale: _Scale, room: int, plain: bool) -> I
     labels: dict[int, dict[int, list[str]]] = {}
     for mark in sorted(marks, key=lambda mark: mark.offset):
         column = min(scale.column(mark.offset), scale.width - 1)
-        labels.setdefault(column, {}).setdefault(mark.offset, []).append(mark.label)
+        label = f"{mark.name} ({safe(mark.reason)})" if mark.reason else mark.name
+        labels.setdefault(column, {}).setdefault(mark.offset, []).append(label)
     columns = sorted(labels)
     yield _row([(column, stem) for column in columns])
     while columns:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, offset_range, size_text
-from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement, replication_counts
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
 NAMES_SHOWN = 3
@@ -25,7 +25,8 @@ LEFTOVERS = {
 def directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> str:
     """Return whose the directory is, how it was left, how much is in it."""
     node = [] if info.node_id is None else [f"{'controller' if info.is_controller else 'broker'} {info.node_id}"]
-    epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
+    has_epoch = info.broker_epoch is not None and info.broker_epoch >= 0  # -1 is written without KRaft
+    epoch = f" (broker epoch {info.broker_epoch})" if has_epoch else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
     if info.has_broker:
         shutdown = "running"
@@ -128,10 +129,7 @@ def partition_notes(info: PartitionInfo) -> Iterator[str]:
 
 def short_words(partitions: Sequence[PartitionInfo]) -> str:
     """Return how many partitions lack in-sync replicas; nothing where none does, or no metadata tell."""
-    placed = [info.placement for info in partitions if info.placement]
-    known = [placement for placement in placed if placement.isr is not None and placement.stray is None]
-    short = sum(placement.is_under_replicated for placement in known)
-    low = sum(placement.is_under_min_isr for placement in known)
+    short, low = replication_counts(partitions)
     if not short and not low:
         return ""
     below = f", {low} below min.insync.replicas" if low else ""
@@ -209,14 +207,9 @@ def _known(value: int | None) -> str:
     return "unknown" if value is None else str(value)
 
 
-def is_damaged(info: PartitionInfo) -> bool:
-    """Return whether a log of a partition is damaged."""
-    return any(segment.damage for segment in info.segments)
-
-
 def by_need(partitions: list[PartitionInfo]) -> list[PartitionInfo]:
     """Return the damaged ones first."""
-    return sorted(partitions, key=lambda info: not is_damaged(info))
+    return sorted(partitions, key=lambda info: not info.is_damaged)
 
 
 def file_name(info: SegmentInfo) -> str:

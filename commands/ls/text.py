@@ -20,7 +20,6 @@ from .notes import (
     directory_notes,
     directory_words,
     file_name,
-    is_damaged,
     listed_notes,
     log_notes,
     missing_indexes,
@@ -119,7 +118,7 @@ class Tables:
         elif partitions:
             self._line("")
             self._partitions(partitions)
-            if any(map(is_damaged, partitions)):
+            if any(info.is_damaged for info in partitions):
                 self._line(f"!: damaged, see kdump doctor {safe_path(info.path)}.")
             remote = sum(partition.remote_start_offset is not None for partition in partitions)
             if remote:
@@ -240,7 +239,7 @@ class Tables:
 def _marked(info: PartitionInfo) -> str:
     """Return the name of a partition's directory, with a mark where its log is damaged."""
     name = safe_path(os.path.basename(os.path.abspath(info.path)))
-    return f"{name}  !" if is_damaged(info) else name
+    return f"{name}  !" if info.is_damaged else name
 
 
 def _last(info: SegmentInfo) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any
 
+from kdump.formats.config_resources import RESOURCE_TYPES, TOPIC_RESOURCE
 from kdump.formats.uuids import format_uuid
 from kdump.named_tuples import NamedTuple
 from kdump.releases import METADATA_VERSION, metadata_version_name, release_name
@@ -14,13 +15,12 @@ from kdump.topics.cluster_image import (
     ACL_PATTERNS,
     ACL_PERMISSIONS,
     ACL_RESOURCES,
-    RESOURCE_TYPES,
-    TOPIC_RESOURCE,
     ClusterImage,
     Topic,
 )
 from kdump.topics.metadata_log import MetadataState
 from kdump.topics.partition_state import PartitionState, state_of_partition
+from kdump.topics.secrets import is_secret
 
 from ..shell.rows import fields_of
 
@@ -28,9 +28,6 @@ SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SS
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 ZK_MIGRATION_STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
 RECOVERY_STATES = {0: "RECOVERED", 1: "RECOVERING"}
-
-# parts of the names of configurations that Kafka keeps as passwords, keys and certificates of keystores included
-_SECRET = ("password", "secret", "jaas.config", "keystore.key", "keystore.certificate", "truststore.certificates")
 
 Fields = dict[str, Any]
 
@@ -180,13 +177,13 @@ def _partition(partition: Fields, state: PartitionState) -> Fields:
 
 
 def _config(resource_type: int, name: str, key: str, value: str) -> Fields:
-    is_secret = any(part in key.lower() for part in _SECRET)
+    is_hidden = is_secret(key)
     return {
         "resourceType": _named(RESOURCE_TYPES, resource_type),
         "resource": name,
         "name": key,
-        "value": None if is_secret else value,
-        "hiddenLength": len(value) if is_secret else None,
+        "value": None if is_hidden else value,
+        "hiddenLength": len(value) if is_hidden else None,
     }
 
 

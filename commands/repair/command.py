@@ -11,7 +11,7 @@ from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
-from kdump.repair.proposal import (
+from kdump.repair.task import (
     ALL_KINDS,
     FIX_BIT,
     OLD_NAMES,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .run import Printer
 
 
-def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
+def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | str | None:
     if text == "all":
         return ALL_LOSSES
     if text is None or text.isdecimal():
@@ -69,7 +69,7 @@ def run(
     applies: bool,
     plan_out: str | None,
     apply_plan: str | None,
-    accept_loss: int | None,
+    accept_loss: int | str | None,
     backup_dir: str | None,
     no_backup: bool,
     force: str | None,

@@ -10,7 +10,7 @@ from kdump.operations.targets import Bases
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import INDEX_KINDS, Task
+from kdump.repair.task import INDEX_KINDS, Task
 from kdump.storage.partition import PartitionLog
 
 from ..shell.options import kafka_option

@@ -20,12 +20,13 @@ from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
+from kdump.storage.open import KafkaFile
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
 from ..shell.output import NOTHING_CHECKED, Output, os_error_text
-from ..shell.paths import KafkaFile, expand
+from ..shell.paths import expand
 from ..shell.progress import ProgressBar
 from ..shell.session import Complaints, tell_refused
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, TRUNCATE, Operation
 from kdump.formats import names
 from kdump.formats.names import FileKind, parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, number_words
 from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
-from kdump.recovery.outcome import DELETE, RECOVER, TRIM, WRITE
-from kdump.repair.proposal import Task
+from kdump.operations.safe_plans import SafePlan, safe_plan
+from kdump.recovery.outcome import Loss
+from kdump.repair.task import Task
 
 from ..shell.line_budget import LineBudget, more_alike
 
@@ -26,8 +27,8 @@ _NOUNS: dict[str, tuple[str, str]] = {
 }
 
 
-class SafePlan(NamedTuple):
-    """A plan that drops and gives up nothing that is valid.
+class SafeLine(NamedTuple):
+    """What is said of a plan that drops and gives up nothing that is valid.
 
     `work` is what it does beyond the broker's next start ("" for nothing), `files` the kinds of the files that it
     removes (True) and writes.
@@ -38,19 +39,16 @@ class SafePlan(NamedTuple):
     files: frozenset[tuple[bool, str]]
 
 
-def safe_plan(done: Repaired, task: Task) -> SafePlan | None:
+def safe_line(done: Repaired, task: Task) -> SafeLine | None:
     """Return what is to be said of a plan in a line; None where it drops something, or more has to be told of it."""
-    if task.dropped.records or task.rescue is not None or task.plan is None:
+    plan = safe_plan(done, task)
+    if plan is None:
         return None
-    if done.interrupted or task.failure or task.problems or task.fixed or task.notes:
-        return None
-    written = _written_by_broker(task)
-    is_routine = not _loss(task) and all(each.name in written for each in task.plan.operations)
-    what = frozenset((each.action == REMOVE, parse_file_name(each.name).kind) for each in task.plan.operations)
-    return SafePlan(safe_path(done.path), "" if is_routine else _work(task), what)
+    what = frozenset((each.action == REMOVE, parse_file_name(each.name).kind) for each in plan.operations)
+    return SafeLine(safe_path(done.path), "" if plan.is_routine else _work(plan, task), what)
 
 
-def safe_lines(plans: Sequence[SafePlan], budget: LineBudget) -> Iterator[str]:
+def safe_lines(plans: Sequence[SafeLine], budget: LineBudget) -> Iterator[str]:
     """Yield a line for each plan that does more than the broker's next start, and one for all the others."""
     yield f"Safe: {number_words(len(plans), 'partition')}"
     routine = [plan for plan in plans if not plan.work]
@@ -65,56 +63,32 @@ def safe_lines(plans: Sequence[SafePlan], budget: LineBudget) -> Iterator[str]:
         yield f"  {label:<{width}}   {_together(routine)}"
 
 
-def routine_line(plans: Sequence[SafePlan]) -> str:
+def routine_line(plans: Sequence[SafeLine]) -> str:
     """Return what plans that do no more than the broker's next start did together."""
     return f"{number_words(len(plans), 'partition')}   {_together(plans)}"
 
 
-def _written_by_broker(task: Task) -> frozenset[str]:
-    """Return the files that the broker's next start writes, trims or deletes in any case."""
-    steps = task.outcome.steps if task.outcome else ()
-    recovered = (parse_file_name(step.file).offset or 0 for step in steps if step.action == RECOVER)
-    last = None if task.was_closed else max(recovered, default=None)
-    found = {step.file for step in steps if step.action in (TRIM, DELETE)}
-    for operation in task.plan.operations if task.plan else ():
-        name = parse_file_name(operation.name)
-        if name.kind in names.INDEX_KINDS:  # of the segment that was written to it was preallocated
-            is_routine = name.offset == last and operation.size < operation.old_size
-        else:
-            is_routine = any(step.file == operation.name and step.action == WRITE for step in steps)
-        if is_routine:
-            found.add(operation.name)
-    return frozenset(found)
-
-
-def _loss(task: Task) -> str:
-    """Return what is cut of the log; "" for nothing."""
-    loss = task.outcome.loss if task.outcome else None
-    if loss is None or not loss.bytes:
-        return ""
+def _loss_words(loss: Loss) -> str:
+    """Return what is cut of the log."""
     what = "an incomplete batch" if loss.has_data else "zeros that were never written"
     return f"cut {what} ({byte_words(loss.bytes)})"
 
 
-def _work(task: Task) -> str:
+def _work(plan: SafePlan, task: Task) -> str:
     """Return what a plan does beyond the work of the broker's next start."""
-    parts = [_loss(task)] if _loss(task) else []
-    written = _written_by_broker(task)
-    operations = task.plan.operations if task.plan else ()
-    new = {each.name for each in operations if each.action == REPLACE}
+    parts = [] if plan.loss is None else [_loss_words(plan.loss)]
     found: Counter[tuple[str, str]] = Counter()
-    for each in operations:
+    for each in plan.operations:
         kind = parse_file_name(each.name).kind
         if each.action == CHECKPOINT:
             parts.append(f"set {each.name} to {each.size}")
         elif kind in _NOUNS and each.action != RENAME:
-            # what is removed before its log changes is written again by a later operation
-            is_first = each.action == REMOVE and each.name in new
-            found[(_verb(each, kind), kind)] += each.name not in written and not is_first
-        elif each.name not in written and not (kind == FileKind.LOG and parts):
+            is_first = each.action == REMOVE and each.name in plan.rewritten
+            found[(_verb(each, kind), kind)] += each.name not in plan.written and not is_first
+        elif each.name not in plan.written and not (kind == FileKind.LOG and parts):
             parts.append(f"{_VERBS.get(each.action, 'write')} {each.name}")
     parts += (f"{verb} {number_words(count, *_NOUNS[kind])}" for (verb, kind), count in found.items() if count)
-    end = f"; log end offset {task.extent[1]}" if _loss(task) and task.extent else ""
+    end = f"; log end offset {task.extent[1]}" if plan.loss and task.extent else ""
     return safe(", ".join(dict.fromkeys(parts)) + end)
 
 
@@ -127,7 +101,7 @@ def _verb(operation: Operation, kind: str) -> str:
     return "rebuild" if kind in names.INDEX_KINDS else "write"
 
 
-def _together(plans: Sequence[SafePlan]) -> str:
+def _together(plans: Sequence[SafeLine]) -> str:
     """Return what the routine plans do."""
     files = frozenset().union(*(plan.files for plan in plans))
     written = {kind for is_removed, kind in files if not is_removed}

@@ -14,7 +14,7 @@ from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.words import MAX_PLAIN, byte_words, count_text, listed, number_words, offset_range
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
-from kdump.repair.proposal import Task
+from kdump.repair.task import Task
 
 from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
@@ -22,7 +22,7 @@ from ..shell.output import Style, nothing_changed
 from ..shell.screen import Screen
 from ..shell.words import loss_words
 from .run import Totals
-from .safe_plans import SafePlan, routine_line, safe_lines, safe_plan
+from .safe_plans import SafeLine, routine_line, safe_line, safe_lines
 
 if TYPE_CHECKING:
     from kdump.repair.salvage_partition import Rescue
@@ -42,10 +42,10 @@ class TextPrinter:
         self._good = Style(color, "green", bold=True)
         self._undecided: list[str] = []
         self._to_decide: list[str] = []
-        self._planned: list[tuple[int, str, SafePlan | None]] = []
+        self._planned: list[tuple[int, str, SafeLine | None]] = []
         self._changed: list[str] = []
-        self._held: tuple[str, SafePlan | None] | None = None
-        self._routine: list[SafePlan] = []
+        self._held: tuple[str, SafeLine | None] | None = None
+        self._routine: list[SafeLine] = []
         self._unlisted = 0
         self._dropped = self._given_up = 0
         self._gives_up = False
@@ -71,11 +71,11 @@ class TextPrinter:
         if applies:
             self._changed.append(done.path)
             self._given_up += sum(not each.is_valid for each in task.rescue.given_up) if task.rescue else 0
-            self._applied(text, safe_plan(done, task) if self._summarizes else None)
+            self._applied(text, safe_line(done, task) if self._summarizes else None)
         else:
-            self._planned.append((_rank(done, task), text, safe_plan(done, task)))
+            self._planned.append((_rank(done, task), text, safe_line(done, task)))
 
-    def _applied(self, text: str, plan: SafePlan | None) -> None:
+    def _applied(self, text: str, plan: SafeLine | None) -> None:
         """Print what was done to a partition: alone in full, of several as they were planned, unless -v asks for all.
 
         The first one waits until it is known whether it is the only one.
@@ -95,7 +95,7 @@ class TextPrinter:
         elif held is not None:
             self._one_of_many(*held)
 
-    def _one_of_many(self, text: str, plan: SafePlan | None) -> None:
+    def _one_of_many(self, text: str, plan: SafeLine | None) -> None:
         line = text if plan is None else f"{plan.path}   {plan.work}: done\n"
         if plan is not None and not plan.work:
             self._routine.append(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import click
 
@@ -30,7 +31,14 @@ from .text import TextLines
 @verbose_option
 @now_option
 @format_option
-def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now: int, format_: str) -> int:
+def command(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    verbose: bool,
+    now: int,
+    format_: str,
+    properties: Mapping[str, str] | None = None,
+) -> int:
     """Compare the copies of partitions on several brokers, and say what each choice of leader would lose.
 
     PATHs are log directories of several brokers, or partition directories. kdump joins copies by cluster id, topic id
@@ -57,7 +65,7 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
     with output_for(format_) as out:
         printer = JsonLines(out.write) if format_ == "jsonl" else TextLines(out.write, is_all=verbose or is_single)
         count = 0
-        replicas = Replicas(places, now, troubles, empty=empty)
+        replicas = Replicas(places, now, troubles, empty=empty, properties=properties)
         if len(replicas.clusters) > 1:
             names = ", ".join(map(safe, replicas.clusters))
             note(f"these PATHs are of {len(replicas.clusters)} clusters ({names}); copies are compared within each")

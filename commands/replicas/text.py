@@ -180,7 +180,9 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
     if not rows:
         return
     yield ""
-    for line in aligned(("IF IT LEADS", "MAY LEAD BY", "LOSES", ""), rows):
+    header = ("IF IT LEADS", "MAY LEAD BY", "LOSES", "REMARKS")
+    width = len(header) if any(row[-1] for row in rows) else len(header) - 1
+    for line in aligned(header[:width], [row[:width] for row in rows], drop=("MAY LEAD BY",)):
         yield line.rstrip()
     for choice in found.known_choices:
         for lost in choice.loss.ranges:

@@ -16,7 +16,8 @@ from kdump.releases import KafkaRelease
 from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.rows import format_option
 from ..shell.values import read_by
-from .run import ResurrectArgs, resurrect
+from .asked import ResurrectArgs
+from .run import resurrect
 
 
 def _mapping(text: str) -> tuple[str, int]:

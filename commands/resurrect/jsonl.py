@@ -13,7 +13,7 @@ from kdump.formats.uuids import format_uuid
 from kdump.operations.cluster import Resurrected
 
 from ..shell.rows import RowPrinter, fields_of
-from .run import ResurrectArgs
+from .asked import ResurrectArgs
 
 _OLD_SUMMARY = {"isApplied": "applied"}
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.cluster.copies import Copy
 from kdump.cluster.resurrection import Resurrection
-from kdump.cluster.wanted import Wanted
 from kdump.errors import RefusedError
 from kdump.operations import cluster
 from kdump.operations.cluster import Resurrected
@@ -20,23 +18,13 @@ from ..shell.paths import matches
 from ..shell.progress import ProgressBar
 from ..shell.rows import output_for
 from ..shell.session import Diagnostics, tell_refused
+from .asked import ResurrectArgs
 
 if TYPE_CHECKING:
     from .jsonl import JsonLines
     from .text import Text
 
     Printer: TypeAlias = JsonLines | Text
-
-
-@dataclass(frozen=True, slots=True)
-class ResurrectArgs:
-    """What the command line asks for; without `into` it is done in place. `now` is the time in ms."""
-
-    wanted: Wanted
-    into: str | None
-    applies: bool
-    now: int
-    format: str
 
 
 def resurrect(paths: Sequence[str], asked: ResurrectArgs) -> int:

@@ -13,7 +13,7 @@ from kdump.formats.words import count_text, number_words, size_text
 from kdump.operations.cluster import Resurrected
 
 from ..shell.again import again
-from .run import ResurrectArgs
+from .asked import ResurrectArgs
 
 _HEADINGS = {
     NoteKind.METADATA: "Metadata",

@@ -9,8 +9,8 @@ import click
 
 from kdump.errors import ConfigError
 from kdump.formats.printable import safe
+from kdump.operations.retain import RetainRequest
 from kdump.settings.retention import RetentionSettings
-from kdump.settings.sources import TopicSettings
 from kdump.settings.table import CLEANUP_POLICY, DELETE_RETENTION_MS, RETENTION_BYTES, RETENTION_MS, Setting
 
 from ..shell.config_option import config_option, property_file
@@ -90,10 +90,11 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
     files = tuple(property_file(text, RetentionSettings) for text in config_files)
     asked = {setting.name: options.pop(option) for option, setting in _GIVEN.items()}
     given = {name: str(value) for name, value in asked.items() if value is not None}
+    rest = {name: options.pop(name) for name in ("now", "log_start_offset", "high_watermark", "tombstones")}
     try:
-        TopicSettings.of(given).check()
+        request = RetainRequest(files=files, given=given, **rest)
     except ConfigError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
     if options["no_backup"] and not options["applies"]:
         raise click.UsageError("--no-backup needs --apply.")
-    return retain(paths, Options(format=format_, files=files, given=given, **options))
+    return retain(paths, Options(request, format_, **options))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.formats.printable import safe, safe_path
@@ -13,7 +13,6 @@ from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.targets import PartitionGroup
 from kdump.retention.partition import PartitionRetention
 from kdump.retention.totals import Totals
-from kdump.settings.sources import PropertyFile
 
 from ..shell import exit_codes
 from ..shell.choice import NO_PARTITION, is_chosen, nothing_chosen
@@ -35,24 +34,12 @@ if TYPE_CHECKING:
 class Options:
     """What the command line asks for; `segments` is None where it does not say."""
 
-    now: int
+    request: operation.RetainRequest
     format: str = "text"
-    files: tuple[PropertyFile, ...] = ()
-    given: Mapping[str, str] = field(default_factory=dict)
-    log_start_offset: int | None = None
-    high_watermark: int | None = None
     topics: tuple[str, ...] = ()
     segments: bool | None = None
-    tombstones: bool = True
     applies: bool = False
     no_backup: bool = False
-
-    @property
-    def request(self) -> operation.RetainRequest:
-        """What is asked of retention."""
-        return operation.RetainRequest(
-            self.now, self.files, self.given, self.log_start_offset, self.high_watermark, self.tombstones
-        )
 
 
 def retain(paths: Iterable[str], options: Options) -> int:
@@ -94,7 +81,7 @@ class _Run:
     def group(self, group: PartitionGroup) -> None:
         """Take one log directory."""
         options = self._options
-        rails = SafetyOptions(options.applies, "retain", not options.no_backup, reads_beside=True)
+        rails = SafetyOptions(options.applies, "retain", not options.no_backup)
         segments = not group.is_whole if options.segments is None else options.segments
         for event in operation.retain(group, options.request, rails, self._progress.over):
             if isinstance(event, PartitionRetention):

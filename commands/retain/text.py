@@ -12,7 +12,7 @@ from kdump.formats.words import byte_words, duration, listed, number_words, offs
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.blocking_batch import BlockingBatch
 from kdump.retention.partition import HIGH_WATERMARK, Block, DeletedAmount, PartitionRetention
-from kdump.retention.policy import LOG_START, SIZE, TIME, Policy
+from kdump.retention.policy import LOG_START, SIZE, TIME, Policy, due, is_empty_last
 from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
@@ -191,12 +191,12 @@ def _goes(found: PartitionRetention, number: int) -> str:
         return f"now, by {_POLICY_WORDS[found.reasons[number]]}"
     if found.block and state in found.block.held:
         return "blocked"
-    if state.is_last and not state.size:
+    if is_empty_last(state):
         return "stays, empty"
-    if not found.config.deletes or found.config.time_limit_ms < 0:
+    old_at = due(state, found.config)
+    if old_at is None:
         return ""
-    left = state.largest_timestamp + found.config.time_limit_ms + 1 - found.now
-    return duration(left) if left > 0 else "blocked"
+    return duration(old_at - found.now) if old_at > found.now else "blocked"
 
 
 def _outcome(found: PartitionRetention) -> Iterator[str]:
@@ -253,21 +253,15 @@ def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:
 
 
 def _notes(found: PartitionRetention) -> Iterator[str]:
-    by_file = [
-        state for state in found.segments if state.source == TimestampSource.MTIME and (state.size or not state.is_last)
-    ]
-    if by_file and found.config.deletes:
+    if found.dated_by_file:
         yield (
-            f"{_listed(by_file)}: no timestamp is known, so the time of the .log file counts, which copying may have"
-            " changed"
+            f"{_listed(found.dated_by_file)}: no timestamp is known, so the time of the .log file counts, which copying"
+            " may have changed"
         )
-    for state in found.going:
-        unit = found.wrong_unit(state)
-        if unit and state.source != TimestampSource.MTIME:
-            yield f"{_name(state)} goes because its timestamps, such as {state.largest_timestamp}, are in {unit}"
-    later = [state for state in found.future if not found.block or state is not found.block.blocker]
-    if later:
-        yield f"{_listed(later)}: timestamps of the future, which block what follows them until then"
+    for state, unit in found.going_by_unit:
+        yield f"{_name(state)} goes because its timestamps, such as {state.largest_timestamp}, are in {unit}"
+    if found.other_future:
+        yield f"{_listed(found.other_future)}: timestamps of the future, which block what follows them until then"
     if found.config.remote_storage:
         yield (
             "the topic is tiered: a broker deletes here only what is in remote storage already, which is not looked at;"
@@ -340,5 +334,5 @@ def _name(state: SegmentState) -> str:
     return os.path.basename(state.segment.log_path)
 
 
-def _listed(states: list[SegmentState]) -> str:
+def _listed(states: Sequence[SegmentState]) -> str:
     return listed(list(map(_name, states)), NAMES_SHOWN)

@@ -93,7 +93,7 @@ class TextLines:
                 rows += ((safe(use.topic), name, *row) for row in _use_rows(found))
         if rows:
             self._write("\n")
-        for line in aligned(("TOPIC", "FIELD", "ID", "RECORDS", ""), rows, right=("ID", "RECORDS")):
+        for line in aligned(("TOPIC", "FIELD", "ID", "RECORDS", "REMARKS"), rows, right=("ID", "RECORDS")):
             self._write(line)
 
     def finish(self, registry: Registry, uses: list[TopicUse], problems: Problems) -> None:

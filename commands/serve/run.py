@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import ssl
 import threading
@@ -12,8 +11,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from kdump.disk.locks import check_not_locked
-from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError
+from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, NameFormatError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.serve.cluster import Address, ServedCluster
@@ -22,8 +20,6 @@ from kdump.serve.groups import Commits
 from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
 from kdump.serve.server import ServeOptions, Server
-from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.output import tell
@@ -54,19 +50,18 @@ class ServeArgs:
 
 def serve(paths: Iterable[str], asked: ServeArgs, format_: str) -> int:
     """Serve until a signal ends it; the exit code. Raises click.UsageError, KdumpError, OSError."""
-    places = _places(paths)
-    if not asked.ignores_lock:
-        try:
-            for directory in {_log_directory(place): None for place in places}:
-                check_not_locked(directory)
-        except (BrokerRunsError, KdumpRunsError) as error:
-            tell(f"Refused: {safe(str(error))}")
-            first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
-            tell(f"  {first} --ignore-lock serves the directory while it runs.")
-            return exit_codes.REFUSED
     printer = _Printer(format_)
     troubles = Diagnostics()
-    cluster = ServedCluster(places, asked.on_damage, troubles, printer.say)
+    places = directories(paths)
+    try:
+        cluster = ServedCluster(places, asked.on_damage, troubles, printer.say, ignores_lock=asked.ignores_lock)
+    except NameFormatError as error:
+        raise click.UsageError(safe_path(str(error))) from None
+    except (BrokerRunsError, KdumpRunsError) as error:
+        tell(f"Refused: {safe(str(error))}")
+        first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
+        tell(f"  {first} --ignore-lock serves the directory while it runs.")
+        return exit_codes.REFUSED
     server = Server(
         cluster,
         ServeOptions(
@@ -83,20 +78,6 @@ def serve(paths: Iterable[str], asked: ServeArgs, format_: str) -> int:
     )
     asyncio.run(_run(server, asked, printer))
     return exit_codes.OK
-
-
-def _places(paths: Iterable[str]) -> list[LogDirectory | PartitionLog]:
-    places: list[LogDirectory | PartitionLog] = []
-    for place in directories(paths):
-        if isinstance(place, PartitionLog) and (place.name is None or place.name.state):
-            raise click.UsageError(f"{safe_path(place.path)}: the name is not <topic>-<partition>, as clients know it")
-        places.append(place)
-    return places
-
-
-def _log_directory(place: LogDirectory | PartitionLog) -> str:
-    is_partition = isinstance(place, PartitionLog)
-    return os.path.dirname(os.path.abspath(place.path)) if is_partition else place.path
 
 
 def _tls(asked: ServeArgs) -> ssl.SSLContext | None:

@@ -219,7 +219,7 @@ def _chooses_partitions(name: str) -> bool:
 
 directories_option: Option = click.option(
     "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="A server.properties: without PATH its log.dirs.",
+    help="A server.properties: without PATH its log.dirs, and the settings that the command goes by.",
 )  # fmt: skip
 
 COMMON: tuple[tuple[str, Callable[[str], bool], Option], ...] = (
@@ -295,6 +295,10 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_require
             given["paths"] = given_paths(given["paths"], {**values, **given}, is_required=is_required)
             if name not in CHOOSE_THEMSELVES and _chooses_partitions(name):
                 given["paths"] = chosen_paths(given["paths"], *_choice({**given, **values}))
+        if values.get("config_file") is not None:
+            from .server_settings import from_server
+
+            given |= from_server(name, values["config_file"])
         path = given.get("path")
         places = given.get("paths") or ((path,) if isinstance(path, str) else ())
         screen.is_in_vain = _takes_paths(name) and are_missing(places)

@@ -10,28 +10,18 @@ from typing import Any, TypeVar
 import click
 
 from kdump.disk.reading import is_directory, is_file, is_named, read_small
-from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
+from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError, RefusedError
 from kdump.formats import names
-from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
+from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
-from kdump.named_tuples import NamedTuple
+from kdump.storage import open as storage
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
-from kdump.storage.open import check_file, directory_of_kafka, open_directory
+from kdump.storage.open import KafkaFile, Place, check_file, open_directory
 from kdump.storage.partition import PartitionLog
 
 from .output import NO_SUCH
 
-
-class KafkaFile(NamedTuple):
-    """A single file, with what its name and that of its directory say (None: not a partition's directory)."""
-
-    path: str
-    name: FileName
-    partition: PartitionDirName | None
-
-
-Place = KafkaFile | PartitionLog | LogDirectory
 _Found = TypeVar("_Found")
 
 def expand(paths: Iterable[str]) -> list[Place]:
@@ -140,39 +130,39 @@ def matches(path: str) -> Iterator[str]:
 
 
 def check_not_kafkas(target: str) -> None:
-    """Raise click.UsageError for something to be written, a file or a directory, that is inside what Kafka keeps.
-
-    A broker does not start with directories of others there, and a file might take the place of one of Kafka's.
-    """
-    inside = directory_of_kafka(target)
-    if inside is not None:
-        raise click.UsageError(f"{safe_path(target)} is in Kafka's own {safe_path(inside)}: give another directory.")
+    """Raise click.UsageError for something to be written, a file or a directory, that is inside what Kafka keeps."""
+    _checked(storage.check_not_kafkas, target)
 
 
 def check_target(path: str) -> None:
-    """Raise KdumpError where a file cannot be written, click.UsageError where it would be among Kafka's own.
+    """Raise KdumpError where a file cannot be written, click.UsageError where it would be among Kafka's own."""
+    from kdump.change import checks
 
-    It is asked before anything is read: else hours of work are lost for want of that.
-    """
-    from kdump.verify.resume import check_writable
+    _checked(checks.check_target, path)
 
-    check_not_kafkas(path)
+
+def _checked(check: Callable[[str], None], target: str) -> None:
     try:
-        check_writable(path)
-    except OSError as error:
-        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was done.") from None
+        check(target)
+    except RefusedError as error:
+        raise click.UsageError(f"{safe_path(str(error))}.") from None
+
+
+def properties_of(config_file: str) -> dict[str, str]:
+    """Return what is in a properties file. Raises click.UsageError where Kafka would not take it for one, OSError."""
+    from kdump.formats.java_properties import parse_properties
+
+    try:
+        return parse_properties(read_small(config_file), config_file)
+    except KdumpError as error:
+        raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
 
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:
     """Return the log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
-    from kdump.formats.java_properties import parse_properties
-    from kdump.settings.sources import log_directories
+    from kdump.settings.node import log_directories
 
-    try:
-        properties = parse_properties(read_small(config_file), config_file)
-    except KdumpError as error:
-        raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
-    paths = log_directories(properties)
+    paths = log_directories(properties_of(config_file))
     if not paths:
         raise click.UsageError(f"{safe_path(config_file)} has no log.dirs: give PATHs.")
     return paths

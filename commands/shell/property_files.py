@@ -8,7 +8,6 @@ from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, ConfigError
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.printable import safe, safe_path
-from kdump.settings.names import notes_on
 from kdump.settings.sources import TopicSettings
 from kdump.settings.views import View
 
@@ -27,6 +26,8 @@ def read_config(path: str, view: type[View]) -> dict[str, str]:
         view.of(settings)
     except (ConfigError, CheckpointError) as error:
         raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
+    from kdump.settings.names import notes_on  # every name that Kafka has
+
     for text in notes_on(properties, view.counting()):
         note(f"{safe_path(path)}: {safe(text)}")
     return properties

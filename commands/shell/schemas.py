@@ -11,11 +11,12 @@ import click
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import Place
 from kdump.storage.partition import PartitionLog
 
 from .options import Option
 from .output import complain, note
-from .paths import Place, expand
+from .paths import expand
 from .screen import Screen
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def aligned(
         cells = (_cell(row[at], widths[at], is_right=header[at] in right) for at in shown)
         yield f"{indent}{'  '.join(cells).rstrip()}\n"
     if hidden:
-        yield f"{indent}Hidden: {', '.join(header[at] for at in sorted(hidden) if header[at])} (--wide).\n"
+        yield f"{indent}Hidden: {', '.join(header[at] for at in sorted(hidden))} (--wide).\n"
 
 
 def times_of_table(times: Collection[int]) -> tuple[str, Callable[[int], str]]:

@@ -6,20 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from shlex import quote
 
-from kdump.formats.codecs import NAMES, codec_name
+from kdump.formats.codecs import codec_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, number_words, size_text
 from kdump.named_tuples import NamedTuple
-from kdump.operations.stats import TopicStats
+from kdump.operations.stats import UNEVEN, WORTHWHILE, TopicStats
 
-from .text import other_codec, percent
+from .text import percent
 
 MAX_ROWS = 8
 """Rows of each answer."""
-_UNEVEN = 1.5
-"""A topic is uneven if its largest partition is this many times as large as the mean of its partitions."""
-_WORTHWHILE = 0.05
-"""A codec is named if it saves this share of a topic."""
 
 
 class _Bar(NamedTuple):
@@ -38,10 +34,10 @@ def answers(topics: Sequence[TopicStats], ids: Mapping[str, str]) -> Iterator[st
     yield _bars([_Bar(each.topic, each.stats.size, _share(each.stats.size, total)) for each in topics], ids)
     uneven = sorted(_uneven(topics), key=lambda bar: -bar.value)
     yield "<h3>Uneven topics</h3>"
-    yield _bars(uneven, ids) if uneven else _note(f"No partition has {_UNEVEN} times the mean of its topic.")
+    yield _bars(uneven, ids) if uneven else _note(f"No partition has {UNEVEN} times the mean of its topic.")
     savings = sorted(_savings(topics), key=lambda bar: -bar.value)
     yield "<h3>What another codec would save</h3>"
-    yield _bars(savings, ids) if savings else _note(f"Nothing that is worth it: below {percent(_WORTHWHILE)} a topic.")
+    yield _bars(savings, ids) if savings else _note(f"Nothing that is worth it: below {percent(WORTHWHILE)} a topic.")
     if savings:
         yield _note("Estimated from a sample of each partition, at Kafka's default level.")
 
@@ -63,23 +59,18 @@ def _damage(topics: Iterable[TopicStats]) -> Iterator[str]:
 
 def _uneven(topics: Iterable[TopicStats]) -> Iterator[_Bar]:
     for topic in topics:
-        if len(topic.partitions) < 2 or not topic.stats.size:
-            continue
-        largest = max(topic.partitions, key=lambda each: each.stats.size)
-        times = largest.stats.size * len(topic.partitions) / topic.stats.size
-        if times >= _UNEVEN:
-            size = f"{size_text(largest.stats.size)}, {times:.1f} times the mean"
+        if topic.is_uneven:
+            largest = topic.largest
+            size = f"{size_text(largest.stats.size)}, {topic.unevenness:.1f} times the mean"
             yield _Bar(topic.topic, largest.stats.size, f"partition {largest.partition}: {size}")
 
 
 def _savings(topics: Iterable[TopicStats]) -> Iterator[_Bar]:
     for topic in topics:
-        now = topic.stats.batches.bytes
-        sizes = [(size, codec) for codec in range(len(NAMES)) if (size := other_codec(topic.stats, codec)) is not None]
-        if not sizes or now - min(sizes)[0] < max(1, now * _WORTHWHILE):
-            continue
-        size, codec = min(sizes)
-        yield _Bar(topic.topic, now - size, f"{codec_name(codec)} saves {_share(now - size, now)}")
+        saving = topic.saving
+        if saving:
+            share = _share(saving.bytes, topic.stats.batches.bytes)
+            yield _Bar(topic.topic, saving.bytes, f"{codec_name(saving.codec)} saves {share}")
 
 
 def _share(size: int, total: int) -> str:

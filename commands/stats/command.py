@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kdump.settings.defaults import RETENTION_MS
 from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
 from kdump.transactions.isolation_level import Isolation
 
@@ -46,7 +47,7 @@ def _report_file(text: str) -> str:
 @click.option("--report", metavar="[html:]FILE", type=click.Path(dir_okay=False),
     callback=filters.read_by(_report_file),
     help="Write one page with plots for the browser. An old FILE is replaced.")
-@click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
+@click.option("--retention-ms", type=click.IntRange(min=0), default=RETENTION_MS, show_default=True, metavar="MS",
     help="With --report: the retention whose outlook is drawn.")
 @isolation_option
 @engine_options

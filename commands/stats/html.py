@@ -10,6 +10,7 @@ from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
+from kdump.retention.policy import departures
 from kdump.stats.partition import SegmentTimes, Stats
 from kdump.stats.series import Moment
 
@@ -208,16 +209,16 @@ def _central_range(times: list[int]) -> tuple[int, int]:
 
 def _outlook(partitions: Sequence[PartitionStats], now: int, retention_ms: int) -> Iterator[str]:
     yield f"<h3>Outlook on retention of {escape(duration(retention_ms))}</h3>"
-    ends = sorted(end for each in partitions for end in leaving(each.stats.segments, retention_ms))
+    ends = sorted(end for each in partitions for end in _ends(each.stats.segments, retention_ms))
     total = sum(size for _, size in ends)
     if not total:
         yield '<p class="note">There is nothing to be deleted.</p>'
         return
     horizon = now + max(retention_ms, 1) * 5 // 4
-    left = total - sum(size for time, size in ends if time < now)
+    left = total - sum(size for time, size in ends if time <= now)
     points: list[Point] = [(now, left)]
     for time, size in ends:
-        if now <= time <= horizon:
+        if now < time <= horizon:
             points += ((time, left), (time, left - size))
             left -= size
     points.append((horizon, left))
@@ -244,12 +245,10 @@ def _outlook(partitions: Sequence[PartitionStats], now: int, retention_ms: int) 
     )
 
 
-def leaving(segments: Sequence[SegmentTimes], retention_ms: int) -> Iterator[tuple[int, int]]:
-    """Yield when (ms) each segment of a partition goes, and its size: never before the ones that are older."""
-    latest = None
-    for segment in segments:
-        latest = segment.time if latest is None else max(latest, segment.time)
-        yield latest + retention_ms, segment.size
+def _ends(segments: Sequence[SegmentTimes], retention_ms: int) -> Iterator[tuple[int, int]]:
+    """Return when (ms) each segment of a partition goes, and its size."""
+    times = departures((segment.time for segment in segments), retention_ms)
+    return zip(times, (segment.size for segment in segments), strict=True)
 
 
 def _size(number: float) -> str:

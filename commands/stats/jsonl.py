@@ -12,7 +12,6 @@ from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
 from ..shell.rows import RowPrinter, fields_of
-from .text import other_codec
 
 
 class JsonLines(RowPrinter):
@@ -53,9 +52,7 @@ def figures(stats: Stats) -> dict[str, Any]:
             for codec, share in sorted(batches.codecs.items())
         },
         "sampledBatches": sample.batches,
-        "estimatedBytes": {
-            codec_name(codec): other_codec(stats, codec) for codec in range(len(NAMES)) if sample.batches
-        },
+        "estimatedBytes": {codec_name(codec): stats.in_codec(codec) for codec in range(len(NAMES)) if sample.batches},
         "earliestTimestamp": batches.earliest,
         "latestTimestamp": batches.latest,
         "appendTimeBatches": batches.append_time,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kdump.errors import Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.stats import PartitionStats, StatsOf, TopicStats, by_topic
+from kdump.settings.defaults import RETENTION_MS
 from kdump.stats.partition import Stats, StatsOptions
 from kdump.storage.replica import Replica
 
@@ -37,7 +36,7 @@ class Options:
     topics: tuple[str, ...] = ()
     details: bool | None = None
     report: str | None = None
-    retention_ms: int = 604_800_000
+    retention_ms: int = RETENTION_MS
     cluster: Cluster | None = None
 
 
@@ -101,24 +100,10 @@ def _tell_damage(stats: Stats, troubles: Diagnostics) -> None:
 
 
 def _write_report(path: str, topics: list[TopicStats], options: Options) -> None:
-    """Write the page beside its place first, so that it is there as a whole or not at all. Raises OSError."""
-    from tempfile import mkdtemp
+    """Write the page, which is there as a whole or not at all. Raises OSError."""
+    from kdump.disk.durable import replace_alone
 
     from .html import page
 
     text = page(topics, now=options.now, retention_ms=options.retention_ms)
-    folder = os.path.dirname(os.path.abspath(path))
-    try:
-        work = mkdtemp(prefix=".kdump-report-", dir=folder)
-    except OSError as error:
-        error.filename = path  # what was asked for
-        raise
-    temporary = os.path.join(work, "page.html")
-    try:
-        with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(temporary)
-        os.rmdir(work)
+    replace_alone(path, text.encode("utf-8", "backslashreplace"))

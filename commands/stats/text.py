@@ -161,7 +161,7 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
         ),
     )
     if sample.batches:
-        found = [(codec, other_codec(stats, codec)) for codec in range(len(NAMES))]
+        found = [(codec, stats.in_codec(codec)) for codec in range(len(NAMES))]
         yield (
             "recompressed",
             f"estimated from {number_words(sample.batches, 'batch', 'batches')}: "
@@ -171,14 +171,6 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
                 if size is not None
             ),
         )
-
-
-def other_codec(stats: Stats, codec: int) -> int | None:
-    """Return about how many bytes the batches would take if all were written with a codec; None without a sample."""
-    batches = stats.batches
-    payload = batches.payload or batches.bytes
-    found = stats.sample.estimate(codec, payload)
-    return None if found is None else batches.bytes - payload + found
 
 
 def _times(batches: BatchStats) -> str:

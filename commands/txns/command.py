@@ -8,9 +8,9 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.transactions import TransactionsOf, has_transactions
+from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica
 from kdump.topics.transaction_ids import ENDING, TransactionalIds
-from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition

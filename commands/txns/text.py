@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from shlex import quote
 from typing import Any
 
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, duration, number_words, offset_range
 from kdump.operations.transactions import OpenTransaction
-from kdump.topics.hanging import HangReason
+from kdump.topics.hanging import HangReason, abort_command, abort_command_before_3_0
 from kdump.topics.transaction_ids import TransactionalId
-from kdump.transactions.partition import OpenTxn, PartitionTxns
+from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
 from ..shell.rows import RowPrinter, fields_of
@@ -19,7 +18,6 @@ from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
 
-_TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 _MISMATCHES = {
     "missing": "has no entry of it: consumers get its records as if they were committed",
     "extra": "has an entry of it, but no abort marker is at that offset",
@@ -39,23 +37,6 @@ MAX_SHOWN = 5
 """Partitions that are shown by default."""
 MAX_IDS = 10
 """Transactional ids that are shown by default."""
-
-
-def abort_line(found: PartitionTxns, txn: OpenTxn) -> str:
-    """Return the command line that aborts a transaction; brokers from Kafka 3.0 on find the producer by its offset."""
-    return f"{_TOOL} {_partition_options(found)} --start-offset {txn.first_offset}"
-
-
-def old_abort_line(found: PartitionTxns, txn: OpenTxn) -> str:
-    """Return the same for older brokers, which want the producer named; an unknown coordinator epoch is 0."""
-    return (
-        f"{_TOOL} {_partition_options(found)} --producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
-        f" --coordinator-epoch {max(0, txn.coordinator_epoch)}"
-    )
-
-
-def _partition_options(found: PartitionTxns) -> str:
-    return f"--topic {quote(found.replica.topic)} --partition {found.replica.partition}"
 
 
 class TextLines:
@@ -156,7 +137,7 @@ class TextLines:
             for reason in row.reasons:
                 self._field("why", _REASONS[reason])
             self._ways(found, row)
-        elif row.owner and row.reasons:
+        elif row.owner and row.is_coordinators:
             self._field("do", f"nothing: its coordinator has it as {row.owner.state}, and ends it when it runs")
 
     def _txn_words(self, txn: OpenTxn) -> str:
@@ -174,8 +155,9 @@ class TextLines:
         """Print what ends a hanging transaction: the coordinator, if it may still do so, before the command that
         aborts.
         """
-        ways = [] if HangReason.NOT_COVERED in row.reasons else list(_FIRST)
-        ways += [safe(abort_line(found, row.txn)), f"{_BEFORE_3_0}{safe(old_abort_line(found, row.txn))}"]
+        ways = list(_FIRST) if row.may_end else []
+        commands = abort_command(found, row.txn), abort_command_before_3_0(found, row.txn)
+        ways += [safe(commands[0]), f"{_BEFORE_3_0}{safe(commands[1])}"]
         for number, text in enumerate(ways):
             self._field("" if number else "do", text)
         records = f"the {number_words(row.txn.records, 'record')}" if row.txn.records > 1 else "its record"
@@ -239,20 +221,20 @@ class JsonLines(RowPrinter):
             "isBlockingLastStableOffset": found.holder is txn,
             **fields_of(row.owner, "transactional_id state"),
             **fields_of(row, "is_hanging reasons"),
-            "abortCommand": abort_line(found, txn),
-            "abortCommandBefore30": old_abort_line(found, txn),
+            "abortCommand": abort_command(found, txn),
+            "abortCommandBefore30": abort_command_before_3_0(found, txn),
         }
 
 
 def _stable_words(found: PartitionTxns) -> str:
     """Return how far read_committed consumers get, and what stops them."""
-    stable = found.last_stable_offset
-    if stable == found.end_offset:
+    limit = found.stable_limit
+    if limit is None:
         return "no transaction is open" if not found.open else "the log is empty"
-    stop = f"read_committed consumers stop at offset {stable}"
-    if found.holder:
+    stop = f"read_committed consumers stop at offset {found.last_stable_offset}"
+    if limit is StableLimit.TRANSACTION:
         return stop
-    if found.unreplicated is not None and stable < found.high_watermark:
+    if limit is StableLimit.MARKER:
         where = f"offset {found.unreplicated}"
         return f"{stop}: blocked by the transaction at {where}, whose marker is not below the high watermark"
     return f"{stop}: blocked by the high watermark"

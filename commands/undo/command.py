@@ -8,7 +8,8 @@ from ..shell.completing import change_ids
 from ..shell.options import apply_option, ignore_lock_option, verbose_option
 from ..shell.rows import format_option, output_for
 from ..shell.values import read_by, time_span
-from .run import UndoArgs, undo
+from .asked import UndoArgs
+from .run import undo
 
 
 @click.command("undo")

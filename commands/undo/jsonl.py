@@ -13,7 +13,7 @@ from kdump.formats.names import parse_partition_dir
 from kdump.operations.undo import Listed, Undone
 
 from ..shell.rows import RowPrinter
-from .run import Shown, UndoArgs
+from .asked import Shown, UndoArgs
 
 _OLD_NAMES = {"isApplied": "applied"}
 

@@ -6,78 +6,29 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.change.change import Change
-from kdump.change.old_backups import OldBackup
-from kdump.change.place import new_id, place_of
 from kdump.change.undo import Verdict
-from kdump.disk.reading import is_directory, is_named
+from kdump.disk.reading import is_directory
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, RefusedError
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.rails import SafetyOptions
-from kdump.operations.undo import (
-    close_change,
-    delete_originals,
-    list_changes,
-    prunable,
-    undo_change,
-)
+from kdump.operations.results import Failed
+from kdump.operations.undo import changes_called, close_change, delete_originals, list_changes, prunable, undo_all
 
 from ..shell import exit_codes
 from ..shell.again import holds_text
-from ..shell.output import NO_SUCH, Output, about, as_given, os_error_text
+from ..shell.output import NO_SUCH, Output, about, os_error_text
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
 from ..shell.session import Complaints, tell_refused
+from .asked import Shown, UndoArgs
 
 if TYPE_CHECKING:
     from .jsonl import JsonLines
     from .text import Text
 
     Printer: TypeAlias = JsonLines | Text
-
-
-@dataclass(frozen=True, slots=True)
-class UndoArgs:
-    """What the command line asks for; `older_than` is in ms."""
-
-    id: str | None = None
-    applies: bool = False
-    prune: bool = False
-    older_than: int = 0
-    close: bool = False
-    backup_dir: str | None = None
-    force: str | None = None
-    verbose: bool = False
-
-    @property
-    def rails(self) -> SafetyOptions:
-        """How carefully it is done."""
-        return SafetyOptions(self.applies, "undo", backup_dir=self.backup_dir, ignore_lock=self.force)
-
-
-class Shown:
-    """Paths as they were given on the command line."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        """`paths` are those of the command line."""
-        given = list(paths)
-        parents = {os.path.dirname(os.path.realpath(path)): os.path.dirname(path) or os.curdir for path in given}
-        self._given = {os.path.realpath(path): path for path in given}
-        self._named = parents | self._given
-
-    def __call__(self, path: str) -> str:
-        """Return the path with what was given in front, if it is one of those or below one."""
-        for real, given in self._given.items():
-            if path == real or path.startswith(os.path.join(real, "")):
-                return os.path.join(given, os.path.relpath(path, real)) if path != real else given
-        return path
-
-    def spoken(self, text: str) -> str:
-        """Return a message with paths as they were given; those of the directories that hold them too."""
-        return as_given(text, self._named)
 
 
 def undo(paths: tuple[str, ...], asked: UndoArgs, out: Output, format_: str) -> int:
@@ -130,8 +81,6 @@ class _Run(Complaints):
         """Take one PATH. Raises OSError, KdumpError."""
         asked = self._asked
         listing = list_changes(path, asked.backup_dir)
-        if not is_named(path) and not listing.changes:
-            raise FileNotFoundError(2, NO_SUCH, path)
         if not listing.changes and not listing.old:
             directories([path])  # what is Kafka's has no changes then; of what is not, it is said
         for error in listing.unreadable:
@@ -152,26 +101,28 @@ class _Run(Complaints):
             if is_bad or any(backup.is_interrupted for backup in listing.old):
                 self.worsen(exit_codes.FINDINGS)
         else:
-            self._chosen(path, [each.change for each in listing.changes if each.change.id == asked.id], listing.old)
+            chosen = changes_called(listing, asked.id)
+            if asked.close:
+                self._close(chosen)
+            else:
+                self._undo(chosen)
+            self._has_found |= bool(chosen)
 
-    def _chosen(self, path: str, chosen: list[Change], old: Iterable[OldBackup]) -> None:
-        for backup in old:
-            if backup.id == self._asked.id:
-                raise RefusedError(
-                    f"{backup.partition}: this change was made by kdump 0.1, which did not note what it left, so undo"
-                    f" could drop records. Its originals are in {backup.path}/old: copy them back by hand"
-                )
-        there = [change.path for change in chosen if is_directory(change.path)]
-        id_ = new_id(*{place_of(path, self._asked.backup_dir) for path in there})
+    def _close(self, chosen: list[Change]) -> None:
         for change in PathCounter("change").over(chosen):
             with self.told(change.path):
-                if self._asked.close:
-                    close_change(change, self._asked.rails)
-                    self._printer.closed(change)
-                else:
-                    self._printer.undone(undo_change(change, self._asked.rails, id_))
+                close_change(change, self._asked.rails)
+                self._printer.closed(change)
                 self._did()
-        self._has_found |= bool(chosen)
+
+    def _undo(self, chosen: list[Change]) -> None:
+        for event in undo_all(chosen, self._asked.rails, PathCounter("change").over):
+            if isinstance(event, Failed):
+                with self.told(event.path):
+                    raise event.error
+            else:
+                self._printer.undone(event)
+                self._did()
 
     def _did(self) -> None:
         self._has_found = True

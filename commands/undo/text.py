@@ -13,13 +13,13 @@ from kdump.change.undo import Verdict
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Listed, Undone
-from kdump.repair.proposal import FIX_BIT, SALVAGE, TRUNCATE_LOG
+from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
 from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import nothing_changed
 from ..shell.tables import aligned
-from .run import UndoArgs
+from .asked import UndoArgs
 
 _HEADER = ("CHANGE", "PARTITION", "COMMAND", "AGE", "KEEPS", "STATE")
 

@@ -10,8 +10,7 @@ import click
 from kdump.disk.pace import lower_priority
 from kdump.findings.kind import SEVERITIES
 from kdump.findings.limit import MAX_PER_CODE
-from kdump.operations.verify import VerifyRequest
-from kdump.storage.live import broker_on, is_live
+from kdump.operations.verify import VerifyRequest, consideration
 from kdump.verify.options import Options
 
 from ..shell.completing import finding_codes
@@ -23,6 +22,8 @@ from ..shell.rows import format_options
 from ..shell.values import read_by, size
 from .reports import report_to
 from .run import VerifyArgs, run
+
+_PRIORITIES = {"auto": None, "low": True, "normal": False}
 
 
 def severity_of(text: str) -> tuple[str, str]:
@@ -113,7 +114,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 )
 @click.option(
     "--priority",
-    type=click.Choice(("auto", "low", "normal")),
+    type=click.Choice(tuple(_PRIORITIES)),
     default="auto",
     show_default=True,
     help="low: after others for processor and disk (nice, I/O class idle); auto: low while a broker runs.",
@@ -179,10 +180,10 @@ def command(
         --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
       kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
-    is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
+    how = consideration(paths, drops_pages=drop_cache, has_low_priority=_PRIORITIES[priority])
     options = Options(
         jobs=jobs or 0,
-        drops_pages=is_beside if drop_cache is None else drop_cache,
+        drops_pages=how.drops_pages,
         select=patterns_of(select),
         ignore=patterns_of(ignore),
         severities=tuple(severity_of(text) for text in severities),
@@ -198,7 +199,7 @@ def command(
     for path in (resume, state_file, *(path for _, path in reports)):
         if path is not None:
             check_target(path)
-    if priority == "low" or (priority == "auto" and is_beside):
+    if how.has_low_priority:
         gained = lower_priority()
         if verbose:
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")

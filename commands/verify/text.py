@@ -267,7 +267,7 @@ _INDENT = " " * 11
 
 def _message(finding: Finding) -> str:
     """Return what was found, without the name of the partition that it stands under."""
-    return safe(finding.message.removeprefix(f"{os.path.basename(finding.group)}: "))
+    return safe(finding.message.removeprefix(f"{finding.partition}: "))
 
 
 def _place(finding: Finding) -> str:

@@ -11,8 +11,10 @@ from functools import partial
 from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import file_differences, offset_difference, state_of
+from kdump.disk import durable
 from kdump.disk.reading import is_directory, is_there
-from kdump.errors import RefusedError
+from kdump.errors import KdumpError, RefusedError
+from kdump.storage.open import check_not_kafkas
 from kdump.storage.recipe import NewContent, Recipe
 
 SPARE_BYTES = 1 << 20
@@ -70,6 +72,18 @@ def check_writable(path: str) -> None:
     """Raise PermissionError where a file or directory cannot be written."""
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "cannot be written (permissions, or a read-only file system)", path)
+
+
+def check_target(path: str) -> None:
+    """Raise KdumpError where a file cannot be written, RefusedError where it would be among Kafka's own.
+
+    It is asked before anything is read: else hours of work are lost for want of that.
+    """
+    check_not_kafkas(path)
+    try:
+        durable.check_creatable(path)
+    except OSError as error:
+        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was done.") from None
 
 
 def check_space(plan: Plan, near: str, *, keep_old: bool, cuts: Sequence[Cut] = ()) -> None:

@@ -9,42 +9,27 @@ from typing import Any
 from kdump.cluster.choice import Chosen, leader_of, replica_order
 from kdump.cluster.nodes import Node
 from kdump.cluster.wanted import Note, NoteKind
-from kdump.formats import names
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.releases import (
     METADATA_VERSION,
     KafkaRelease,
     feature_levels,
     newest_metadata_version,
 )
-from kdump.topics.cluster_image import RESOURCE_TYPES, TOPIC_RESOURCE, ClusterImage, Topic
+from kdump.settings.sources import HASHED_TOPICS, TopicSettings, built_in
+from kdump.settings.table import RETENTION_BYTES, RETENTION_MS, UNCLEAN_LEADER_ELECTION
+from kdump.topics.cluster_image import ClusterImage, Topic
 from kdump.topics.image_records import ELR_VERSION
-
-BROKER_RESOURCE = next(number for number, name in RESOURCE_TYPES.items() if name == "BROKER")
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
-RETENTION_MS = "retention.ms"
-RETENTION_BYTES = "retention.bytes"
 
 PRODUCER_ID_BLOCK = 1000
 UNSEEN_PRODUCERS = 1_000_000
 """Blocks of producer ids that the old brokers may have handed out to clients that have written nothing yet."""
 
-_COORDINATOR_SEGMENT = {"segment.bytes": "104857600"}
-_CREATED_WITH = {
-    names.CONSUMER_OFFSETS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer", **_COORDINATOR_SEGMENT},
-    names.TRANSACTION_STATE_TOPIC: {
-        "cleanup.policy": "compact",
-        "compression.type": "uncompressed",
-        UNCLEAN_ELECTION: "false",
-        **_COORDINATOR_SEGMENT,
-    },
-    names.SHARE_GROUP_STATE_TOPIC: {"cleanup.policy": "delete", RETENTION_MS: "-1", **_COORDINATOR_SEGMENT},
-}
-"""What brokers create their own topics with."""
-
 
 def created_with(topic: str) -> dict[str, str]:
     """Return the configs of a topic of which no metadata tells: those of Kafka's own, and nothing is deleted."""
-    return dict(_CREATED_WITH.get(topic, {RETENTION_MS: "-1", RETENTION_BYTES: "-1"}))
+    kept = {} if topic in HASHED_TOPICS else {RETENTION_MS.name: "-1", RETENTION_BYTES.name: "-1"}
+    return {**built_in(topic), **kept}
 
 
 def empty_image(release: KafkaRelease) -> ClusterImage:
@@ -144,10 +129,11 @@ def hold_unclean_election(image: ClusterImage) -> Iterator[Note]:
     With it a broker that comes up before the best copy's would be elected, and all copies cut to its own.
     """
     for (kind, name), values in image.configs.items():
-        if values.get(UNCLEAN_ELECTION, "").lower() == "true":
-            values[UNCLEAN_ELECTION] = "false"
-            command = _alter(kind, name, f"{UNCLEAN_ELECTION}=true")
-            text = f"{UNCLEAN_ELECTION}=false for the first start; when all replicas are in sync: {command}"
+        if TopicSettings.of(values).is_on(UNCLEAN_LEADER_ELECTION):
+            setting = UNCLEAN_LEADER_ELECTION.name
+            values[setting] = "false"
+            command = _alter(kind, name, f"{setting}=true")
+            text = f"{setting}=false for the first start; when all replicas are in sync: {command}"
             yield Note(NoteKind.SETTING, name or "all brokers", text)
 
 
@@ -155,7 +141,7 @@ def hold_retention(image: ClusterImage, topics: Iterable[str]) -> Iterator[Note]
     """Switch the retention of these topics off, and say how it is switched on again."""
     for topic in topics:
         values = image.configs.setdefault((TOPIC_RESOURCE, topic), {})
-        for name in (RETENTION_MS, RETENTION_BYTES):
+        for name in (RETENTION_MS.name, RETENTION_BYTES.name):
             old = values.get(name)
             values[name] = "-1"
             change = f"--add-config {name}={old}" if old is not None else f"--delete-config {name}"

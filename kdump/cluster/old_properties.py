@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kdump.cluster.disks import Disk
-from kdump.cluster.new_image import UNCLEAN_ELECTION
-from kdump.cluster.topics_at_hand import HASHED_TOPICS
 from kdump.cluster.wanted import Note, NoteKind
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats.java_properties import parse_properties
+from kdump.settings.node import LOG_DIRS, log_directories, node_id
+from kdump.settings.sources import HASHED_TOPICS, TopicSettings
+from kdump.settings.table import UNCLEAN_LEADER_ELECTION
 
-DEFAULT_PARTITIONS = 50
-"""How many partitions brokers give each of the topics that ids are hashed over (GroupCoordinatorConfig and others)."""
-
-_NODE_IDS = ("node.id", "broker.id")
-_LOG_DIRS = ("log.dirs", "log.dir")
 _PLACES = ("", "..", os.path.join("..", "config"), os.path.join("..", "config", "kraft"))
 _NAME = "server.properties"
 _KEPT = (
     *("log.", "offsets.", "transaction.", "transactional.", "group.", "share.", "message.", "compression."),
     *("min.insync.replicas", "num.partitions", "default.replication.factor", "broker.rack"),
 )
-_NOT_KEPT = (*_LOG_DIRS, UNCLEAN_ELECTION)
+_NOT_KEPT = (*LOG_DIRS, UNCLEAN_LEADER_ELECTION.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +55,10 @@ def read_old_properties(path: str) -> OldProperties:
         values = parse_properties(read_small(path), path)
     except CheckpointError as error:
         raise ConfigError(str(error)) from None
-    text = next((values[name] for name in _NODE_IDS if name in values), "").strip()
-    if text and not text.lstrip("-").isdecimal():
-        raise ConfigError(f"{path}: {text!r} is not a node id")
-    dirs = next((values[name] for name in _LOG_DIRS if name in values), "")
-    log_dirs = tuple(each.strip() for each in dirs.split(",") if each.strip())
-    return OldProperties(path, values, int(text) if text else None, log_dirs)
+    try:
+        return OldProperties(path, values, node_id(values), log_directories(values))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def old_properties(given: Sequence[str], disks: Sequence[Disk], report: Report) -> list[OldProperties]:
@@ -104,11 +99,11 @@ def node_of(disk: Disk, found: Sequence[OldProperties]) -> int | None:
 def partition_counts(found: Sequence[OldProperties]) -> dict[str, int]:
     """Return how many partitions the old brokers gave the topics that ids are hashed over; none where they disagree."""
     counts: dict[str, int] = {}
-    for topic, (setting, _) in HASHED_TOPICS.items() if found else ():
-        texts = {each.values.get(setting, str(DEFAULT_PARTITIONS)).strip() for each in found}
-        text = texts.pop()
-        if not texts and text.isdecimal() and int(text) > 0:
-            counts[topic] = int(text)
+    for topic, setting in HASHED_TOPICS.items() if found else ():
+        with suppress(ConfigError):
+            numbers = {TopicSettings.of(each.values).get(setting) for each in found}
+            if len(numbers) == 1:
+                counts[topic] = numbers.pop()
     return counts
 
 
@@ -119,6 +114,6 @@ def notes_on_properties(found: Sequence[OldProperties], disks: Sequence[Disk]) -
         if len(each.log_dirs) > given:
             text = f"names {len(each.log_dirs)} log directories ({', '.join(each.log_dirs)}), and {given} were given"
             yield Note(NoteKind.LOST, each.path, text)
-        if each.values.get(UNCLEAN_ELECTION, "").strip().lower() == "true":
-            text = f"{UNCLEAN_ELECTION}=true becomes false: set it again once all replicas are in sync"
+        if TopicSettings.of(each.values).is_on(UNCLEAN_LEADER_ELECTION):
+            text = f"{UNCLEAN_LEADER_ELECTION.name}=true becomes false: set it again once all replicas are in sync"
             yield Note(NoteKind.SETTING, each.path, text)

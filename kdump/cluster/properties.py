@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from kdump.cluster.choice import Chosen
 from kdump.cluster.files import NewDirectory
-from kdump.cluster.new_image import UNCLEAN_ELECTION
 from kdump.cluster.old_properties import kept_settings
 from kdump.cluster.resurrection import Resurrection, metadata_disk
 from kdump.cluster.topics_at_hand import partition_settings
 from kdump.cluster.wanted import ControllerAt
+from kdump.settings.table import UNCLEAN_LEADER_ELECTION
 
 
 def server_properties(
@@ -33,7 +33,7 @@ def server_properties(
     else:
         yield "controller.quorum.bootstrap.servers", f"{host}:{at.port}"
     yield "controller.listener.names", at.listener
-    yield UNCLEAN_ELECTION, "false"
+    yield UNCLEAN_LEADER_ELECTION.name, "false"
     yield "auto.create.topics.enable", "false"
     counts = {name: str(number) for name, number in partition_settings(_counts(found.partitions))}
     yield from counts.items()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kdump.cluster.metadata_copies import MetadataCopy, newest
-from kdump.topics.cluster_image import RESOURCE_TYPES, ClusterImage
+from kdump.formats.config_resources import RESOURCE_TYPES
+from kdump.topics.cluster_image import ClusterImage
 
 
 @dataclass(frozen=True, slots=True)

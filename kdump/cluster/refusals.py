@@ -12,6 +12,7 @@ from kdump.cluster.disks import Disk
 from kdump.cluster.metadata_copies import MetadataCopy, newest
 from kdump.cluster.wanted import ALL_LOSSES, Refusal, Wanted
 from kdump.disk.locks import lock_holder
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import listed, number_words
 from kdump.releases import (
@@ -22,8 +23,8 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
-from kdump.settings.segment_bytes import with_too_small
-from kdump.topics.cluster_image import TOPIC_RESOURCE, ClusterImage
+from kdump.settings.sources import TopicSettings, with_small_segments
+from kdump.topics.cluster_image import ClusterImage
 
 _SHOWN = 3
 
@@ -136,7 +137,7 @@ def check_release(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusa
 def check_segment_bytes(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusal]:
     """Refuse settings with which brokers of a release end at their start."""
     topics = ((topic.name, image.configs.get((TOPIC_RESOURCE, topic.name), {})) for topic in image.topics.values())
-    small = list(with_too_small(topics, release))
+    small = list(with_small_segments(topics, release))
     if small:
         why = f"brokers of {release.value} end at their start where segment.bytes is below 1 MiB"
         reason = f"{listed(small, _SHOWN)}: {why}"
@@ -148,7 +149,7 @@ def check_topics(image: ClusterImage, wanted: Wanted) -> Iterator[Refusal]:
     tiered = [
         topic.name
         for topic in image.topics.values()
-        if image.configs.get((TOPIC_RESOURCE, topic.name), {}).get("remote.storage.enable", "").lower() == "true"
+        if TopicSettings.of(image.configs.get((TOPIC_RESOURCE, topic.name), {})).is_tiered
     ]
     if tiered and not wanted.has_remote_storage:
         reason = f"{listed(tiered, _SHOWN)}: a part of the log is in remote storage, which kdump does not see"

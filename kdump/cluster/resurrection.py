@@ -39,9 +39,10 @@ from kdump.cluster.topics_at_hand import AtHand, leave_out_unknown, refuse_unkno
 from kdump.cluster.wanted import Note, NoteKind, Refusal, UnknownTopics, Wanted
 from kdump.errors import Problem, Report
 from kdump.formats import names
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.kraft_snapshot import Voter, snapshot
 from kdump.releases import NEWEST, KafkaRelease
-from kdump.topics.cluster_image import TOPIC_RESOURCE, ClusterImage
+from kdump.topics.cluster_image import ClusterImage
 from kdump.topics.image_records import encoded, records_of
 from kdump.topics.metadata_log import release_of
 

@@ -11,17 +11,8 @@ from kdump.cluster.wanted import Note, NoteKind, Refusal, Wanted
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import listed
+from kdump.settings.sources import HASHED_TOPICS
 from kdump.topics.cluster_image import ClusterImage, Topic
-
-HASHED_TOPICS = {
-    names.CONSUMER_OFFSETS_TOPIC: ("offsets.topic.num.partitions", "--offsets-partitions"),
-    names.TRANSACTION_STATE_TOPIC: ("transaction.state.log.num.partitions", "--transaction-partitions"),
-    names.SHARE_GROUP_STATE_TOPIC: ("share.coordinator.state.topic.num.partitions", "--share-state-partitions"),
-}
-"""Topics whose partition a group's or a transaction's id decides: with another number of partitions it is not found.
-
-Each with the setting of brokers for that number, and the option of kdump.
-"""
 
 
 @dataclass(slots=True)
@@ -125,18 +116,25 @@ def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, 
         found.refusals.append(Refusal(name, reason, f"ask for {number} or more"))
     elif topic is None and name in HASHED_TOPICS and asked is None:
         reason = f"nothing says how many partitions it had: {number - 1} is the highest in the PATHs"
-        setting, option = HASHED_TOPICS[name]
-        way_out = f"{option} N, as the old {setting} was (Kafka's default: 50)"
+        option, setting = _option(name), HASHED_TOPICS[name]
+        way_out = f"{option} N, as the old {setting.name} was (Kafka's default: {setting.default})"
         found.refusals.append(Refusal(name, reason, way_out))
     for partition in range(max(number, asked or 0)):
         yield Chosen(name, topic_id, partition, old.get(partition))
 
 
+def _option(topic: str) -> str:
+    return {
+        names.CONSUMER_OFFSETS_TOPIC: "--offsets-partitions",
+        names.TRANSACTION_STATE_TOPIC: "--transaction-partitions",
+    }.get(topic, "--share-state-partitions")
+
+
 def partition_settings(counts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yield the lines of server.properties that let brokers expect these numbers of partitions."""
-    for topic, (setting, _) in HASHED_TOPICS.items():
+    for topic, setting in HASHED_TOPICS.items():
         if topic in counts:
-            yield setting, counts[topic]
+            yield setting.name, counts[topic]
 
 
 def leave_out_unknown(copies: Iterable[Copy], image: ClusterImage) -> list[Copy]:

@@ -28,7 +28,7 @@ from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.decoded import DamagedError
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
-from kdump.storage.open import open_directory
+from kdump.storage.open import open_directory, path_text
 from kdump.storage.parallel import ordered, processors
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
@@ -191,7 +191,7 @@ def scan(
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     check_names(columns, RECORD_NEEDS)
     return Scan(
-        tuple(os.fspath(path) for path in given),
+        tuple(path_text(path) for path in given),
         tuple(columns),
         tuple(topics),
         frozenset(partitions),

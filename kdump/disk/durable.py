@@ -77,6 +77,15 @@ def remove_file(path: str) -> None:
         os.remove(path)
 
 
+def check_creatable(path: str) -> None:
+    """Check that a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
+    from tempfile import mkstemp
+
+    descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
+    os.close(descriptor)
+    remove_file(temporary)
+
+
 def keep(path: str, copy: str) -> None:
     """Give a file that is about to be replaced a second name, or make a copy where it can have none. Raises OSError.
 
@@ -192,6 +201,29 @@ def replace_file(path: str, data: bytes, *, durable: bool, like: os.stat_result 
     os.replace(temporary, path)
     if durable:
         sync_directory(os.path.dirname(path) or os.curdir)
+
+
+def replace_alone(path: str, data: bytes) -> None:
+    """Let a user's file hold `data`: a reader finds the old content or the new, and nothing beside it is written over.
+
+    Raises OSError; what was there before is then still there, and nothing else.
+    """
+    from tempfile import mkdtemp
+
+    try:
+        work = mkdtemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
+    except OSError as error:
+        error.filename = path  # what was asked for
+        raise
+    temporary = os.path.join(work, os.path.basename(path))
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.remove(temporary)
+        os.rmdir(work)
 
 
 def reflink(source: str, target: str) -> bool:

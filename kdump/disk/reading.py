@@ -32,6 +32,10 @@ def _tell(path: str, position: int) -> None:
         watcher(path, position)
 
 
+STANDARD_INPUT = "-"
+"""The path that stands for it."""
+
+
 def open_for_reading(path: str) -> int:
     """Return a read-only file descriptor that leaves the file's access time alone where the system allows it.
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from tempfile import mkdtemp
 from typing import Any
 
 from kdump.errors import KdumpError, RefusedError
@@ -73,6 +75,30 @@ def upload(folder: str, url: str) -> Uploaded:
         if is_whole:
             library.put(store, SUCCESS, b"")
     return Uploaded(len(left), sum(files[path][0] for path in left), len(files) - len(left))
+
+
+class Staging:
+    """The directory of an export that is to be sent; `is_done`: no later run will need what is in it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.is_done = False
+
+
+@contextmanager
+def staging_directory(path: str | None, kept: Callable[[str], object]) -> Iterator[Staging]:
+    """Give a directory to stage an export in: that at `path`, or a temporary one.
+
+    A temporary one is removed afterwards, unless a later run can resume with what is in it: `kept` hears of that.
+    """
+    staging = Staging(path or mkdtemp(prefix="kdump-export-"))
+    try:
+        yield staging
+    finally:
+        if path is None and not staging.is_done and os.listdir(staging.path):
+            kept(staging.path)
+        elif path is None:
+            shutil.rmtree(staging.path, ignore_errors=True)
 
 
 State = tuple[int, int]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, check_number
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
 from kdump.transactions.isolation_level import Isolation
@@ -71,7 +71,10 @@ class ExportOptions:
     target_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise ExportOptionError."""
+        """Raise ExportOptionError, ValueError, TypeError."""
+        _check_words("format", (self.format,), FORMATS)
+        check_number("limit", self.limit, 1)
+        check_number("target_bytes", self.target_bytes, 1)
         _check_words("level", self.by, LEVELS)
         if len(set(self.columns)) < len(self.columns):
             raise ExportOptionError("a column is named twice")

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol
 
-from kdump.errors import KdumpError
+from kdump.errors import check_number
 from kdump.export.journal import Journal, Result
 from kdump.export.options import ExportOptions
+from kdump.export.outcome import Failure, Outcome
 from kdump.export.plan import Unit, groups
 from kdump.storage.parallel import processors
-
-Failure = KdumpError | OSError
-Outcome = tuple[Unit, Result | Failure]
 
 
 class Engine(Protocol):
@@ -24,9 +22,10 @@ class Engine(Protocol):
 
 
 class Summary:
-    """What an export came to: units and rows, those of earlier runs included, and whether it is whole."""
+    """What an export into `folder` came to: units and rows, those of earlier runs included, and whether it is whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
         self.units = self.resumed = self.rows = self.files = self.bytes = self.damage = self.failures = 0
         self.is_whole = False
 
@@ -55,7 +54,7 @@ def export(
     """
     journal = Journal(folder)
     done = journal.open(options, units)
-    summary = Summary()
+    summary = Summary(folder)
     for unit in units:
         if unit.name in done:
             summary.resumed += 1
@@ -82,7 +81,8 @@ class LocalEngine:
     """Threads of this process: decoding and writing leave the interpreter alone most of the time."""
 
     def __init__(self, threads: int | None = None, progress: Callable[[str, int], None] = lambda _, __: None) -> None:
-        """`progress` hears of bytes read of a log's segment, from any thread."""
+        """`progress` hears of bytes read of a log's segment, from any thread. Raises ValueError, TypeError."""
+        check_number("threads", threads, 1)
         self._threads = threads or processors()
         self._progress = progress
         self._stops = False
@@ -99,7 +99,7 @@ class LocalEngine:
                 pool.shutdown(cancel_futures=True)
 
     def _units(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> list[Outcome]:
-        from kdump.export.work import StoppedError, export_units
+        from kdump.export.work import StoppedError, export_units  # which loads pyarrow
 
         def progress(path: str, size: int) -> None:
             if self._stops:

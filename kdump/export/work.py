@@ -18,8 +18,8 @@ from kdump.errors import KdumpError
 from kdump.export.files import RowFile, create
 from kdump.export.journal import Journal, Lost, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
+from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit
-from kdump.export.run import Outcome
 from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.partition import PartitionLog

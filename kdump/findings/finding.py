@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.kind import BrokerEffect, FindingKind, Remedy, in_one_line
-from kdump.formats import names
 from kdump.formats.names import is_partition_dir
 from kdump.named_tuples import NamedTuple
 
@@ -22,6 +21,7 @@ class Finding(NamedTuple):
     is what a broker does about it where that is not what it does about most findings of the code, `ways` are the ways
     out where they are not those of the code. `length` is how many bytes from `position` on it is about, `offsets` which
     ones where that is not `offset` alone, `details` are the figures in the message, by their names in JSON.
+    `partition` is the directory whose line in a checkpoint file it is about; its message begins with it.
     """
 
     code: str
@@ -35,6 +35,7 @@ class Finding(NamedTuple):
     length: int | None = None
     offsets: Offsets | None = None
     details: Mapping[str, int | None] | None = None
+    partition: str | None = None
 
     @property
     def kind(self) -> FindingKind:
@@ -71,11 +72,9 @@ class Finding(NamedTuple):
         """The partition directory that it is about, also in a checkpoint file; else the log directory."""
         if is_partition_dir(os.path.basename(self.path)):
             return self.path
-        folder, name = os.path.split(self.path)
-        if name in names.OFFSET_CHECKPOINTS:  # its lines are about partitions, which the message names first
-            partition = self.message.partition(": ")[0]
-            if is_partition_dir(partition):
-                return partition if folder == os.curdir else os.path.join(folder, partition)
+        folder = os.path.dirname(self.path)
+        if self.partition is not None:
+            return self.partition if folder == os.curdir else os.path.join(folder, self.partition)
         return folder or "."
 
     @property
@@ -96,7 +95,8 @@ def found(
     length: int | None = None,
     offsets: Offsets | None = None,
     details: Mapping[str, int | None] | None = None,
+    partition: str | None = None,
 ) -> Finding:
     """Return a finding with its code's own severity and effect, unless another one fits what was met."""
     severity = severity or CATALOGUE[code].severity
-    return Finding(code, severity, path, position, offset, message, effect, None, length, offsets, details)
+    return Finding(code, severity, path, position, offset, message, effect, None, length, offsets, details, partition)

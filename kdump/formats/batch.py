@@ -58,6 +58,9 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
+KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+
+MIN_RECORD_SIZE = 7  # each field of a record that is a number takes a byte at least
 
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 CONTROL_TYPES = (
@@ -69,6 +72,18 @@ CONTROL_TYPES = (
     "KRAFT_VERSION",
     "KRAFT_VOTERS",
 )
+
+CONTROL_KEY = Struct(">hh")
+"""The key of a control record: version and type."""
+
+CONTROL_KEY_LENGTH = CONTROL_KEY.size
+CONTROL_TYPE_AT = calcsize(">h")
+
+MARKER_VALUE = Struct(">hi")
+"""The value of a marker that ends a transaction: version and coordinator epoch."""
+
+MARKER_VALUE_LENGTH = MARKER_VALUE.size
+MARKER_EPOCH_AT = calcsize(">h")
 
 
 def control_type_name(number: int) -> str:

@@ -15,10 +15,10 @@ are flexible.
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from kdump.errors import InvalidRecordError
+from kdump.formats import batch
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.formats.faults import (
     CONTROL_KEY_SIZE,
@@ -41,11 +41,8 @@ SNAPSHOT_FOOTER = 4
 KRAFT_VERSION = 5
 KRAFT_VOTERS = 6
 
-KEY = struct.Struct(">hh")
-"""Version and type."""
-
-MARKER_VALUE = struct.Struct(">hi")
-"""Version and coordinator epoch."""
+KEY = batch.CONTROL_KEY
+MARKER_VALUE = batch.MARKER_VALUE
 
 MARKER_TYPE = -1
 _NO_MARKER = "Invalid control record type for end transaction marker"

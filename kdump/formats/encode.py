@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import (
     CODEC_MASK,
+    CRC_AT,
     CRC_START,
     HEADER,
     HEADER_SIZE,
@@ -16,11 +17,10 @@ from kdump.formats.batch import (
 )
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import compress
-from kdump.formats.message_set import CRC, LENGTH, MESSAGE_FRAME, TIMESTAMP
+from kdump.formats.message_set import CRC, CRC_SIZE, LENGTH, MESSAGE_FRAME, TIMESTAMP
 from kdump.named_tuples import NamedTuple
 
 MASK64 = (1 << 64) - 1
-CRC_AT = 17
 MAX_BYTES = (1 << 31) - 1
 
 
@@ -167,7 +167,7 @@ def encode_message(record: NewRecord, magic: int, attributes: int = 0) -> bytes:
         body += TIMESTAMP.pack(record.timestamp)
     for part in (record.key, record.value):
         body += LENGTH.pack(-1) if part is None else LENGTH.pack(len(part)) + part
-    return MESSAGE_FRAME.pack(record.offset, len(body) + 4) + CRC.pack(crc32(body)) + body
+    return MESSAGE_FRAME.pack(record.offset, len(body) + CRC_SIZE) + CRC.pack(crc32(body)) + body
 
 
 def encode_wrapper(

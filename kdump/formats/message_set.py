@@ -17,19 +17,35 @@ timestamp type, and with LogAppendTime its timestamp, hold for the v1 messages i
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, calcsize
 
+from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.faults import LEGACY_LIMIT, OUT_OF_BOUNDS, DamageError
-
-MESSAGE_AT = 12
-OVERHEAD_V0 = 14
-KEY_SIZE_AT_V0 = 6
-KEY_SIZE_AT_V1 = 14
 
 MESSAGE_FRAME = Struct(">qi")
 CRC = Struct(">I")
 TIMESTAMP = Struct(">q")
 LENGTH = Struct(">i")
+CRC_SIZE = CRC.size
+LENGTH_SIZE = LENGTH.size
+
+# From the entry's start on; the message is what the size field counts, from its CRC on.
+MESSAGE_AT, MESSAGE_CRC_START, MESSAGE_ATTRIBUTES_AT, MESSAGE_TIMESTAMP_AT = (
+    calcsize(fields) for fields in (">qi", ">qiI", ">qiIb", ">qiIbb")
+)
+
+# From the message's start on, as all positions inside one.
+MAGIC_IN_MESSAGE = MESSAGE_CRC_START - MESSAGE_AT
+ATTRIBUTES_IN_MESSAGE = MESSAGE_ATTRIBUTES_AT - MESSAGE_AT
+TIMESTAMP_IN_MESSAGE = MESSAGE_TIMESTAMP_AT - MESSAGE_AT
+KEY_SIZE_AT_V0 = TIMESTAMP_IN_MESSAGE
+KEY_SIZE_AT_V1 = TIMESTAMP_IN_MESSAGE + TIMESTAMP.size
+
+OVERHEAD_V0 = KEY_SIZE_AT_V0 + 2 * LENGTH_SIZE  # what is neither key nor value
+OVERHEAD_V1 = KEY_SIZE_AT_V1 + 2 * LENGTH_SIZE
+
+KNOWN_ATTRIBUTES_V0 = CODEC_MASK
+KNOWN_ATTRIBUTES_V1 = CODEC_MASK | LOG_APPEND_TIME
 
 
 def key_size_at(magic: int) -> int:
@@ -39,8 +55,8 @@ def key_size_at(magic: int) -> int:
 
 def length_at(data: bytes | bytearray, message: int, size: int, at: int) -> int:
     """Return the length field `at` bytes into the message of `size` bytes that starts at index `message`."""
-    if not 0 <= at <= size - 4:
-        raise DamageError(OUT_OF_BOUNDS, at + 4, size)
+    if not 0 <= at <= size - LENGTH_SIZE:
+        raise DamageError(OUT_OF_BOUNDS, at + LENGTH_SIZE, size)
     length: int = LENGTH.unpack_from(data, message + at)[0]
     return length
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
-from kdump.formats.encode import NewRecord
 from kdump.formats.printable import escape_json, is_unsafe, safe
-from kdump.interchange.dumped import NO_OFFSET, Item
-from kdump.interchange.fields import KNOWN, RECORD, Fields, camel_case, check_names, check_valid
-from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text
+from kdump.interchange.dumped import Item
+from kdump.interchange.fields import BYTES, HEADERS, RECORD, TRUTH, Field, camel_case
+from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text, load_json
 from kdump.interchange.lines import Lines, Reading
+from kdump.interchange.reading import CONTENTS, Fields, fields_of, read_record
 from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write, batch_values
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs
@@ -117,8 +118,7 @@ def _twins(data: bytes | bytearray) -> str:
     return f'"{text.replace(chr(34), chr(34) * 2)}",'
 
 
-_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|$)')
-_READ = ("key", "keyBase64", "value", "valueBase64", "timestamp", "timestampUs", "headers", "isControl", "isValid")
+_CELLS = re.compile(r'(?:^|,)("(?:[^"]|"")*"|[^",]*)(?=,|\Z)').findall
 
 
 def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
@@ -130,42 +130,43 @@ def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
     heading = next(rows, None)
     if heading is None:
         return
-    names = [camel_case(name or "") for name in heading]
-    if {"key", "keyBase64", "value", "valueBase64"}.isdisjoint(names):
+    names = [name or "" for name in heading]
+    if CONTENTS.isdisjoint(map(camel_case, names)):
         raise lines.error("the first row has to name the columns, with key or value among them")
-    check_names(names, KNOWN[RECORD], RECORD, lines)
-    places = [(name, names.index(name)) for name in _READ if name in names]
+    columns = [field._replace(null=True) for field in fields_of(RECORD, names, lines)]
+    readers = [_reader(field, lines) for field in columns]
     for row in rows:
         if len(row) != len(names):
             raise lines.error(f"a row of {len(row)} cells where the first has {len(names)}")
-        cells = {name: row[place] for name, place in places}
-        if cells.pop("isControl", None) == "true":
-            continue
-        check_valid(cells.pop("isValid", None) != "false", lines)
-        yield _record(cells, lines, reading)
+        values = [read(text) if read and text is not None else text for text, read in zip(row, readers, strict=True)]
+        fields = Fields(columns, values, lines)
+        if not fields.truth("isControl"):
+            yield read_record(fields, reading)
 
 
-def _record(cells: dict[str, str | None], lines: Lines, reading: Reading) -> NewRecord:
-    times = {name: _whole(name, cells.pop(name, None), lines) for name in ("timestamp", "timestampUs")}
-    headers = cells.pop("headers", None)
-    fields = Fields({**cells, **times}, RECORD, lines)
-    try:
-        found = json.loads(headers) if headers else ()
-    except (ValueError, RecursionError):
-        raise lines.error("headers is not JSON") from None
-    return NewRecord(
-        NO_OFFSET,
-        fields.timestamp(reading),
-        fields.content("key"),
-        fields.content("value"),
-        fields.headers(found),
-    )
+def _reader(field: Field, lines: Lines) -> Callable[[str], Any] | None:
+    """Return what makes of a cell what JSON has in its place, if it can be that; None where it is the text."""
+    kind = field.kind
+    if kind is HEADERS:
+        return lambda text: load_json(text, lines, f"{field.name} is ")
+    if kind is TRUTH:
+        return _truth
+    if kind is BYTES or kind.most < kind.least:
+        return None
+    return _number
 
 
-def _whole(name: str, text: str | None, lines: Lines) -> int | None:
-    if text is not None and not re.fullmatch(r"-?[0-9]{1,19}", text):
-        raise lines.error(f"{name} is {text!r:.60}: expected a whole number")
-    return None if text is None else int(text)
+def _truth(text: str) -> bool | str:
+    return _TRUTHS.get(text, text)
+
+
+@lru_cache(1024)  # most columns have the same numbers in many rows
+def _number(text: str) -> int | str:
+    return int(text) if _WHOLE(text) else text
+
+
+_TRUTHS: dict[str, bool] = {"true": True, "false": False}
+_WHOLE = re.compile(r"-?[0-9]{1,19}").fullmatch
 
 
 def _rows(lines: Lines) -> Iterator[Sequence[str | None]]:
@@ -186,14 +187,12 @@ def _rows(lines: Lines) -> Iterator[Sequence[str | None]]:
 
 
 def _cells(text: str, lines: Lines) -> list[str | None]:
-    cells: list[str | None] = []
-    at = 0
-    while True:
-        found = _CELL.match(text, at)
-        if not found:
-            raise lines.error(f"no cell of a CSV row at character {at}: a quote inside a cell has to be doubled")
-        quoted, plain, end = found.groups()
-        cells.append(plain or None if quoted is None else quoted.replace('""', '"'))
-        if not end:
-            return cells
-        at = found.end()
+    cells: list[str] = _CELLS(text)
+    if ",".join(cells) != text:
+        at = 0
+        for cell in cells:
+            if not text.startswith(f"{cell},", at):
+                break
+            at += len(cell) + 1
+        raise lines.error(f"no cell of a CSV row at character {at}: a quote inside a cell has to be doubled")
+    return [cell[1:-1].replace('""', '"') if cell[:1] == '"' else cell or None for cell in cells]

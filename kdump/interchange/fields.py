@@ -1,182 +1,163 @@
-"""The format `kdump-records/1`: the fields of records and batches as text, and how their values are read.
+"""The format `kdump-records/1`: the fields of records and batches, which are the columns in CSV and in exports too.
 
 Names are camelCase, as in Kafka's own JSON; in CSV and columns the same words may stand in snake_case. Bytes are text
-under the field's name, or base64 under its twin (`key`, `keyBase64`) where they are not UTF-8. Null is written.
+under the field's name, or base64 under its twin (`key`, `keyBase64`) where they are not UTF-8.
 """
 
 from __future__ import annotations
 
 import re
-from binascii import Error as Base64Error
-from binascii import a2b_base64
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from kdump.formats.close_names import closest
 from kdump.formats.codecs import NAMES as CODECS
-from kdump.formats.encode import NewRecord
-from kdump.formats.java_text import INT_MAX, LONG_MAX
-from kdump.interchange.dumped import NO_OFFSET, DumpedBatch
-from kdump.interchange.lines import Lines, Reading
-from kdump.interchange.rows import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS
-from kdump.storage.records import LOG_APPEND
+from kdump.named_tuples import NamedTuple
+from kdump.storage.records import CREATE_TIME, LOG_APPEND, NO_TIMESTAMP_TYPE
+from kdump.storage.txn_state import TxnState
+
+SCHEMA = "kdump.dump/1"
+"""What the header before rows in this format says that they are."""
 
 TYPE = "type"
-RECORD, BATCH = "record", "batch"
-AROUND = frozenset(("header", "summary"))
-"""Types of the objects around the rows of a command, which say nothing of records."""
+RECORD, BATCH, HEADER = "record", "batch", "header"
+BASE64 = "Base64"
+"""What the name of a twin ends with."""
 
-_EXPORTED = ("timestampUs", "keySize", "valueSize", "headerCount", "magic", "codec", "path")
+
+class Kind(NamedTuple):
+    """What a field has in JSON: whole numbers from `least` to `most`, or what is of `types`; only `words` if any."""
+
+    expected: str
+    types: tuple[type, ...] = ()
+    least: float = 0
+    most: float = -1
+    words: tuple[str, ...] = ()
+
+
+class Field(NamedTuple):
+    """A field: what it has, whether it may be null, which is as if it were missing, and whether it has a twin."""
+
+    name: str
+    kind: Kind
+    null: bool = True
+    has_twin: bool = False
+
+
+def _whole(least: int, most: int) -> Kind:
+    return Kind(f"a number from {least} to {most}", (), least, most)
+
+
+def _signed(bits: int) -> Kind:
+    return _whole(-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _one_of(*words: str, also: tuple[str, ...] = ()) -> Kind:
+    return Kind(f"one of {', '.join(words)}", (str,), words=(*words, *also))
+
+
+INT8, INT16, INT32, INT64, CRC = _signed(8), _signed(16), _signed(32), _signed(64), _whole(0, (1 << 32) - 1)
+TRUTH = Kind("true or false", (bool,))
+TEXT = Kind("text", (str,))
+BYTES = Kind("text, null, or its base64", (str, dict, list, float, bool), float("-inf"), float("inf"))
+"""What was decoded may be any value: whoever wants the bytes has to refuse it."""
+BASE64_TEXT = Kind("base64", (str,))
+HEADERS = Kind("a list of objects", (list,))
+TIMESTAMP_TYPE = _one_of(NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND)
+TIMESTAMP_TYPE_OR_NUMBER = TIMESTAMP_TYPE._replace(least=-1, most=1)
+"""As a column of an export it is Kafka's number."""
+CODEC = _one_of(*CODECS, also=tuple(f"codec {number}" for number in range(len(CODECS), 8)))
+TRANSACTION = _one_of(*TxnState)
+
+_PLACE = (Field("topic", TEXT), Field("partition", INT32), Field("segment", INT64))
+_FLAGS = (Field("isTransactional", TRUTH, null=False), Field("isControl", TRUTH, null=False))
+_VALID = Field("isValid", TRUTH, null=False)
+
+RECORD_FIELDS = (
+    *_PLACE,
+    Field("offset", INT64),
+    Field("timestamp", INT64),
+    Field("timestampType", TIMESTAMP_TYPE_OR_NUMBER),
+    Field("key", BYTES, has_twin=True),
+    Field("value", BYTES, has_twin=True),
+    Field("headers", HEADERS),
+    Field("producerId", INT64),
+    Field("producerEpoch", INT16),
+    Field("sequence", INT32),
+    *_FLAGS,
+    Field("transaction", TRANSACTION),
+    Field("leaderEpoch", INT32),
+    Field("position", INT64),
+    _VALID,
+)
+SCHEMA_FIELDS = tuple(
+    field
+    for name in ("key", "value")
+    for field in (Field(f"{name}SchemaId", INT64), Field(f"{name}Message", TEXT))
+)
+"""Fields of records that come after `headers` where keys and values are decoded by schemas."""
+EXPORTED_FIELDS = (
+    Field("timestampUs", INT64),
+    Field("keySize", INT32),
+    Field("valueSize", INT32),
+    Field("headerCount", INT32),
+    Field("magic", INT8),
+    Field("codec", CODEC),
+    Field("path", TEXT),
+)
 """Fields of records that only an export writes (kdump.columns)."""
+BATCH_FIELDS = (
+    *_PLACE,
+    Field("position", INT64),
+    Field("size", INT64),
+    Field("baseOffset", INT64),
+    Field("lastOffset", INT64),
+    Field("magic", INT8),
+    Field("codec", CODEC, null=False),
+    Field("crc", CRC),
+    _VALID,
+    Field("timestampType", TIMESTAMP_TYPE),
+    Field("baseTimestamp", INT64),
+    Field("maxTimestamp", INT64),
+    Field("deleteHorizonMs", INT64),
+    Field("producerId", INT64),
+    Field("producerEpoch", INT16),
+    Field("baseSequence", INT32),
+    Field("lastSequence", INT32),
+    Field("count", INT32),
+    Field("partitionLeaderEpoch", INT32),
+    *_FLAGS,
+    Field("transaction", TRANSACTION),
+)
+HEADER_FIELDS = (Field("key", BYTES, has_twin=True), Field("value", BYTES, has_twin=True))
+"""Fields of each object in `headers`."""
 
-_CONTENTS = ("key", "keyBase64", "value", "valueBase64")
-KNOWN = {
-    RECORD: frozenset((TYPE, *RECORD_COLUMNS, *SCHEMA_COLUMNS, *_EXPORTED)),
-    BATCH: frozenset((TYPE, *BATCH_COLUMNS)),
-    "header": frozenset(_CONTENTS),
-}
-"""The fields of each kind of object. Some follow from others and are not read; any other name is an error."""
 
-_SHORT_MAX = (1 << 15) - 1
-Headers = tuple[tuple[bytes, bytes | None], ...]
+def _with_twins(fields: tuple[Field, ...]) -> Iterator[Field]:
+    for field in fields:
+        yield field
+        if field.has_twin:
+            yield Field(field.name + BASE64, BASE64_TEXT)
+
+
+def _columns(fields: tuple[Field, ...]) -> tuple[str, ...]:
+    return tuple(field.name for field in _with_twins(fields))
+
+
+RECORD_COLUMNS, SCHEMA_COLUMNS, BATCH_COLUMNS = map(_columns, (RECORD_FIELDS, SCHEMA_FIELDS, BATCH_FIELDS))
+"""The names of the values in a row, twins included."""
+
+
+def known_fields(kind: str) -> Mapping[str, Field]:
+    """Return the fields of a kind of object by their names."""
+    fields: tuple[Field, ...] = {
+        RECORD: (*RECORD_FIELDS, *SCHEMA_FIELDS, *EXPORTED_FIELDS),
+        BATCH: BATCH_FIELDS,
+        HEADER: HEADER_FIELDS,
+    }[kind]
+    if kind != HEADER:
+        fields = (Field(TYPE, _one_of(kind), null=False), *fields)
+    return {field.name: field for field in _with_twins(fields)}
 
 
 def camel_case(name: str) -> str:
     """Return a name of the format for one written in snake_case."""
     return re.sub("_([a-z0-9])", lambda found: found[1].upper(), name)
-
-
-class Fields:
-    """The fields of one object, checked when they are asked for; all raise InterchangeError."""
-
-    def __init__(self, values: Mapping[str, Any], kind: str, lines: Lines) -> None:
-        """Take the fields of an object of this kind, and refuse names that it does not have."""
-        self.values = {camel_case(name): value for name, value in values.items()}
-        self.lines = lines
-        if len(self.values) < len(values):
-            raise lines.error("a field is given twice, in camelCase and in snake_case")
-        check_names(self.values, KNOWN[kind], kind, lines)
-
-    def number(self, name: str, default: int, most: int = LONG_MAX, least: int = -1) -> int:
-        """Return a whole number."""
-        value = self.values.get(name)
-        if value is None:
-            return default
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.lines.error(f"{name} is {value!r:.60}: expected a number from {least} to {most}")
-        return value
-
-    def truth(self, name: str, *, default: bool = False) -> bool:
-        """Return true or false; `default` where the field is missing."""
-        value = self.values.get(name, default)
-        if not isinstance(value, bool):
-            raise self.lines.error(f"{name} is {value!r:.60}: expected true or false")
-        return value
-
-    def content(self, name: str) -> bytes | None:
-        """Return bytes: text, or base64 under the name's twin."""
-        value, twin = self.values.get(name), self.values.get(f"{name}Base64")
-        if twin is None and self.values.get(f"{name}SchemaId") is not None:
-            raise self.lines.error(f"{name} is decoded by a schema, and its bytes are not given: dump it with --raw")
-        if value is not None and twin is not None:
-            raise self.lines.error(f"both {name} and {name}Base64")
-        if twin is not None:
-            return self._from_base64(f"{name}Base64", twin)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            hint = " (of an internal topic: dump it with --raw)" if isinstance(value, dict) else ""
-            raise self.lines.error(f"{name} is {value!r:.60}: expected text, null, or {name}Base64{hint}")
-        try:
-            return value.encode()
-        except UnicodeEncodeError:
-            raise self.lines.error(f"{name} has half a surrogate pair, which is no character") from None
-
-    def headers(self, found: object) -> Headers:
-        """Return the pairs of a list of header objects."""
-        if not found:
-            return ()
-        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise self.lines.error("headers is not a list of objects")
-        pairs = []
-        for each in found:
-            header = Fields(each, "header", self.lines)
-            key = header.content("key")
-            if key is None:
-                raise self.lines.error("a header without a key")
-            pairs.append((key, header.content("value")))
-        return tuple(pairs)
-
-    def timestamp(self, reading: Reading) -> int:
-        """Return the record's timestamp in ms, or the reading's where it has none."""
-        if self.values.get("timestamp") is not None:
-            return self.number("timestamp", -1, least=-LONG_MAX - 1)
-        if self.values.get("timestampUs") is not None:
-            return self.number("timestampUs", -1, least=-LONG_MAX - 1) // 1000
-        return reading.timestamp()
-
-    def check_contents(self) -> None:
-        """Refuse a record of which neither key nor value is given: a tombstone's value is null, in writing."""
-        if self.values.keys().isdisjoint(_CONTENTS):
-            raise self.lines.error('a record has "key" or "value" (null for none), and this has neither')
-
-    def _from_base64(self, name: str, value: object) -> bytes:
-        try:
-            if isinstance(value, str):
-                return a2b_base64(value.encode("ascii"), strict_mode=True)
-        except (Base64Error, UnicodeEncodeError):
-            pass
-        raise self.lines.error(f"{name} is {value!r:.60}: expected base64")
-
-
-def check_names(names: Iterable[str], known: Collection[str], kind: str, lines: Lines) -> None:
-    """Raise InterchangeError for a name that is not known, with the one that may have been meant."""
-    for name in names:
-        if name not in known:
-            close = closest(name, sorted(known))
-            hint = f"did you mean {close!r}?" if close else f"there are {', '.join(sorted(known))}"
-            raise lines.error(f"a {kind} has no field {name!r:.60}: {hint}")
-
-
-def read_record(fields: Fields, reading: Reading) -> NewRecord:
-    """Return the record that the fields describe. Raises InterchangeError."""
-    fields.check_contents()
-    check_valid(fields.truth("isValid", default=True), fields.lines)
-    return NewRecord(
-        fields.number("offset", NO_OFFSET),
-        fields.timestamp(reading),
-        fields.content("key"),
-        fields.content("value"),
-        fields.headers(fields.values.get("headers")),
-    )
-
-
-def check_valid(is_valid: bool, lines: Lines) -> None:
-    """Refuse what comes out of a batch that fails its CRC: whoever wants it has to look at it first."""
-    if not is_valid:
-        raise lines.error("of a damaged batch (isValid is false): look at it, then leave the field out")
-
-
-def read_batch(fields: Fields) -> DumpedBatch:
-    """Return the batch that the fields describe. Raises InterchangeError."""
-    check_valid(fields.truth("isValid", default=True), fields.lines)
-    codec = fields.values.get("codec", CODECS[0])
-    if codec not in CODECS:
-        raise fields.lines.error(f"codec is {codec!r:.60}: expected one of {', '.join(CODECS)}")
-    base_offset, any_time = fields.number("baseOffset", NO_OFFSET), -LONG_MAX - 1
-    return DumpedBatch(
-        fields.number("magic", 2, 2, 0),
-        CODECS.index(codec),
-        fields.values.get("timestampType") == LOG_APPEND,
-        fields.truth("isTransactional"),
-        fields.truth("isControl"),
-        fields.values.get("deleteHorizonMs") is not None,
-        None if base_offset == NO_OFFSET else base_offset,
-        fields.number("lastOffset", NO_OFFSET),
-        fields.number("baseTimestamp", -1, least=any_time),
-        fields.number("maxTimestamp", -1, least=any_time),
-        fields.number("producerId", -1),
-        fields.number("producerEpoch", -1, _SHORT_MAX),
-        fields.number("baseSequence", -1, INT_MAX),
-        fields.number("partitionLeaderEpoch", -1, INT_MAX),
-    )

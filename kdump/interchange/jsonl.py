@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from json.decoder import JSONDecoder
 from json.encoder import JSONEncoder
 from json.encoder import encode_basestring as quote
 from json.encoder import encode_basestring_ascii as quote_ascii
 from typing import Any
 
 from kdump.interchange.dumped import Item
-from kdump.interchange.fields import AROUND, BATCH, RECORD, TYPE, Fields, read_batch, read_record
+from kdump.interchange.fields import BATCH, RECORD, SCHEMA, TYPE
 from kdump.interchange.lines import Lines, Reading
+from kdump.interchange.reading import Fields, read_batch, read_record, shown
 from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
@@ -204,13 +205,18 @@ def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
     for line in lines.text():
         if not line or line.isspace():
             continue
-        values = _object(line, lines)
+        values = load_json(line, lines)
+        if not isinstance(values, dict):
+            raise lines.error("not a JSON object")
         kind = values.get(TYPE, RECORD)
-        if kind in AROUND:
+        if kind == _HEADER:
+            _check_schema(values.get("schema"), lines)
+            continue
+        if kind == _SUMMARY:
             continue
         if kind not in (RECORD, BATCH):
-            raise lines.error(f"an object of type {kind!r:.40}: expected {RECORD} or {BATCH}")
-        fields = Fields(values, kind, lines)
+            raise lines.error(f"an object of type {kind!r:.40}: expected {RECORD} or {BATCH}", TYPE)
+        fields = Fields.of_object(values, kind, lines)
         if reading.keeps_batches:
             place = _same_place(fields, place)
         if kind == RECORD:
@@ -220,16 +226,47 @@ def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
             yield read_batch(fields)
 
 
-def _object(line: str, lines: Lines) -> dict[str, Any]:
+_HEADER, _SUMMARY = "header", "summary"
+"""Types of the objects around the rows of a command: the first says what rows they are, the last how it ended."""
+
+
+def _check_schema(schema: object, lines: Lines) -> None:
+    """Refuse the header of rows that are not records, or of a version that is not known. Raises InterchangeError."""
+    if schema == SCHEMA:
+        return
+    rows, _, version = SCHEMA.partition("/")
+    hint = ""
+    if isinstance(schema, str) and schema.startswith(f"{rows}/"):
+        hint = f" (another version of these rows: dump them with --schema {version})"
+    raise lines.error(f"schema is {shown(schema)}: expected {SCHEMA}{hint}", "schema")
+
+
+class _TwiceError(ValueError):
+    """A field that an object has twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwiceError(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+_decode = JSONDecoder(object_pairs_hook=_object).decode
+
+
+def load_json(text: str, lines: Lines, what: str = "") -> Any:
+    """Return what a JSON text says, in which no object has a field twice; `what` it is. Raises InterchangeError."""
     try:
-        values = json.loads(line)
+        return _decode(text)
+    except _TwiceError as error:
+        name = str(error)
+        raise lines.error(f"{name:.60} is given twice: leave one out", name) from None
     except ValueError as error:
-        raise lines.error(f"not JSON: {error}") from None
+        raise lines.error(f"{what}not JSON: {error}") from None
     except RecursionError:
-        raise lines.error("not JSON that can be read: nested too deeply") from None
-    if not isinstance(values, dict):
-        raise lines.error("not a JSON object")
-    return values
+        raise lines.error(f"{what}not JSON that can be read: nested too deeply") from None
 
 
 def _same_place(fields: Fields, place: tuple[Any, Any] | None) -> tuple[Any, Any] | None:

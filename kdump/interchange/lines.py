@@ -14,11 +14,15 @@ MAX_LINE = 1 << 30
 
 
 class InterchangeError(KdumpError):
-    """A line of the input is not what it should be; `line` is its number, counted from 1."""
+    """A line of the input is not what it should be.
 
-    def __init__(self, source: str, line: int, what: str) -> None:
+    `line` is its number, counted from 1, `field` the one that is wrong; None where it is not one of them.
+    """
+
+    def __init__(self, source: str, line: int, what: str, field: str | None = None) -> None:
         super().__init__(f"{source}, line {line}: {what}")
         self.line = line
+        self.field = field
 
 
 class Lines:
@@ -51,9 +55,9 @@ class Lines:
             except UnicodeDecodeError as error:
                 raise self.error(f"not UTF-8 at byte {error.start} of the line") from None
 
-    def error(self, what: str) -> InterchangeError:
-        """Return what is wrong with the last line."""
-        return InterchangeError(self.name, self.number, what)
+    def error(self, what: str, field: str | None = None) -> InterchangeError:
+        """Return what is wrong with the last line, and with which field of it."""
+        return InterchangeError(self.name, self.number, what, field)
 
 
 class Reading(NamedTuple):

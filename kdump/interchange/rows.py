@@ -1,4 +1,4 @@
-"""What is dumped, whatever it is written as: the columns of records and batches, other tables, and who renders them."""
+"""What is dumped, whatever it is written as: keys and values, tables of other files, and who renders them."""
 
 from __future__ import annotations
 
@@ -32,59 +32,6 @@ Content = bytes | dict[str, Any] | Payload | None
 """A key or value: as it is, or what it was decoded to."""
 
 Contents = tuple[Content, Content]
-
-RECORD_COLUMNS = (
-    "topic",
-    "partition",
-    "segment",
-    "offset",
-    "timestamp",
-    "timestampType",
-    "key",
-    "keyBase64",
-    "value",
-    "valueBase64",
-    "headers",
-    "producerId",
-    "producerEpoch",
-    "sequence",
-    "isTransactional",
-    "isControl",
-    "transaction",
-    "leaderEpoch",
-    "position",
-    "isValid",
-)
-
-SCHEMA_COLUMNS = ("keySchemaId", "keyMessage", "valueSchemaId", "valueMessage")
-"""Columns of records that come after `headers` where keys and values are decoded by schemas."""
-
-BATCH_COLUMNS = (
-    "topic",
-    "partition",
-    "segment",
-    "position",
-    "size",
-    "baseOffset",
-    "lastOffset",
-    "magic",
-    "codec",
-    "crc",
-    "isValid",
-    "timestampType",
-    "baseTimestamp",
-    "maxTimestamp",
-    "deleteHorizonMs",
-    "producerId",
-    "producerEpoch",
-    "baseSequence",
-    "lastSequence",
-    "count",
-    "partitionLeaderEpoch",
-    "isTransactional",
-    "isControl",
-    "transaction",
-)
 
 
 class Origin(NamedTuple):

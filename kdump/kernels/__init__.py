@@ -4,6 +4,9 @@ records into columns, compact.
 They exist twice: compiled (`_native`, built from Cython where a C compiler was at hand at installation) and in plain
 Python (`portable`), with the same functions and the same results on good and on damaged input. This module picks: the
 compiled ones where they can be loaded, or what the environment variable KDUMP_KERNELS (`native` or `portable`) names.
+
+An object of a kernel serves one call at a time: two threads take two of them. The compiled ones let go of the GIL over
+memory of their own, and refuse a second call meanwhile with RuntimeError.
 """
 
 from __future__ import annotations

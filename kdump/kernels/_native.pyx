@@ -21,7 +21,7 @@ from libc.stdint cimport (
     INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memchr, memcpy, memset, strlen
+from libc.string cimport memcmp, memchr, memcpy, memset
 
 from array import array
 
@@ -48,6 +48,8 @@ cdef extern from "native/varint.h" nogil:
     bint kdump_short_varint(const uint8_t *p, int64_t *at, int64_t end, int64_t *value)
 
 cdef extern from "native/text.h" nogil:
+    uint8_t *put_bytes_at "kdump_put_bytes"(uint8_t *to, const char *text, size_t length)
+    uint8_t *put "KDUMP_PUT_LITERAL"(uint8_t *to, const char *literal)
     size_t kdump_copy_ascii(uint8_t *to, const uint8_t *source, size_t n)
     size_t kdump_put_number(uint8_t *to, int64_t number)
 
@@ -74,12 +76,12 @@ kdump_rows_init()
 
 
 def crc32c_method():
-    """How CRC-32C is computed here: the processor's instruction, or tables."""
+    """Return how CRC-32C is computed here: the processor's instruction, or tables."""
     return kdump_crc32c_method().decode()
 
 
 def crc32c(data, uint32_t value=0):
-    """CRC-32C of `data`, going on from `value`."""
+    """Return the CRC-32C of `data`, going on from `value`."""
     cdef const uint8_t[::1] view = data
     if view.shape[0] == 0:
         return value
@@ -89,7 +91,7 @@ def crc32c(data, uint32_t value=0):
 
 
 def crc32(data, uint32_t value=0):
-    """CRC-32 of `data`, going on from `value`."""
+    """Return the CRC-32 of `data`, going on from `value`."""
     cdef const uint8_t[::1] view = data
     if view.shape[0] == 0:
         return value

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import NameFormatError, OnError, Problem, ProblemError, RefusedError, Report
+from kdump.errors import NameFormatError, OnError, Problem, ProblemError, Report, check_number
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import directory_of_kafka, open_directory
+from kdump.storage.open import Path, open_directory, path_text
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from kdump.operations.targets import PartitionGroup, Target
     from kdump.settings.sources import PropertyFile
 
-Path = str | os.PathLike[str]
 _Item = TypeVar("_Item")
 
 
-def path_text(path: Path | None) -> str | None:
-    """Return a path as text."""
-    return None if path is None else os.fspath(path)
+def optional(path: Path | None) -> str | None:
+    """Return a path as text, None where there is none. Raises TypeError."""
+    return None if path is None else path_text(path)
 
 
 def clock(now: int | None) -> int:
-    """Return the time (ms) that is given, else that of this machine."""
+    """Return the time (ms) that is given, else that of this machine. Raises TypeError."""
+    check_number("now", now)
     return time.time_ns() // 1_000_000 if now is None else now
 
 
@@ -67,7 +67,7 @@ def _drained(pending: list[Problem]) -> list[Problem]:
 def places_of(paths: Iterable[Path]) -> list[PartitionLog | LogDirectory]:
     """Return what is at paths. Raises OSError, NameFormatError."""
     found = []
-    for path in [os.fspath(path) for path in paths]:
+    for path in [path_text(path) for path in paths]:
         if os.path.isfile(path):
             raise NameFormatError(f"{path} is a file: expected a partition directory or a log directory")
         found.append(open_directory(path))
@@ -112,7 +112,9 @@ def startup_options(
     from kdump.releases import KafkaRelease
 
     starting = None if release is None else KafkaRelease.parse(release)
-    return StartupOptions(clean, recovery_point, log_start_offset, clock(now), properties_of(config), starting)
+    said = StartupOptions(clean, recovery_point, log_start_offset, clock(now), properties_of(config), starting)
+    said.check()
+    return said
 
 
 def properties_of(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
@@ -124,19 +126,22 @@ def properties_of(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
     if config is None:
         return {}
     found = (
-        config if isinstance(config, Mapping) else parse_properties(read_small(os.fspath(config)), os.fspath(config))
+        config if isinstance(config, Mapping) else parse_properties(read_small(path_text(config)), path_text(config))
     )
+    for name, text in found.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{name} is {text!r}: expected its text")
     TopicSettings.of(found).check()
     return found
 
 
 def property_files(config: Path | Mapping[str, str] | None) -> tuple[PropertyFile, ...]:
     """Return properties as a layer of settings. Raises OSError, ConfigError, CheckpointError."""
-    from kdump.settings.sources import COMMAND_LINE, PropertyFile
+    from kdump.settings.sources import PropertyFile
 
     if config is None:
         return ()
-    path = COMMAND_LINE if isinstance(config, Mapping) else os.fspath(config)
+    path = "config" if isinstance(config, Mapping) else path_text(config)
     return (PropertyFile(path, None, properties_of(config)),)
 
 
@@ -161,10 +166,3 @@ def targets_of(paths: Iterable[Path]) -> list[Target]:
         else:
             found.add_partition(place.path)
     return found.all()
-
-
-def check_not_kafkas(target: Path) -> None:
-    """Raise RefusedError for a place in a directory of Kafka's own."""
-    inside = directory_of_kafka(os.fspath(target))
-    if inside is not None:
-        raise RefusedError(f"{os.fspath(target)} is in Kafka's own {inside}: give another directory")

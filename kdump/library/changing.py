@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_type
 
 if TYPE_CHECKING:
     from kdump.operations.append import Opening
     from kdump.operations.compact import Compacted, PassedOver
     from kdump.operations.repair import Repaired
-    from kdump.operations.results import Failed
+    from kdump.operations.results import Failed, Interrupted, Note
     from kdump.operations.retain import Deleted
     from kdump.operations.undo import Listing, Undone
-    from kdump.repair.proposal import Request
+    from kdump.repair.task import Request
     from kdump.retention.partition import PartitionRetention
+    from kdump.settings.sources import PropertyFile
+    from kdump.settings.views import View
     from kdump.write.log_writer import LogWriter
 
 from kdump.library.arguments import (
-    Path,
-    check_not_kafkas,
     clock,
     groups_of,
-    path_text,
+    optional,
+    places_of,
     properties_of,
     property_files,
     startup_options,
     targets_of,
 )
+from kdump.storage.open import Path, check_not_kafkas, open_log, path_text
+
+_Event = TypeVar("_Event")
 
 
 def repair(
     *paths: Path,
     request: Request | None = None,
     apply: bool = False,
-    accept_loss: int | None = None,
+    accept_loss: int | str | None = None,
     keep_originals: bool = True,
     backup_dir: Path | None = None,
     output: Path | None = None,
@@ -51,33 +55,35 @@ def repair(
     """Plan what makes partitions loadable again and, with `apply`, do it; a Repaired for each.
 
     `request` says by which strategy and what may change. A plan that drops valid records is refused unless
-    `accept_loss` is their number; a salvage of a partition that has other replicas in sync, unless it is the
-    `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a copy of the log
-    directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
+    `accept_loss` is their number (or "all", for copies and tests); a salvage of a partition that has other replicas in
+    sync, unless it is the `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a
+    copy of the log directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
     from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import Repair, planning
     from kdump.operations.repair import repair as repair_target
-    from kdump.repair.proposal import Request
+    from kdump.repair.task import Request
     from kdump.topics.clusters import Clusters
 
     policy = OnError(errors)
     targets = targets_of(paths)
+    request = Request() if request is None else request
     rails = SafetyOptions(
-        apply, "repair", keep_originals, path_text(backup_dir), path_text(output), jobs=jobs,
+        apply, "repair", keep_originals, optional(backup_dir), optional(output), jobs=jobs,
         accept_loss=accept_loss,
     )  # fmt: skip
+    rails.check()
     if output is not None:
-        check_not_kafkas(output)
+        check_not_kafkas(path_text(output))
         if len(targets) > 1:
             raise ValueError("output takes the partitions of one log directory")
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = not only_copy and output is None
     unread: list[Problem] = []
     wanted = Repair(
-        planning(request or Request(), clusters, checks_copies=checks_copies, applies=apply),
+        planning(request, clusters, checks_copies=checks_copies, applies=apply),
         startup_options(now=now, config=config, release=release),
         clusters,
         unread.append,
@@ -101,26 +107,47 @@ def repair(
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:
-    """List the changes that are kept of a log directory or a partition directory. Raises OSError."""
+    """List the changes that are kept of a log directory or a partition directory, which may be gone.
+
+    `unreadable` of the result is why there may be others. Raises OSError, NameFormatError.
+    """
     from kdump.operations.undo import list_changes
 
-    return list_changes(os.fspath(path), path_text(backup_dir))
+    listing = list_changes(path_text(path), optional(backup_dir))
+    if not listing.changes and not listing.old:
+        places_of([path])
+    return listing
 
 
-def undo(path: Path, change: str, *, apply: bool = False, backup_dir: Path | None = None) -> list[Undone]:
+def undo(
+    path: Path,
+    change: str,
+    *,
+    apply: bool = False,
+    backup_dir: Path | None = None,
+    errors: str = OnError.RAISE,
+) -> list[Undone | Failed]:
     """Take back the change with this id in every partition below `path`, or say what that does.
 
-    Raises KdumpError where there is no such change, RefusedError where files have changed since, OSError.
+    What takes it back is one change, whose id all of them share. Where something of the changes there cannot be read,
+    nothing is done. With `errors="yield"` what cannot be read and what was left alone is a Failed, and the rest is
+    done. Raises KdumpError where there is no such change, RefusedError where files have changed since or kdump 0.1 made
+    it, OSError, NameFormatError.
     """
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.undo import list_changes, undo_change
+    from kdump.operations.results import Failed
+    from kdump.operations.undo import changes_called, undo_all
 
-    listing = list_changes(os.fspath(path), path_text(backup_dir))
-    found = [listed.change for listed in listing.changes if listed.change.id == change]
+    policy = OnError(errors)
+    listing = changes(path, backup_dir=backup_dir)
+    unread = [Failed(path_text(path), error) for error in listing.unreadable]
+    found = changes_called(listing, change)
+    rails = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir))
+    rails.check()
+    results = list(_judged(chain(unread, undo_all(found, rails)), policy))
     if not found:
-        raise KdumpError(f"{os.fspath(path)}: there is no change '{change}'")
-    rails = SafetyOptions(apply, "undo", backup_dir=path_text(backup_dir))
-    return [undo_change(each, rails) for each in found]
+        raise KdumpError(f"{path_text(path)}: there is no change '{change}'")
+    return results
 
 
 def retain(
@@ -134,18 +161,19 @@ def retain(
     keep_originals: bool = True,
     now: int | None = None,
     errors: str = OnError.RAISE,
-) -> Iterator[PartitionRetention | Deleted | Failed]:
+) -> Iterator[PartitionRetention | Deleted | Interrupted | Note | Failed]:
     """Say which segments retention deletes, when the next go and what keeps the others; with `apply`, delete them.
 
-    A PartitionRetention for each partition and, with `apply`, a Deleted for each log directory. `settings` are topic
+    A PartitionRetention for each partition and, with `apply`, a Deleted for each log directory; an Interrupted for a
+    change that has to be finished first (with `apply` it is), and a Note on what does not count. `settings` are topic
     settings that win over all others, `config` is a properties file, or properties, of the server or of topics. Offsets
     are absolute, the checkpoints' unless given. With `errors="yield"` what was left alone is a Failed. Raises OSError,
     NameFormatError, ConfigError.
     """
     from kdump.operations import retain as operation
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.results import Failed
-    from kdump.retention.partition import PartitionRetention
+    from kdump.retention.totals import Totals
+    from kdump.settings.retention import RetentionSettings
 
     policy = OnError(errors)
     groups = groups_of(paths)
@@ -153,19 +181,11 @@ def retain(
         clock(now), property_files(config), properties_of(settings), log_start_offset, high_watermark, tombstones
     )
     rails = SafetyOptions(apply, "retain", keep_originals)
+    rails.check()
 
-    def found() -> Iterator[PartitionRetention | Deleted | Failed]:
-        for group in groups:
-            for event in operation.retain(group, request, rails):
-                if isinstance(event, Failed):
-                    if policy is OnError.RAISE:
-                        raise event.error
-                    if policy is OnError.YIELD:
-                        yield event
-                elif isinstance(event, PartitionRetention | operation.Deleted):
-                    yield event
-
-    return found()
+    told = chain.from_iterable(operation.retain(group, request, rails) for group in groups)
+    events = (event for event in told if not isinstance(event, Totals))
+    return _judged(chain(_idle_names(request.files, RetentionSettings), events), policy)
 
 
 def compact(
@@ -178,52 +198,73 @@ def compact(
     output: Path | None = None,
     now: int | None = None,
     errors: str = OnError.RAISE,
-) -> Iterator[Compacted | PassedOver | Failed]:
+) -> Iterator[Compacted | PassedOver | Interrupted | Note | Failed]:
     """Say what the log cleaner makes of partitions or what keeps it from it; with `apply` or `output`, do it.
 
-    A Compacted for each pass over a partition, a PassedOver for one that is not compacted. `config` is a properties
+    A Compacted for each pass over a partition, a PassedOver for one that is not compacted; an Interrupted for a change
+    that has to be finished first (with `apply` it is), and a Note on what does not count. `config` is a properties
     file, or properties, of the server or of topics. With `output` a log directory with the cleaned partitions is
     written there. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError, ConfigError,
     RefusedError.
     """
     from kdump.operations import compact as operation
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.results import Failed
+    from kdump.settings.cleaning import CleaningSettings
 
     policy = OnError(errors)
     groups = groups_of(paths)
     if output is not None:
         if apply or len(groups) > 1:
             raise ValueError("output takes the partitions of one log directory, without apply")
-        check_not_kafkas(output)
+        check_not_kafkas(path_text(output))
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
-    rails = SafetyOptions(apply, "compact", keep_originals, output=path_text(output))
+    rails = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
+    rails.check()
 
-    def found() -> Iterator[Compacted | PassedOver | Failed]:
-        for group in groups:
-            for event in operation.compact(group, request, rails):
-                if isinstance(event, Failed) and policy is OnError.RAISE:
-                    raise event.error
-                if isinstance(event, operation.Compacted | operation.PassedOver) or (
-                    isinstance(event, Failed) and policy is OnError.YIELD
-                ):
-                    yield event
+    events = chain.from_iterable(operation.compact(group, request, rails) for group in groups)
+    return _judged(chain(_idle_names(request.files, CleaningSettings), events), policy)
 
-    return found()
+
+def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Note]:
+    """Say which names in a `config` do not count."""
+    from kdump.operations.results import Note
+    from kdump.settings.names import notes_on
+
+    for file in files:
+        yield from (Note(f"{file.path}: {text}") for text in notes_on(file.properties, view.counting()))
+
+
+def _judged(events: Iterable[_Event], policy: OnError) -> Iterator[_Event]:
+    """Yield what an operation tells; of what was left alone as the policy has it."""
+    from kdump.operations.results import Failed
+
+    for event in events:
+        if isinstance(event, Failed):
+            if policy is OnError.RAISE:
+                raise event.error
+            if policy is OnError.SKIP:
+                continue
+        yield event
 
 
 def append(
-    path: Path, *, config: Mapping[str, str] | None = None, opening: Opening | None = None
+    path: Path, *, config: Path | Mapping[str, str] | None = None, opening: Opening | None = None
 ) -> AbstractContextManager[LogWriter]:
     """Open a partition directory for appending as its leader does; it is closed in order when the `with` ends.
 
-    `config` are settings of the topic beside those that the cluster's metadata has, `opening` says what else to know.
+    `config` is a properties file, or settings of the topic that must matter here; it wins over what the cluster's
+    metadata has. `opening` says what else to know.
     The log directory is locked meanwhile. The `with` raises RefusedError, NotAppendableError, OSError; the call
-    NameFormatError, ConfigError.
+    OSError, NameFormatError, ConfigError.
     """
-    from kdump.operations.append import Opening, opened, rules_beside
-    from kdump.settings.writing import WritingSettings
+    from kdump.operations.append import Opening, opened, rules_beside, writing_settings
 
-    rules = opening.rules if opening and opening.rules else rules_beside(os.fspath(path))
-    settings = WritingSettings.of(rules.settings.under(config or {}), rules.release)
-    return opened(os.fspath(path), settings, opening or Opening())
+    opening = Opening() if opening is None else opening
+    check_type("opening", opening, Opening)
+    if opening.create is None:
+        open_log(path)
+    rules = opening.rules or rules_beside(path_text(path))
+    properties = properties_of(config)
+    given = properties if isinstance(config, Mapping) else {}
+    settings = writing_settings(rules, {} if given else properties, given)
+    return opened(path_text(path), settings, opening)

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report
+from kdump.errors import KdumpError, OnError, Problem, Report, check_number, check_type, check_word
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import open_directory
+from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
 from kdump.storage.replica import Replica, farthest, served_logs
 
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
-    from kdump.export.run import Summary
-    from kdump.operations.lookup import Located
+    from kdump.export.run import Engine, Summary
+    from kdump.operations.lookup import Answer, Located, LookupOptions, Lookups, Request, Tracing
+    from kdump.operations.lost_records import LostRecords
+    from kdump.operations.results import Failed
     from kdump.operations.startup import Loaded
     from kdump.operations.stats import PartitionStats
     from kdump.operations.transactions import PartitionTransactions
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
+    from kdump.schemas.decoder import PayloadDecoder
     from kdump.stats.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
 
 from kdump.library.arguments import (
-    Path,
-    check_not_kafkas,
     clock,
     judge,
     of_replicas,
@@ -39,6 +40,8 @@ from kdump.library.arguments import (
     startup_options,
     topics_of,
 )
+
+_Item = TypeVar("_Item")
 
 
 def startup(
@@ -66,7 +69,7 @@ def startup(
     said = startup_options(clean, recovery_point, log_start_offset, now, config, release)
 
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
-        clusters = StartedClusters([os.fspath(path) for path in paths], said.properties, said.now)
+        clusters = StartedClusters([path_text(path) for path in paths], said.properties, said.now)
         start = BrokerStart(said, clusters, report)
         told: list[Failure | None] = []
         for place in places:
@@ -86,6 +89,7 @@ def groups(*paths: Path, errors: str = OnError.RAISE) -> Iterator[Group | Proble
     """
     from kdump.operations.groups import GroupsOf
 
+    OnError(errors)  # what is wrong with it is the call's
     if names.CONSUMER_OFFSETS_TOPIC not in {topic for place in places_of(paths) for topic in topics_of(place)}:
         raise KdumpError("there is no partition of __consumer_offsets in these paths")
     return of_replicas(paths, lambda found, report: GroupsOf(found, report), errors)
@@ -104,9 +108,10 @@ def transactions(
     where partitions of __transaction_state are among the paths. Raises OSError, NameFormatError.
     """
     from kdump.operations.transactions import TransactionsOf
+    from kdump.settings.defaults import MAX_TIMEOUT_MS
     from kdump.topics.transaction_ids import TransactionalIds
-    from kdump.transactions.partition import MAX_TIMEOUT_MS
 
+    check_number("max_timeout_ms", max_timeout_ms, 0)
     limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
 
     def found(replicas: list[Replica], report: Report) -> Iterable[PartitionTransactions]:
@@ -123,63 +128,122 @@ def lookup(
     isolation: str = "read_uncommitted",
     log_start_offset: int | None = None,
     release: str | None = None,
+    trace: Callable[[str, str], object] | None = None,
     errors: str = OnError.RAISE,
 ) -> Iterator[Located | Problem]:
     """Yield for each partition where an absolute `offset` is, or the first record at or after a `timestamp` (ms).
 
-    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max. `isolation` is an
+    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max, -4 and -5 those of
+    local and tiered storage. `isolation` is an
     isolation.level of Kafka's, `log_start_offset` counts instead of the checkpoint's, `release` names the one of Kafka
-    whose searches these are. Raises OSError, NameFormatError, ValueError.
+    whose searches these are. `trace` is given the partition's path and a line of words for every step. Raises OSError,
+    NameFormatError, ValueError.
     """
-    from kdump.operations.lookup import LookupOptions, Lookups
-    from kdump.releases import KafkaRelease
-    from kdump.storage.live import held
-    from kdump.topics.clusters import Clusters
-    from kdump.transactions.isolation_level import Isolation
+    from kdump.operations.lookup import OffsetRequest, TimestampRequest
+    from kdump.query.lookup import LATEST_TIERED
 
-    if (offset is None) == (timestamp is None):
+    if offset is not None and timestamp is None:
+        request: OffsetRequest | TimestampRequest = OffsetRequest(offset)
+    elif timestamp is not None and offset is None:
+        request = TimestampRequest(timestamp)
+    else:
         raise ValueError("give one of offset and timestamp")
+    check_number("offset", offset, 0)
+    check_number("timestamp", timestamp, LATEST_TIERED)
     places = places_of(paths)
-    known = None if release is None else KafkaRelease.parse(release)
-    options = LookupOptions(Isolation(isolation), log_start_offset, known)
+    options = _lookup_options(isolation, log_start_offset, release)
 
     def found(report: Report) -> Iterator[Located]:
-        lookups = Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
-        for log in (log for place in places for log in served_logs(place, report)):
-            try:
-                with held(log.path) as now:
-                    if now is not None:
-                        with lookups.open(now) as opened:
-                            yield (
-                                lookups.by_timestamp(opened, timestamp or 0)
-                                if offset is None
-                                else lookups.by_offset(opened, offset)
-                            )
-            except OSError as error:
-                report(Problem.unreadable(log.path, error))
-            except ProblemError:
-                raise
-            except KdumpError as error:
-                report(Problem(log.path, None, str(error)))
+        logs = (log for place in places for log in served_logs(place, report))
+        return _without_failures(_lookups(paths, options, report).located(logs, request, _tracing(trace)), report)
 
     return results_of(found, errors)
 
 
-def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) -> MetadataState:
+def lookups(
+    path: Path,
+    requests: Iterable[Request],
+    *,
+    isolation: str = "read_uncommitted",
+    log_start_offset: int | None = None,
+    release: str | None = None,
+    trace: Callable[[str, str], object] | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Answer | Problem]:
+    """Yield the answer of one partition to each of many requests (kdump.operations.lookup), when that is asked for.
+
+    The other arguments are `lookup`'s; an answer that meets damage has its `error`. Raises OSError, NameFormatError,
+    ValueError.
+    """
+    (place,) = places_of((path,))
+    if isinstance(place, LogDirectory):
+        raise ValueError("many requests are for one partition directory")
+    options = _lookup_options(isolation, log_start_offset, release)
+
+    def found(report: Report) -> Iterator[Answer]:
+        return _without_failures(_lookups((path,), options, report).answers(place, requests, _tracing(trace)), report)
+
+    return results_of(found, errors)
+
+
+def _lookup_options(isolation: str, log_start_offset: int | None, release: str | None) -> LookupOptions:
+    from kdump.operations.lookup import LookupOptions
+    from kdump.releases import KafkaRelease
+    from kdump.transactions.isolation_level import Isolation
+
+    known = None if release is None else KafkaRelease.parse(release)
+    check_word("isolation", isolation, Isolation)
+    options = LookupOptions(Isolation(isolation), log_start_offset, known)
+    options.check()
+    return options
+
+
+def _lookups(paths: Iterable[Path], options: LookupOptions, report: Report) -> Lookups:
+    from kdump.operations.lookup import Lookups
+    from kdump.topics.clusters import Clusters
+
+    return Lookups(Clusters([path_text(path) for path in paths]), options, report)
+
+
+def _tracing(trace: Callable[[str, str], object] | None) -> Tracing:
+    from kdump.query.open_segment import no_trace
+
+    return lambda log: no_trace if trace is None else partial(trace, log.path)
+
+
+def _without_failures(results: Iterable[_Item | Failed], report: Report) -> Iterator[_Item]:
+    """Yield the results, and report what stands in the place of others."""
+    from kdump.operations.results import Failed
+
+    for each in results:
+        if not isinstance(each, Failed):
+            yield each
+        elif isinstance(each.error, OSError):
+            report(Problem.unreadable(each.path, each.error))
+        else:
+            report(Problem(each.path, None, str(each.error)))
+
+
+def metadata(
+    path: Path, *, at: int | None = None, secrets: bool = False, errors: str = OnError.RAISE
+) -> MetadataState:
     """Return the cluster's state by its metadata log; with `at`, after the record of that absolute offset.
 
-    `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. With `errors="skip"` what
-    is damaged is left out. Raises OSError, NameFormatError, KdumpError where nothing leads to the offset.
+    `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. Passwords and keys in it
+    are hidden unless `secrets` is True. With `errors="skip"` what is damaged is left out. Raises OSError,
+    NameFormatError, KdumpError where nothing leads to the offset.
     """
     from kdump.topics.metadata_log import state_in, state_of_snapshot
+    from kdump.topics.secrets import without_secrets
 
     policy = OnError.beside_one_result(errors)
+    check_number("at", at, 0)
     report = partial(judge, policy=policy, pending=[])
-    path = os.fspath(path)
+    path = path_text(path)
     state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
     if state is None:
         raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
-    return state
+    return state if secrets else replace(state, image=without_secrets(state.image))
 
 
 def stats(
@@ -192,7 +256,8 @@ def stats(
     from kdump.operations.stats import StatsOf
     from kdump.stats.partition import StatsOptions
 
-    chosen = options or StatsOptions()
+    chosen = StatsOptions() if options is None else options
+    check_type("options", chosen, StatsOptions)
     return of_replicas(paths, lambda found, report: StatsOf(chosen, report).of(found), errors)
 
 
@@ -201,41 +266,76 @@ def export(
     folder: Path,
     options: ExportOptions | None = None,
     threads: int | None = None,
+    engine: Engine | None = None,
+    schemas: Path | None = None,
+    decode: str | None = None,
+    schema_id: int | None = None,
+    staging: Path | None = None,
     errors: str = OnError.RAISE,
 ) -> Summary:
     """Write the records of partitions into `folder`, as Parquet files unless `options` say otherwise.
 
     An interrupted export is gone on with. Of several replicas of a partition the farthest counts. With `errors="skip"`
-    what cannot be read is left out and the summary says that the export is not whole. Needs the extra `columns`.
-    Raises OSError, NameFormatError, RefusedError, KdumpError.
+    what cannot be read is left out and the summary says that the export is not whole. With `schemas` (as of --schemas)
+    keys and values are decoded into "columns" or "json", as `decode` says. `folder` may be the URL of a place in an
+    object store, to which the files of `staging` are sent. `threads` of this process do it, or an `engine` such as
+    kdump.spark.jobs.SparkExport. Needs the extra `columns`. Raises OSError, NameFormatError, RefusedError, KdumpError.
     """
-    from kdump.export.journal import Result
+    from kdump.export.object_store import is_object_store
     from kdump.export.options import ExportOptions
-    from kdump.export.plan import Unit, plan
-    from kdump.export.run import LocalEngine
-    from kdump.export.run import export as export_units
-    from kdump.storage.live import held
+    from kdump.export.run import LocalEngine, Summary
+    from kdump.operations import export as operation
+    from kdump.operations.results import Failed
 
     policy = OnError.beside_one_result(errors)
     take = partial(judge, policy=policy, pending=[])
-    check_not_kafkas(folder)
-    chosen = options or ExportOptions()
+    target = path_text(folder)
+    if not is_object_store(target):
+        check_not_kafkas(target)
+    chosen = ExportOptions() if options is None else options
+    check_type("options", chosen, ExportOptions)
+    if schemas is None and (decode is not None or schema_id is not None):
+        raise ValueError("give the schemas to decode by")
+    if staging is not None and not is_object_store(target):
+        raise ValueError("a staging directory is for an object store")
+    decoding = None
+    if schemas is not None:
+        decoding = operation.Decoding(partial(_decoder, path_text(schemas), take), decode, schema_id)
+    request = operation.ExportRequest(target, chosen, decoding, None if staging is None else path_text(staging))
     unread: list[Problem] = []
 
     def leave_out(problem: Problem) -> None:
         take(problem)
         unread.append(problem)
 
-    def report(unit: Unit, outcome: object) -> None:
-        if isinstance(outcome, Result):
-            for lost in outcome.damage:
-                take(Problem(unit.path, lost.position, lost.text))
-        elif isinstance(outcome, OSError):
-            take(Problem.unreadable(unit.path, outcome))
-        else:
-            take(Problem(unit.path, None, str(outcome)))
+    found = farthest(replicas_of(paths, leave_out), leave_out)
+    written: list[Summary] = []
+    for each in operation.export(found, request, take, engine or LocalEngine(threads), is_all=not unread):
+        if isinstance(each, Failed):
+            raise each.error
+        if isinstance(each, Summary):
+            written.append(each)
+    return written[0]
 
-    with ExitStack() as holds:
-        logs = [holds.enter_context(held(each.log.path)) for each in farthest(replicas_of(paths, leave_out), leave_out)]
-        units = plan([log for log in logs if log is not None], chosen)
-        return export_units(units, os.fspath(folder), chosen, LocalEngine(threads), report, is_all=not unread)
+
+def _decoder(schemas: str, report: Report) -> PayloadDecoder:
+    from kdump.schemas.decoder import PayloadDecoder, check_libraries
+    from kdump.schemas.sources import read_schemas
+
+    registry = read_schemas(schemas, report)
+    check_libraries(registry)
+    return PayloadDecoder(registry)
+
+
+def lost_records(
+    *paths: Path, leader: int, folder: Path, now: int | None = None, errors: str = OnError.RAISE
+) -> Iterator[LostRecords | Problem]:
+    """Write the records that are lost once broker `leader` leads, of copies on several brokers, into a new `folder`.
+
+    Yields what was written of each partition. `now` is the clock (ms). Raises OSError, NameFormatError, RefusedError;
+    KdumpError where no partition is in the directories.
+    """
+    from kdump.operations.lost_records import lost_records as written
+
+    places = places_of(paths)
+    return results_of(lambda report: written(places, leader, path_text(folder), clock(now), report), errors)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.library.arguments import Path, path_text
+from kdump.library.arguments import optional
 from kdump.operations.verify import VerifyRequest, VerifyRun
+from kdump.storage.open import Path, path_text
 from kdump.verify.options import Options
 from kdump.verify.tasks import check_path
 
@@ -33,9 +34,9 @@ def verify(
     """Give the findings of log directories, partition directories and files one by one, and their totals.
 
     The keywords are the fields of Options and of VerifyRequest. Raises ValueError for options that make no sense,
-    OSError and NameFormatError for a path that is not there or is nothing of Kafka's, KdumpError for a `resume` or
-    `state` that is something else. Nothing else is read before a finding is asked for. What cannot be read below a path
-    is a finding (KD-READ).
+    OSError and NameFormatError for a path that is not there or is nothing of Kafka's, RefusedError for a `resume` or
+    `state` among Kafka's files, KdumpError for one that cannot be written or is something else. Nothing else is read
+    before a finding is asked for. What cannot be read below a path is a finding (KD-READ).
     """
     options = Options(
         deep=deep,
@@ -52,7 +53,9 @@ def verify(
         max_rate=max_rate,
     )
     options.check()
-    found = [str(path_text(path)) for path in paths]
+    found = [path_text(path) for path in paths]
+    if not found:
+        raise ValueError("no path is given")
     for path in found:
         check_path(path)
-    return VerifyRun(found, options, VerifyRequest(max_duration, path_text(resume), path_text(state)))
+    return VerifyRun(found, options, VerifyRequest(max_duration, optional(resume), optional(state)))

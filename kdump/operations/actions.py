@@ -39,13 +39,14 @@ class Stake(IntEnum):
 class Action(NamedTuple):
     """One way out: what to do in words, the command for it (none: a person does it), what it loses.
 
-    `condition` says when it is the way to take.
+    `condition` says when it is the way to take, `short` the same as `text` in a few words, where that has more.
     """
 
     text: str
     command: tuple[str, ...] = ()
     loses: str = NOTHING
     condition: str = ""
+    short: str = ""
 
 
 COMMITTED_CODES = frozenset({"KD-CKPT-HIGH-WATERMARK", "KD-CKPT-RECOVERY"})
@@ -99,10 +100,11 @@ def _fetch_again(path: str, others: Sequence[int], lost: str, *, is_cut: bool) -
     """Let the leader send the records again: a broker that does not cut its log itself needs the directory gone."""
     check = _describe_command(path)
     who = f"broker {either(others)}" if others else "another in-sync replica"
-    if is_cut and others:
-        return Action(f"Start this broker only while {who} runs. It then fetches {lost} from the leader.", check)
     if is_cut:
-        return Action(f"If {who} runs, start this broker: it then fetches {lost} from the leader.", check)
+        text = f"If {who} runs, start this broker: it then fetches {lost} from the leader."
+        if others:
+            text = f"Start this broker only while {who} runs. It then fetches {lost} from the leader."
+        return Action(text, check, short=f"start while {who} runs")
     text = f"If {who} runs, move the directory out of the log directory and keep it. The broker then fetches all again."
     return Action(text, check)
 

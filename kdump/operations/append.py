@@ -10,7 +10,7 @@ program, the next start of a broker checks what was being written and cuts what 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,14 @@ from functools import partial
 from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, holding, is_log_directory
 from kdump.disk.reading import is_directory
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
 from kdump.recovery.broker_start import directory_state
+from kdump.releases import KafkaRelease
+from kdump.settings.names import check_given
 from kdump.settings.sources import Settings
 from kdump.settings.writing import WritingSettings
 from kdump.storage.directory import LogDirectory
@@ -61,6 +63,13 @@ class Opening:
     backup: bool = True
     rules: ClusterRules | None = None
     any_producer_id: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has."""
+        check_number("recovery_point", self.recovery_point, 0)
+        check_number("log_start_offset", self.log_start_offset, 0)
+        if self.create is not None:
+            check_number("start_offset", self.create.start_offset, 0)
 
 
 @contextmanager
@@ -106,6 +115,24 @@ def rules_beside(path: str) -> ClusterRules:
     if not is_directory(folder) or not is_log_directory(folder):
         return ClusterRules(Settings().of(name.topic))
     return cluster_rules(folder, name)
+
+
+def writing_settings(
+    rules: ClusterRules,
+    properties: Mapping[str, str],
+    given: Mapping[str, str],
+    release: KafkaRelease | None = None,
+    *,
+    index_per_batch: bool | None = None,
+) -> WritingSettings:
+    """Return the settings that a log is written with: those `given` win over the `properties` of a file, and these over
+    what the cluster says; `index_per_batch` is the release's own way if not given.
+
+    Raises ConfigError, also for what is given and does not matter to an append.
+    """
+    check_given(given, WritingSettings.counting())
+    settings = rules.settings.under(properties).under(given)
+    return WritingSettings.of(settings, release or rules.release, index_per_batch=index_per_batch)
 
 
 class _Site:

@@ -14,7 +14,7 @@ from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.eligibility import not_compacted
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, examine_partition
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, SafetyOptions, check_unlocked, guarded
 from kdump.operations.results import Failed, Interrupted, Note
@@ -44,6 +44,11 @@ class CompactRequest:
     release: KafkaRelease | None = None
     passes: int = 1
     exact_keys: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, TypeError."""
+        check_number("passes", self.passes, 1)
+        check_number("min_cleanable_ratio", self.min_cleanable_ratio, 0.0, 1.0)
 
     def config(self, settings: TopicSettings, written_by: KafkaRelease) -> CleaningSettings:
         """Return the settings that those of a topic come to, in a directory of a release. Raises ConfigError."""
@@ -114,7 +119,7 @@ class _Run:
             check_unlocked(group.log_directory)
             yield from self._copy(group, self._rails.output)
             return
-        with guarded(os.path.realpath(group.log_directory), group.partitions, self._rails) as guard:
+        with guarded(os.path.realpath(group.log_directory), group.partitions, self._rails, reads_beside=True) as guard:
             for path in group.partitions:
                 try:
                     yield from self._passes(group, path, guard)

@@ -25,8 +25,9 @@ from kdump.operations.startup import BrokerStart, Loaded, StartupOptions
 from kdump.recovery.broker_start import CONTROLLERS_FILES, DirectoryState
 from kdump.recovery.outcome import Failure
 from kdump.repair.decision import Decision
-from kdump.repair.proposal import Request, examine
+from kdump.repair.proposal import examine
 from kdump.repair.replicas import Replicas, replicas_of
+from kdump.repair.task import Request
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, held
 from kdump.storage.partition import PartitionLog

@@ -29,8 +29,8 @@ from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.duplicates import not_taken
 from kdump.repair.load_result import directory_after_load
-from kdump.repair.proposal import Task
 from kdump.repair.replicas import Replicas
+from kdump.repair.task import Task
 from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
 from kdump.replicas.healed_segments import Taken
 from kdump.storage.open import check_has_kafka_files

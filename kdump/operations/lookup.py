@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import TypeVar
 
-from kdump.errors import CheckpointError, Problem, Report
+from kdump.errors import CheckpointError, KdumpError, Problem, ProblemError, Report, check_number
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
+from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.names import PartitionDirName
 from kdump.named_tuples import NamedTuple
+from kdump.operations.results import Failed
 from kdump.query.lookup import LogLookup, OffsetPosition, TimestampOffset
 from kdump.query.open_segment import Trace, no_trace
 from kdump.releases import KafkaRelease
 from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Offsets, read_offsets
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.txn_state import TxnState
 from kdump.topics.clusters import ClusterMetadata, Clusters
@@ -31,6 +36,10 @@ class LookupOptions(NamedTuple):
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     log_start_offset: int | None = None
     release: KafkaRelease | None = None
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has."""
+        check_number("log_start_offset", self.log_start_offset, 0)
 
 
 class Located(NamedTuple):
@@ -61,18 +70,96 @@ class Located(NamedTuple):
         return self.found is not None
 
 
+class OffsetRequest(NamedTuple):
+    """Asks where a fetch from an absolute offset starts."""
+
+    offset: int
+
+
+class TimestampRequest(NamedTuple):
+    """Asks for the first record at or after a time (ms), or for a special one: query.lookup's EARLIEST and others."""
+
+    timestamp: int
+
+
+class AbortedRequest(NamedTuple):
+    """Asks for what a read_committed fetch of absolute offsets [start, end) is told to leave out."""
+
+    start: int
+    end: int
+
+
+Request = OffsetRequest | TimestampRequest | AbortedRequest
+
+
+class Answer(NamedTuple):
+    """What one of many requests to a partition gives: what was `found`, or `aborted`, or the `error` that was met.
+
+    An offset is looked for in the segment that is responsible, whatever clients may read. Nothing is found where no
+    record is that late.
+    """
+
+    request: Request
+    found: OffsetPosition | TimestampOffset | None = None
+    aborted: tuple[AbortedTxn, ...] | None = None
+    error: KdumpError | OSError | None = None
+
+
+_Item = TypeVar("_Item")
+Tracing = Callable[[PartitionLog], Trace]
+
+
+def _no_tracing(_: PartitionLog) -> Trace:
+    return no_trace
+
+
 class Lookups:
-    """Opens partitions for lookups; a checkpoint that cannot be parsed is reported, and is empty as for a broker."""
+    """Lookups in partitions; a checkpoint that cannot be parsed is reported, and is empty as for a broker.
+
+    Partitions are held while they are looked at, one after the other (storage.live); `trace` gives what hears of every
+    step in one.
+    """
 
     def __init__(self, clusters: Clusters, options: LookupOptions, report_checkpoint: Report) -> None:
-        """`clusters` are those of the paths that are looked at together."""
+        """`clusters` are those of the paths that are looked at together. Raises ValueError, TypeError."""
+        options.check()
         self._clusters = clusters
         self._options = options
         self._report_checkpoint = report_checkpoint
         self._checkpoints: dict[str, Offsets] = {}
 
-    def open(self, log: PartitionLog, trace: Trace = no_trace) -> LogLookup:
-        """Open a partition; `trace` hears of every step. Raises OSError."""
+    def located(
+        self,
+        logs: Iterable[PartitionLog],
+        request: OffsetRequest | TimestampRequest,
+        trace: Tracing = _no_tracing,
+    ) -> Iterator[Located | Failed]:
+        """Yield where something is in each partition that is still there."""
+        return self._looked(logs, lambda lookup: (self._located(lookup, request),), trace)
+
+    def answers(
+        self, log: PartitionLog, requests: Iterable[Request], trace: Tracing = _no_tracing
+    ) -> Iterator[Answer | Failed]:
+        """Yield the answers of a partition to requests, each when it is asked."""
+        return self._looked((log,), lambda lookup: (_answer(lookup, request) for request in requests), trace)
+
+    def _looked(
+        self, logs: Iterable[PartitionLog], ask: Callable[[LogLookup], Iterable[_Item]], trace: Tracing
+    ) -> Iterator[_Item | Failed]:
+        for log in logs:
+            try:
+                with held(log.path) as now:
+                    if now is not None:
+                        with self._open(now, trace(now)) as lookup:
+                            yield from ask(lookup)
+            except ProblemError:
+                raise
+            except (OSError, KdumpError) as error:
+                if not was_deleted(log.path, error):
+                    yield Failed(log.path, error)
+
+    def _open(self, log: PartitionLog, trace: Trace) -> LogLookup:
+        """Open a partition. Raises OSError."""
         stable, start = None, self._options.log_start_offset
         if self._options.isolation is Isolation.READ_COMMITTED:
             from kdump.transactions.states import TransactionStates  # which few lookups need
@@ -90,19 +177,13 @@ class Lookups:
             is_tiered=partial(self._is_tiered, log),
         )
 
-    def by_offset(self, lookup: LogLookup, offset: int) -> Located:
-        """Return where a fetch from an absolute offset starts. Raises OSError, KdumpError."""
-        return self._located(lookup, lookup.find_from(offset), is_beyond=offset > lookup.log_end_offset())
-
-    def by_timestamp(self, lookup: LogLookup, timestamp: int) -> Located:
-        """Return the first record at or after a time (ms), or the answer to a special one. Raises
-        OSError, KdumpError.
-        """
-        return self._located(lookup, lookup.find_timestamp(timestamp))
-
-    def _located(
-        self, lookup: LogLookup, found: OffsetPosition | TimestampOffset | None, *, is_beyond: bool = False
-    ) -> Located:
+    def _located(self, lookup: LogLookup, request: OffsetRequest | TimestampRequest) -> Located:
+        found: OffsetPosition | TimestampOffset | None
+        if isinstance(request, OffsetRequest):
+            found = lookup.find_from(request.offset)
+            is_beyond = request.offset > lookup.log_end_offset()
+        else:
+            found, is_beyond = lookup.find_timestamp(request.timestamp), False
         log = lookup.log
         return Located(
             log.path,
@@ -137,6 +218,17 @@ class Lookups:
                 self._report_checkpoint(Problem(path, None, str(error)))
                 self._checkpoints[path] = {}
         return self._checkpoints[path].get((log.name.topic, log.name.partition))
+
+
+def _answer(lookup: LogLookup, request: Request) -> Answer:
+    try:
+        if isinstance(request, OffsetRequest):
+            return Answer(request, lookup.find_offset(request.offset))
+        if isinstance(request, TimestampRequest):
+            return Answer(request, lookup.find_timestamp(request.timestamp))
+        return Answer(request, aborted=tuple(lookup.aborted_transactions(request.start, request.end)))
+    except (OSError, KdumpError) as error:
+        return Answer(request, error=error)
 
 
 def _transaction_of(lookup: LogLookup, found: OffsetPosition | TimestampOffset) -> TxnState | None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kdump.disk import durable
-from kdump.errors import KdumpError, Problem, RefusedError, Report
+from kdump.errors import KdumpError, Problem, ProblemError, RefusedError, Report
 from kdump.formats.batch import CONTROL
 from kdump.formats.printable import escape_json
 from kdump.interchange.jsonl import JsonLines
 from kdump.interchange.rows import Origin
 from kdump.operations.compared import PartitionReplicas
+from kdump.operations.replicas import Replicas
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.replicas.choice import Choice
 from kdump.replicas.loss import LostKeys, LostRange
+from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
+from kdump.storage.open import check_not_kafkas
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import batch_at
 from kdump.transactions.states import TransactionStates
@@ -33,11 +36,34 @@ class LostRecords:
     records: int
 
 
-def check_folder(folder: str) -> None:
-    """Make the folder that takes the files. Raises RefusedError where something is in it, OSError."""
+def lost_records(
+    places: Iterable[LogDirectory | PartitionLog],
+    leader: int,
+    folder: str,
+    now: int,
+    report: Report,
+    chosen: Callable[[str], bool] = lambda _topic: True,
+) -> Iterator[LostRecords]:
+    """Write what each partition loses if this broker leads it into a new folder.
+
+    `now` is the brokers' clock (ms), `chosen` names the topics. Damage is reported, and a partition that the broker
+    cannot lead. Raises RefusedError where something is in the folder, OSError; KdumpError where there is no partition.
+    """
+    check_not_kafkas(folder)
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
         raise RefusedError(f"{folder} is not empty")
+    is_any = False
+    for found in Replicas(places, now, report).partitions(chosen):
+        is_any = True
+        try:
+            yield write_lost(found, leader, folder, report)
+        except ProblemError:
+            raise
+        except KdumpError as error:
+            report(Problem(found.copies[0].path, None, str(error), is_unreadable=True))
+    if not is_any:
+        raise KdumpError("there is no such partition in these PATHs")
 
 
 def write_lost(found: PartitionReplicas, leader: int, folder: str, report: Report) -> LostRecords:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from errno import ENOENT
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
 from kdump.disk.reading import is_directory, real_path
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError, RefusedError, check_number, check_type
 from kdump.formats.words import number_words, offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kdump.change.change import Change
     from kdump.change.journal import Changes
 
-ALL_LOSSES = -1
+ALL_LOSSES = "all"
 """Accept the loss of however many records."""
 
 
@@ -33,7 +34,6 @@ class SafetyOptions(NamedTuple):
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
     held there. `jobs` threads plan (0: one a processor). `accept_loss` is how many valid records may be dropped
     (ALL_LOSSES: any number; None: none was named).
-    `reads_beside`: the plan says what a running broker itself will do, so it may be made beside one.
     """
 
     applies: bool = False
@@ -43,8 +43,19 @@ class SafetyOptions(NamedTuple):
     output: str | None = None
     ignore_lock: str | None = None
     jobs: int = 1
-    accept_loss: int | None = None
-    reads_beside: bool = False
+    accept_loss: int | str | None = None
+
+    def check(self) -> None:
+        """Check what goes together. Raises ValueError, TypeError, and OSError where there is no such `backup_dir`."""
+        check_type("apply", self.applies, bool)
+        check_type("keep_originals", self.keep_old, bool)
+        check_number("jobs", self.jobs, 0)
+        if self.accept_loss != ALL_LOSSES:
+            check_number("accept_loss", self.accept_loss, 0)
+        if self.backup_dir is not None:
+            if not self.keep_old:
+                raise ValueError("backup_dir says where originals are kept, and none are to be")
+            check_is_there(self.backup_dir)
 
 
 class Guard:
@@ -78,14 +89,18 @@ class Guard:
 
 
 @contextmanager
-def guarded(log_directory: str, partitions: Iterable[str], rails: SafetyOptions) -> Iterator[Guard]:
+def guarded(
+    log_directory: str, partitions: Iterable[str], rails: SafetyOptions, *, reads_beside: bool = False
+) -> Iterator[Guard]:
     """Look after partitions of a log directory: finish what was interrupted, and hold the lock, if changes are applied.
 
-    Raises RefusedError where a broker runs, OSError.
+    `reads_beside`: the plan says what a running broker itself will do, so it may be made beside one.
+    Raises RefusedError where a broker runs, OSError, ValueError, TypeError.
     """
+    rails.check()
     partitions = list(partitions)
     tally.changes_told.update(map(os.path.abspath, partitions))
-    with locked(log_directory, partitions, rails):
+    with nullcontext() if reads_beside and not rails.applies else locked(log_directory, partitions, rails):
         guard = Guard(log_directory, rails)
         changes, real = _changes_in(log_directory, partitions, rails), os.path.realpath(log_directory)
         logs: list[str] = []
@@ -109,7 +124,7 @@ def locked(log_directory: str, partitions: Iterable[str], rails: SafetyOptions) 
     Raises RefusedError, OSError.
     """
     if not rails.applies:
-        if rails.ignore_lock is None and not rails.reads_beside:
+        if rails.ignore_lock is None:
             check_not_locked(log_directory)
         return nullcontext()
     if rails.ignore_lock is None:
@@ -165,6 +180,12 @@ def check_no_old_work(path: str) -> None:
                 f"{path}: a change by kdump 0.1 was interrupted ({backup.path}). Finish it with that release; or, to"
                 f" keep the files as they are now, rename its {os.path.basename(backup.path)}/plan.jsonl"
             )
+
+
+def check_is_there(backup_dir: str) -> None:
+    """Raise FileNotFoundError where there is no directory to keep originals in."""
+    if not is_directory(backup_dir):
+        raise FileNotFoundError(ENOENT, "no such directory", backup_dir)
 
 
 def check_backup_dir(rails: SafetyOptions, path: str) -> None:

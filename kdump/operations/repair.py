@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kdump.disk.locks import GrowthWatch
 from kdump.disk.reading import is_named
-from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
+from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report, check_type
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
@@ -18,12 +18,13 @@ from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import Request, Task, examine
+from kdump.repair.proposal import examine
 from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_copy
+from kdump.repair.task import Request, Task
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_has_kafka_files
-from kdump.storage.parallel import processors
+from kdump.storage.parallel import ordered, processors
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -71,7 +72,10 @@ def planning(request: Request, clusters: Clusters, *, checks_copies: bool, appli
     """Return what plans as a request asks for; a decision that is left to the user says where other replicas are.
 
     With `checks_copies` a salvage of what other brokers have is refused where it `applies`; else its plan says so.
+    Raises TypeError, ValueError for a request of something else.
     """
+    check_type("request", request, Request)
+    request.check()
 
     def planned(log: PartitionLog, start: Startup, _: object) -> Task:
         task = examine(log, start, request)
@@ -131,19 +135,11 @@ def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool =
             return Repaired(path, None, error=error)
 
     jobs = guard.rails.jobs or (processors() if _has_large_log(target.partitions) else 1)
-    if jobs == 1 or len(target.partitions) == 1:
-        for path in target.partitions:
-            yield _named(one(path), target)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            for found in pool.map(one, target.partitions):
-                yield _named(found, target)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # what is being changed is finished, nothing more is begun
-            raise
+    for _, found in ordered(target.partitions, one, lambda _: True, jobs):
+        if isinstance(found, BaseException):
+            raise found
+        assert found is not None
+        yield _named(found, target)
 
 
 def _has_large_log(partitions: Iterable[str]) -> bool:

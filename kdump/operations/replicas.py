@@ -9,7 +9,7 @@ Nothing is written. What cannot be read is reported, and the rest goes on.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,7 @@ from kdump.replicas.joined import Found, Joined, PartitionKey, join
 from kdump.replicas.lost_keys import key_comparisons, partition_keys
 from kdump.replicas.truncation import LoadedLog
 from kdump.settings.loading import LoadingSettings
-from kdump.settings.sources import Settings
+from kdump.settings.sources import PropertyFile, Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
@@ -64,16 +64,19 @@ class Replicas:
         pace: Pace | None = None,
         since_checkpoint: bool = False,
         empty: int = 0,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         """`now` is the brokers' clock in ms; logs are read no faster than a `pace` allows.
 
         `since_checkpoint`: what lies below the recovery points of all copies is not compared. `empty` places more were
-        given, disks with nothing on them: those of replicas that no other place is of. Raises OSError.
+        given, disks with nothing on them: those of replicas that no other place is of. `properties` are the brokers'
+        own settings. Raises OSError.
         """
         self._now = now
         self._empty = empty
         self._pace, self._since_checkpoint = pace, since_checkpoint
         self._report = report
+        self._files = () if properties is None else (PropertyFile("", None, properties),)
         self._states: dict[str, DirectoryState] = {}
         self._owners: dict[str, BrokerIdentity | None] = {}
         self._cleaned: dict[str, dict[tuple[str, int], int]] = {}
@@ -299,7 +302,7 @@ class Replicas:
         return self._states.get(folder) or DirectoryState(folder, clean=False)
 
     def _settings(self, found: Found, cluster: _Cluster | None) -> Settings:
-        return Settings(cluster.state.image.configs if cluster else {}, found.broker)
+        return Settings(cluster.state.image.configs if cluster else {}, found.broker, self._files)
 
     def _cleaned_up_to(self, found: Found) -> int:
         folder = os.path.dirname(os.path.abspath(found.path))

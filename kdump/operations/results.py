@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from kdump.change.change import Change
+from typing import TYPE_CHECKING
+
 from kdump.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.change.change import Change
 
 
 class Note(NamedTuple):

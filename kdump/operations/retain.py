@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kdump.change.plan import Plan
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, SafetyOptions, guarded
@@ -19,8 +19,9 @@ from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.retention.totals import Totals
+from kdump.settings.names import check_given
 from kdump.settings.retention import RetentionSettings
-from kdump.settings.sources import PropertyFile
+from kdump.settings.sources import PropertyFile, TopicSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, was_deleted
@@ -44,6 +45,15 @@ class RetainRequest:
     log_start_offset: int | None = None
     high_watermark: int | None = None
     tombstones: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for what is given and does not matter to retention, or Kafka would not take; ValueError,
+        TypeError.
+        """
+        check_given(self.given, RetentionSettings.counting())
+        TopicSettings.of(self.given).check()
+        check_number("log_start_offset", self.log_start_offset, 0)
+        check_number("high_watermark", self.high_watermark, 0)
 
 
 class Deleted(NamedTuple):
@@ -69,7 +79,7 @@ def retain(
     was done. `over` goes over the partitions' paths. Raises RefusedError, KdumpError, OSError where all of the log
     directory is left alone.
     """
-    with guarded(os.path.realpath(group.log_directory), group.partitions, rails) as guard:
+    with guarded(os.path.realpath(group.log_directory), group.partitions, rails, reads_beside=True) as guard:
         for path, changes in guard.interrupted.items():
             for change in changes:
                 yield Interrupted(path, change, rails.applies)

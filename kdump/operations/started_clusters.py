@@ -11,6 +11,7 @@ from kdump.errors import Problem, Report
 from kdump.formats import names
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
+from kdump.settings.node import voters
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.topics.clusters import ClusterMetadata, Clusters
@@ -25,7 +26,7 @@ class StartedClusters(Clusters):
     def __init__(self, paths: Iterable[str], properties: Mapping[str, str], now: int) -> None:
         """`properties` are those of the server, which tell a static quorum, `now` is its clock (ms)."""
         super().__init__(paths)
-        self._voters = _voters(properties)
+        self._voters = voters(properties)
         self._now = now
 
     def _cluster_in(self, directory: LogDirectory, report: Report) -> Cluster | None:
@@ -63,13 +64,6 @@ class StartedClusters(Clusters):
         elif newest is None or outcome.loss.has_data:  # else what is wrong follows the snapshot's footer: nobody minds
             cluster.cut_at(outcome.log_end_offset, self._voters)
         return cluster
-
-
-def _voters(properties: Mapping[str, str]) -> frozenset[int]:
-    """Return the node ids in controller.quorum.voters, as `1@host:port,2@host:port`."""
-    found = properties.get("controller.quorum.voters", "")
-    ids = (voter.partition("@")[0].strip() for voter in found.split(",") if voter.strip())
-    return frozenset(int(id_) for id_ in ids if id_.isascii() and id_.isdigit())
 
 
 def warnings_of(cluster: ClusterMetadata) -> list[str]:

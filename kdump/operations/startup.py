@@ -14,8 +14,9 @@ from functools import partial
 from typing import TypeVar
 
 from kdump.disk.reading import is_named
-from kdump.errors import RUNTIME, KdumpError, Problem, Report
+from kdump.errors import RUNTIME, ConfigError, KdumpError, Problem, Report, check_number, check_type
 from kdump.formats import names
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.names import LIVE, PartitionDirName
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.broker_start import (
@@ -34,9 +35,9 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import NEWEST, KafkaRelease
+from kdump.settings import node
 from kdump.settings.loading import LoadingSettings
-from kdump.settings.segment_bytes import with_too_small
-from kdump.settings.sources import Configs, PropertyFile, Settings, log_directories
+from kdump.settings.sources import Configs, PropertyFile, Settings, with_small_segments
 from kdump.storage.around import directory_around
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
@@ -64,27 +65,31 @@ class StartupOptions(NamedTuple):
     properties: Mapping[str, str] = {}
     release: KafkaRelease | None = None
 
+    def check(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has, and for `clean` that is neither."""
+        if self.clean is not None:
+            check_type("clean", self.clean, bool)
+        check_number("recovery_point", self.recovery_point, 0)
+        check_number("log_start_offset", self.log_start_offset, 0)
+
     @property
     def node_id(self) -> int | None:
         """The node that the properties are for; None where they do not say it."""
-        text = self.properties.get("node.id", self.properties.get("broker.id", ""))
-        return int(text) if text.isascii() and text.isdigit() else None
+        try:
+            return node.node_id(self.properties)
+        except ConfigError:
+            return None
 
     @property
     def is_controller(self) -> bool | None:
         """Whether the properties are those of a controller that is no broker; None where they do not say it."""
-        roles = self._roles
+        roles = node.roles(self.properties)
         return None if roles is None else roles == {"controller"}
 
     @property
     def is_combined(self) -> bool:
         """Whether the properties are those of a controller that is a broker too."""
-        return self._roles == {"broker", "controller"}
-
-    @property
-    def _roles(self) -> set[str] | None:
-        roles = self.properties.get("process.roles")
-        return None if roles is None else {role.strip() for role in roles.split(",")}
+        return node.roles(self.properties) == frozenset(("broker", "controller"))
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """Return the settings of a broker's topics; `configs` are those in the cluster's metadata."""
@@ -170,7 +175,8 @@ class BrokerStart:
     def __init__(
         self, circumstances: StartupOptions, clusters: Clusters, report: Report, *, are_several: bool = False
     ) -> None:
-        """`report` hears of what cannot be read."""
+        """`report` hears of what cannot be read. Raises ValueError, TypeError for circumstances that cannot be."""
+        circumstances.check()
         self.circumstances = circumstances
         self.clusters = clusters
         self.report = report
@@ -228,7 +234,6 @@ class BrokerStart:
         if names.CLUSTER_METADATA_DIR not in directory.directories:
             return
         from kdump.recovery.bootstrap import bootstrap_failure
-        from kdump.topics.cluster_image import TOPIC_RESOURCE
 
         path = os.path.join(directory.path, names.BOOTSTRAP_CHECKPOINT)
         if bootstrap := self._attempt(path, partial(bootstrap_failure, path)):
@@ -241,7 +246,7 @@ class BrokerStart:
         if failure is not None:
             yield failure
         topics = ((name, given) for (kind, name), given in cluster.configs.items() if kind == TOPIC_RESOURCE)
-        if small := sorted(with_too_small(topics, release)):
+        if small := sorted(with_small_segments(topics, release)):
             yield small_segments(release, small)
 
     def _unusable(self, path: str, cluster: ClusterMetadata) -> Iterator[Failure]:
@@ -284,7 +289,7 @@ class BrokerStart:
 
         Where none of those in the properties was asked for, others are: copies, in other places.
         """
-        own = log_directories(self.circumstances.properties)
+        own = node.log_directories(self.circumstances.properties)
         looked_at = set(map(os.path.realpath, self.directories))
         if (looked_at | self._absent).isdisjoint(map(os.path.realpath, own)):
             return
@@ -304,7 +309,7 @@ class BrokerStart:
 
     def _lacks(self, path: str) -> bool:
         """Return whether a path is a log directory by the properties, but has no meta.properties."""
-        known = map(os.path.realpath, log_directories(self.circumstances.properties))
+        known = map(os.path.realpath, node.log_directories(self.circumstances.properties))
         return os.path.realpath(path) in known and not is_named(os.path.join(path, names.META_PROPERTIES))
 
     def _compared(self, directory: LogDirectory, state: DirectoryState) -> DirectoryState:

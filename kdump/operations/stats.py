@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
+from kdump.formats.codecs import NAMES
 from kdump.named_tuples import NamedTuple
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.replica import Replica, held_replicas
+
+UNEVEN = 1.5
+"""A topic is uneven if its largest partition is this many times as large as the mean of its partitions."""
+WORTHWHILE = 0.05
+"""A codec is worth it if it saves this share of a topic."""
 
 Computed = Iterable[tuple[Replica, Stats | KdumpError | OSError]]
 
@@ -25,12 +31,48 @@ class PartitionStats(NamedTuple):
     dirtiness: Dirtiness | None = None
 
 
+class Saving(NamedTuple):
+    """About how many bytes fewer a topic would take with another codec."""
+
+    codec: int
+    bytes: int
+
+
 class TopicStats(NamedTuple):
     """A topic with the figures of its partitions together."""
 
     topic: str
     partitions: list[PartitionStats]
     stats: Stats
+
+    @property
+    def largest(self) -> PartitionStats:
+        """The largest partition."""
+        return max(self.partitions, key=lambda each: each.stats.size)
+
+    @property
+    def unevenness(self) -> float:
+        """How many times as large as the mean of the partitions the largest one is; 1 where there is nothing to
+        compare.
+        """
+        if len(self.partitions) < 2 or not self.stats.size:
+            return 1.0
+        return self.largest.stats.size * len(self.partitions) / self.stats.size
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether its largest partition is so much larger than the mean that it is worth a word."""
+        return self.unevenness >= UNEVEN
+
+    @property
+    def saving(self) -> Saving | None:
+        """What the codec saves with which the topic would take least; None where that is not worth it."""
+        now = self.stats.batches.bytes
+        sizes = [(size, codec) for codec in range(len(NAMES)) if (size := self.stats.in_codec(codec)) is not None]
+        if not sizes or now - min(sizes)[0] < max(1, now * WORTHWHILE):
+            return None
+        size, codec = min(sizes)
+        return Saving(codec, now - size)
 
 
 class StatsOf:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from kdump.errors import Report
 from kdump.formats import names
+from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica, held_replicas
 from kdump.topics.hanging import HangReason, hang_reasons, is_hanging
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds
-from kdump.transactions.partition import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
+from kdump.transactions.partition import OpenTxn, PartitionTxns, transactions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,16 @@ class OpenTransaction:
     owner: TransactionalId | None
     reasons: tuple[HangReason, ...]
     is_hanging: bool
+
+    @property
+    def may_end(self) -> bool:
+        """Whether its coordinator may still end it, for all that is known."""
+        return HangReason.NOT_COVERED not in self.reasons
+
+    @property
+    def is_coordinators(self) -> bool:
+        """Whether it is suspect, and yet its coordinator has it and ends it when it runs."""
+        return self.owner is not None and bool(self.reasons) and not self.is_hanging
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 
 from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Changes
 from kdump.change.old_backups import OldBackup, old_backups, prune_old
-from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new_change
+from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new_change, new_id, place_of
 from kdump.change.plan import Operation
 from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
 from kdump.disk.locks import check_not_growing, is_log_directory
-from kdump.disk.reading import is_directory
+from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError, RefusedError
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import SafetyOptions, locked
+from kdump.operations.rails import SafetyOptions, check_is_there, locked
+from kdump.operations.results import Failed
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_is_not_around
 from kdump.storage.partition import PartitionLog
@@ -41,8 +43,11 @@ class Listing(NamedTuple):
 def list_changes(path: str, backup_dir: str | None = None) -> Listing:
     """Return the changes below a log directory, or of a partition directory, which may be gone.
 
-    Raises OSError, and HoldsLogDirectoriesError for a directory around log directories.
+    Raises OSError, FileNotFoundError where there is neither the path nor a change of it, and HoldsLogDirectoriesError
+    for a directory around log directories.
     """
+    if backup_dir is not None:
+        check_is_there(backup_dir)
     given, path = path, os.path.realpath(path)
     errors: dict[str, OSError] = {}
     if is_directory(path) and not PartitionLog(path).segments and not any(change_files(path)):
@@ -58,6 +63,8 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
     else:
         changes, partitions = Changes(os.path.dirname(path)), [path]
         found = changes.of(path, backup_dir)
+    if not found and not is_named(given):
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), given)
     old: list[OldBackup] = []
     for each in partitions:
         with _noted(each, errors):
@@ -104,6 +111,33 @@ class Undone(NamedTuple):
     by: Change | None = None
     is_done: bool = False
     is_finished: bool = False
+
+
+def changes_called(listing: Listing, id_: str) -> list[Change]:
+    """Return the changes with an id. Raises RefusedError where kdump 0.1 made it."""
+    for backup in listing.old:
+        if backup.id == id_:
+            raise RefusedError(
+                f"{backup.partition}: this change was made by kdump 0.1, which did not note what it left, so undo"
+                f" could drop records. Its originals are in {backup.path}/old: copy them back by hand"
+            )
+    return [each.change for each in listing.changes if each.change.id == id_]
+
+
+def undo_all(
+    changes: list[Change], rails: SafetyOptions, over: Callable[[list[Change]], Iterable[Change]] = iter
+) -> Iterator[Undone | Failed]:
+    """Take back a change of several partitions, or say what that does; what does it is one change with one id, too.
+
+    `over` goes over the changes. A partition that is left alone is Failed, and the others go on. Raises OSError.
+    """
+    there = [change.path for change in changes if is_directory(change.path)]
+    id_ = new_id(*{place_of(path, rails.backup_dir) for path in there})
+    for change in over(changes):
+        try:
+            yield undo_change(change, rails, id_)
+        except (OSError, KdumpError) as error:
+            yield Failed(change.path, error)
 
 
 def undo_change(change: Change, rails: SafetyOptions, id_: str | None = None) -> Undone:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kdump.disk.pace import Pace
+from kdump.errors import check_number
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
+from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
 from kdump.verify.resume import (
     NOTHING_YET,
@@ -39,6 +41,24 @@ class VerifyRequest(NamedTuple):
     max_duration: float | None = None
     resume: str | None = None
     state: str | None = None
+
+
+class Consideration(NamedTuple):
+    """How a verification makes way for others: it gives back what it has the system cache, and has a low priority."""
+
+    drops_pages: bool
+    has_low_priority: bool
+
+
+def consideration(
+    paths: Iterable[str], *, drops_pages: bool | None = None, has_low_priority: bool | None = None
+) -> Consideration:
+    """Return how a verification of these paths makes way: as asked for; what is not said is so beside a broker."""
+    is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
+    return Consideration(
+        is_beside if drops_pages is None else drops_pages,
+        is_beside if has_low_priority is None else has_low_priority,
+    )
 
 
 class Verifying(Protocol):
@@ -110,9 +130,17 @@ class VerifyRun(Iterator[Finding]):
     ) -> None:
         """`start` makes the verification where no place and no state is kept, `on_partition` is told of each directory.
 
-        Raises OSError, and KdumpError where what is kept is something else.
+        Raises OSError, ValueError, TypeError, RefusedError where what is kept would be among Kafka's own files, and
+        KdumpError where it cannot be written or is something else.
         """
         asked = request or VerifyRequest()
+        options.check()
+        check_number("max_duration", asked.max_duration, 0.0)
+        for target in (asked.resume, asked.state):
+            if target is not None:
+                from kdump.change.checks import check_target  # which few runs need
+
+                check_target(target)
         if asked.max_duration is not None:
             options = options._replace(deadline=time.monotonic() + asked.max_duration)
         self._paths, self._options, self._asked, self._keeps = list(paths), options, asked, keeps

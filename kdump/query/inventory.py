@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, KdumpError
@@ -20,6 +20,9 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from kdump.query.outline import Outline
 
 Result = TypeVar("Result")
 
@@ -78,7 +81,7 @@ class PartitionInfo(NamedTuple):
     files without a log; `strange` are files that Kafka does not write (among them files of a segment from whose name
     no offset can be read: with one a broker does not start). `problems` are texts of what cannot be parsed, `errors`
     say why files cannot be read, those of segments among them. `placement` is None where the cluster's metadata is not
-    at hand.
+    at hand, `outline` where nobody has asked for it (kdump.operations.outline) and without segments.
     """
 
     path: str
@@ -108,12 +111,25 @@ class PartitionInfo(NamedTuple):
     errors: tuple[OSError, ...]
     placement: Placement | None = None
     name: PartitionDirName | None = None
+    outline: Outline | None = None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether one of its logs is damaged."""
+        return any(segment.damage for segment in self.segments)
 
     @property
     def remote_start_offset(self) -> int | None:
         """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
         is_tiered = self.placement is not None and self.placement.is_tiered
         return remote_start_offset(self.checkpoints.log_start, self.log_start_offset, lambda: is_tiered)
+
+
+class ReplicationCounts(NamedTuple):
+    """How many partitions lack in-sync replicas, and how many of them so many that producers are refused."""
+
+    under_replicated: int
+    under_min_isr: int
 
 
 class LogDirectoryInfo(NamedTuple):
@@ -262,6 +278,18 @@ def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]
         if info.name is not None:
             places.add(broker, info.name, info.path)
     return list(places.duplicates())
+
+
+def replication_counts(partitions: Iterable[PartitionInfo]) -> ReplicationCounts:
+    """Return how many partitions lack in-sync replicas, of those whose place the cluster's metadata has: strays lack
+    nobody.
+    """
+    placed = [info.placement for info in partitions if info.placement]
+    known = [placement for placement in placed if placement.isr is not None and placement.stray is None]
+    return ReplicationCounts(
+        sum(placement.is_under_replicated for placement in known),
+        sum(placement.is_under_min_isr for placement in known),
+    )
 
 
 def _log_end(segments: tuple[SegmentInfo, ...], start: int) -> int | None:

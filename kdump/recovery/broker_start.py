@@ -30,7 +30,7 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
-from kdump.settings.segment_bytes import MIN_SEGMENT_BYTES
+from kdump.settings.table import MIN_SEGMENT_BYTES
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces, no_meta_properties, not_formatted
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory

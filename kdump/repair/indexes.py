@@ -17,8 +17,8 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import as_if_killed, reasons
-from kdump.repair.proposal import Task, first_damage, not_rebuilt
 from kdump.repair.survey import TAIL, Survey, beside, survey
+from kdump.repair.task import Task, first_damage, not_rebuilt
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition

@@ -1,106 +1,27 @@
-"""One partition to repair: what a request makes of it, as plain data, before anything is changed."""
+"""One partition to repair: what a request makes of it, before anything is changed."""
 
 from __future__ import annotations
 
 import os
-from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from kdump.change.checkpoint_lines import within_log
-from kdump.change.plan import KINDS, ORPHANS, Cut, Operation, Plan, narrowed
+from kdump.change.plan import Operation, Plan, narrowed
 from kdump.formats import names
-from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.formats.words import offset_range
-from kdump.named_tuples import NamedTuple
-from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
+from kdump.repair.strategies import PLANNERS
+from kdump.repair.task import CHECKPOINTS, INDEX_KINDS, SAFE, Request, Task, changed_log, first_damage, not_rebuilt
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
-if TYPE_CHECKING:
-    from kdump.repair.decision import Damaged, Decision
-    from kdump.repair.salvage_partition import Rescue
-
-
-class Strategy(StrEnum):
-    """How a repair deals with damage (kdump.repair.strategies)."""
-
-    SAFE = "safe"
-    TRUNCATE_LOG = "truncate"
-    SALVAGE = "salvage"
-    FIX_BIT = "fix-bit"
-
-
-class LostMarkers(StrEnum):
-    """What becomes of a transaction that may have lost its marker (kdump.repair.lost_markers)."""
-
-    OPEN = "open"
-    """It stays open."""
-    ABORTED = "abort"
-    """It is aborted."""
-
-
-OPEN, ABORTED = LostMarkers
-SAFE, TRUNCATE_LOG, SALVAGE, FIX_BIT = Strategy
-STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
-OLD_NAMES = {"kafka": TRUNCATE_LOG}
-"""Names of strategies that are still taken, with a warning."""
 _MARKS = {names.RECOVERY_POINT_CHECKPOINT: "recovery point", names.REPLICATION_CHECKPOINT: "high watermark"}
-
-CHECKPOINTS = "checkpoints"
-ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
-INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
-
-
-class Request(NamedTuple):
-    """What is asked for.
-
-    `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
-    to, in bytes.
-    """
-
-    strategy: Strategy = SAFE
-    kinds: frozenset[str] | None = None
-    limit: int = DEFAULT_LIMIT
-    lost_markers: LostMarkers = OPEN
-
-
-class Task(NamedTuple):
-    """What is to be done with the partition directory `path`.
-
-    `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
-    in the way. It is empty where a `decision` is needed first. `extent` is the log's start and end offset (absolute)
-    afterwards, None where it is not known. `dropped` counts the valid batches that the plan drops. `outcome` and
-    `rescue` are what the plan was made from, `fixed` the bits that it flips back, `notes` what else to
-    know of it. `was_closed` tells that the broker's next start checks no segment.
-    """
-
-    path: str
-    plan: Plan | None
-    extent: tuple[int, int] | None = None
-    cuts: tuple[Cut, ...] = ()
-    problems: tuple[str, ...] = ()
-    outcome: LoadOutcome | None = None
-    rescue: Rescue | None = None
-    dropped: Loss = Loss()
-    decision: Decision | None = None
-    fixed: tuple[Damaged, ...] = ()
-    notes: tuple[str, ...] = ()
-    was_closed: bool = False
-
-    @property
-    def failure(self) -> Failure | None:
-        """The exception in which the broker's log loading ends, if it does."""
-        return self.outcome.failure if self.outcome else None
 
 
 def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return what a repair would do with a partition. Raises OSError, RefusedError for a directory
     without Kafka files.
     """
-    from kdump.repair.strategies import PLANNERS
-
     check_has_kafka_files(log)
     task = PLANNERS[request.strategy](log, startup, request)
     if startup.clean:
@@ -182,30 +103,5 @@ def _index_left(plan: Plan, part: Plan) -> str:
     for operation in plan.operations:
         parsed = parse_file_name(operation.name)
         if parsed.kind in names.INDEX_KINDS and parsed.offset in logs and operation.name not in chosen:
-            return operation.name
-    return ""
-
-
-def first_damage(outcome: LoadOutcome | None) -> tuple[str, str] | None:
-    """Return which .log is cut first, where and why; later segments, of which the plan tells earlier,
-    go because of it.
-    """
-    steps = outcome.steps if outcome else ()
-    cut = next((step for step in steps if step.action in (TRUNCATE, LEAVE_OUT) and step.position is not None), None)
-    return (cut.file, f"byte {cut.position}: {cut.why}") if cut else None
-
-
-def not_rebuilt(path: str, damage: str) -> str:
-    """Return why indexes are left: `damage` names the .log of the partition directory `path`, and what is wrong with
-    it.
-    """
-    return f"{os.path.join(path, damage)}. Indexes were not rebuilt. First: kdump repair {path}"
-
-
-def changed_log(plan: Plan) -> str:
-    """Return the first live .log that a plan changes."""
-    for operation in plan.operations:
-        parsed = parse_file_name(operation.name)
-        if parsed.is_live_log:
             return operation.name
     return ""

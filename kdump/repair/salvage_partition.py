@@ -67,9 +67,9 @@ from kdump.repair.lost_markers import (
     proven_markers,
     put,
 )
-from kdump.repair.proposal import ABORTED, OPEN, LostMarkers
 from kdump.repair.salvaged_files import GivenUp, SalvagedFiles
 from kdump.repair.survey import Survey
+from kdump.repair.task import ABORTED, OPEN, LostMarkers
 from kdump.storage.partition import PartitionLog
 
 MAX_ATTEMPTS = 1000

@@ -19,8 +19,8 @@ from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import as_if_killed, reasons
 from kdump.repair.needed import needed
-from kdump.repair.proposal import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.survey import Survey, is_end, survey
+from kdump.repair.task import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import Recipe

@@ -20,6 +20,7 @@ from kdump.retention.tombstones import Tombstones, tombstones_of
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
+from kdump.storage.timestamps import TimestampSource
 
 TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
 """What blocks a segment."""
@@ -171,6 +172,26 @@ class PartitionRetention:
     def wrong_unit(self, state: SegmentState) -> str | None:
         """Return the unit that a segment's largest timestamp seems to be in, where that is not ms."""
         return unit_of(state.largest_timestamp, self.now)
+
+    @property
+    def dated_by_file(self) -> tuple[SegmentState, ...]:
+        """The segments whose age is that of their file, for want of timestamps; none where nothing goes by age."""
+        if not self.config.deletes:
+            return ()
+        return tuple(
+            state for state in self.segments if state.source == TimestampSource.MTIME and not is_empty_last(state)
+        )
+
+    @property
+    def going_by_unit(self) -> tuple[tuple[SegmentState, str], ...]:
+        """The segments that go with timestamps in another unit than ms, each with that unit."""
+        units = ((state, self.wrong_unit(state)) for state in self.going if state.source != TimestampSource.MTIME)
+        return tuple((state, unit) for state, unit in units if unit)
+
+    @property
+    def other_future(self) -> tuple[SegmentState, ...]:
+        """The segments with timestamps of the future, without the one that blocks the others now."""
+        return tuple(state for state in self.future if not self.block or state is not self.block.blocker)
 
 
 class Circumstances(NamedTuple):

@@ -12,8 +12,9 @@ empty last segment stays; where all go, a new one is begun at the log end offset
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import accumulate
 
 from kdump.named_tuples import NamedTuple
 from kdump.retention.segments import SegmentState
@@ -69,21 +70,38 @@ def next_to_go(left: Sequence[SegmentState], config: RetentionSettings) -> Next 
     if not left or is_empty_last(left[0]):
         return None
     oldest = left[0]
-    due = more = None
-    if config.deletes and config.time_limit_ms >= 0:
-        due = oldest.largest_timestamp + config.time_limit_ms + 1
+    more = None
     if config.deletes and config.size_limit >= 0:
         more = max(0, config.size_limit + oldest.size - sum(segment.size for segment in left))
-    return Next(oldest.base_offset, due, more, None if oldest.is_last else oldest.end_offset)
+    return Next(oldest.base_offset, due(oldest, config), more, None if oldest.is_last else oldest.end_offset)
 
 
 def is_old(segment: SegmentState, bounds: Bounds, config: RetentionSettings) -> bool:
     """Return whether a segment is old enough to go by time, whatever comes before it and wherever the high watermark
     is.
     """
+    old_at = due(segment, config)
+    return old_at is not None and bounds.now >= old_at
+
+
+def due(segment: SegmentState, config: RetentionSettings) -> int | None:
+    """Return when (ms) a segment is old enough to go by time, whatever comes before it; None where it never is."""
     if not config.deletes or config.time_limit_ms < 0 or is_empty_last(segment):
-        return False
-    return bounds.now - segment.largest_timestamp > config.time_limit_ms
+        return None
+    return _old_at(segment.largest_timestamp, config.time_limit_ms)
+
+
+def departures(timestamps: Iterable[int], limit_ms: int) -> Iterator[int]:
+    """Yield when (ms) each of a log's segments goes by time alone, by their largest timestamps from the oldest on.
+
+    None goes before one that is older.
+    """
+    for latest in accumulate(timestamps, max):
+        yield _old_at(latest, limit_ms)
+
+
+def _old_at(largest_timestamp: int, limit_ms: int) -> int:
+    return largest_timestamp + limit_ms + 1
 
 
 def is_empty_last(segment: SegmentState) -> bool:

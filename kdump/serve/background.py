@@ -24,14 +24,16 @@ def served(
     options: ServeOptions | None = None,
     users: Users | None = None,
     say: Log = lambda line: None,
+    ignores_lock: bool = False,
 ) -> Iterator[str]:
     """Serve log or partition directories while the `with` lasts; gives the bootstrap address, as HOST:PORT,...
 
     Ports are free ones unless `options` names one; with `users` nobody else is let in. `say` is given a line about
-    each damage that is met, and about connections. Raises KdumpError, OSError.
+    each damage that is met, and about connections. A directory on which a broker runs is refused unless `ignores_lock`.
+    Raises KdumpError, OSError.
     """
     problems: list[Problem] = []
-    cluster = ServedCluster(map(open_directory, paths), on_damage, problems.append, say)
+    cluster = ServedCluster(map(open_directory, paths), on_damage, problems.append, say, ignores_lock=ignores_lock)
     for problem in problems:
         say(f"{problem.path}: {problem.text}")
     server = Server(cluster, options or ServeOptions(port=0), say, users=users)

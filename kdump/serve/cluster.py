@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from kdump.disk.locks import check_not_locked
 from kdump.disk.reading import read_small, status_of
-from kdump.errors import KdumpError, Problem, Report
+from kdump.errors import KdumpError, NameFormatError, Problem, Report
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.metadata_files import parse_partition_metadata
@@ -123,9 +124,26 @@ class ServedCluster:
     """All that is served. Nothing of a log is read before it is asked for."""
 
     def __init__(
-        self, places: Iterable[LogDirectory | PartitionLog], on_damage: OnDamage, report: Report, say: Log
+        self,
+        places: Iterable[LogDirectory | PartitionLog],
+        on_damage: OnDamage,
+        report: Report,
+        say: Log,
+        *,
+        ignores_lock: bool = False,
     ) -> None:
-        """`report` is given what cannot be read now, `say` a line for what is met later. Raises KdumpError, OSError."""
+        """`report` is given what cannot be read now, `say` a line for what is met later.
+
+        Raises NameFormatError for a partition that clients cannot name, InUseError where a broker runs on a directory
+        or a kdump changes it, unless locks are ignored; KdumpError, OSError.
+        """
+        places = list(places)
+        for place in places:
+            if isinstance(place, PartitionLog) and (place.name is None or place.name.state):
+                raise NameFormatError(f"{place.path}: the name is not <topic>-<partition>, as clients know it")
+        if not ignores_lock:
+            for directory in dict.fromkeys(map(_log_directory, places)):
+                check_not_locked(directory)
         self._cluster_id: str | None = None
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, ServedTopic] = {}
@@ -309,6 +327,10 @@ def _describe(place: PartitionPaths, fields: Fields | None) -> None:
     place.leader = chosen
     if chosen not in place.isr:
         place.isr = (chosen, *place.isr)
+
+
+def _log_directory(place: LogDirectory | PartitionLog) -> str:
+    return os.path.dirname(os.path.abspath(place.path)) if isinstance(place, PartitionLog) else place.path
 
 
 def _last_epoch(path: str) -> int:

@@ -6,16 +6,22 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
-from kdump.formats.java_text import INT_MAX, LONG_MAX
+from kdump.formats.config_resources import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    RESOURCE_TYPES,
+    TOPIC_RESOURCE,
+)
+from kdump.formats.java_text import INT_MAX
 from kdump.named_tuples import NamedTuple
+from kdump.releases import NEWEST
 from kdump.serve.context import Context, Fields, unknown_topic
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
-from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE, built_in
-from kdump.settings.table import MESSAGE_FORMAT, SETTINGS, Flag, Fraction, Number, Setting, Words
-
-_CLIENT_METRICS, _GROUP = 16, 32
-_RESOURCES = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, _CLIENT_METRICS, _GROUP)
+from kdump.settings.sources import built_in
+from kdump.settings.table import SETTINGS, Flag, Fraction, Listed, Number, Setting, Words
+from kdump.topics.secrets import is_secret
 
 
 class _Source(IntEnum):
@@ -59,23 +65,15 @@ def _config_of(setting: Setting[Any]) -> _Config:
             kind = _Type.DOUBLE
         case Flag():
             kind = _Type.BOOLEAN
-        case Words():
+        case Words() | Listed():
             kind = _Type.LIST
         case _:
             kind = _Type.STRING
     return _Config(kind, setting.default_text, setting.server[0].name if setting.server else "")
 
 
-_TOPIC_CONFIGS = {
-    "file.delete.delay.ms": _Config(_Type.LONG, "60000", "log.segment.delete.delay.ms"),
-    "flush.messages": _Config(_Type.LONG, str(LONG_MAX), "log.flush.interval.messages"),
-    "flush.ms": _Config(_Type.LONG, str(LONG_MAX), "log.flush.interval.ms"),
-    "follower.replication.throttled.replicas": _Config(_Type.LIST, ""),
-    "leader.replication.throttled.replicas": _Config(_Type.LIST, ""),
-    "remote.log.copy.disable": _Config(_Type.BOOLEAN, "false"),
-    "remote.log.delete.on.disable": _Config(_Type.BOOLEAN, "false"),
-} | {setting.name: _config_of(setting) for setting in SETTINGS if setting.is_topics and setting is not MESSAGE_FORMAT}
-"""Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms): those that kdump does not follow, and the settings."""
+_TOPIC_CONFIGS = {each.name: _config_of(each) for each in SETTINGS if each.is_topics and each.is_in(NEWEST)}
+"""Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms)."""
 
 
 _DEFAULTS_OF_BROKERS = {
@@ -106,7 +104,7 @@ def describe_configs(ctx: Context, request: Request) -> Fields:
 def _described(ctx: Context, asked: Fields, version: int, body: Fields) -> Fields:
     kind, name = asked["resourceType"], asked["resourceName"]
     answer: Fields = {"resourceType": kind, "resourceName": name}
-    if kind not in _RESOURCES:
+    if kind not in RESOURCE_TYPES:
         return answer | {"errorCode": ErrorCode.INVALID_REQUEST, "errorMessage": f"{kind} is no kind of resource"}
     if kind == TOPIC_RESOURCE and name not in ctx.cluster.topics:
         return answer | {"errorCode": unknown_topic(name), "errorMessage": f"Topic {name!r} does not exist."}
@@ -131,7 +129,11 @@ def _values(ctx: Context, kind: int, name: str) -> Iterator[tuple[str, list[_Val
         for config in sorted(_TOPIC_CONFIGS.keys() | own.keys()):
             yield config, _topic_layers(config, own, configs, ctx.node_id)
         return
-    sources = {_GROUP: _Source.GROUP, _CLIENT_METRICS: _Source.CLIENT_METRICS, BROKER_RESOURCE: _Source.BROKER}
+    sources = {
+        GROUP_RESOURCE: _Source.GROUP,
+        CLIENT_METRICS_RESOURCE: _Source.CLIENT_METRICS,
+        BROKER_RESOURCE: _Source.BROKER,
+    }
     source = _Source.DEFAULT_BROKER if kind == BROKER_RESOURCE and not name else sources.get(kind, _Source.DEFAULT)
     found = {config: [_Value(config, value, source)] for config, value in own.items()}
     if kind == BROKER_RESOURCE and name:
@@ -165,12 +167,16 @@ def _topic_layers(
 def _config(name: str, layers: list[_Value], version: int, with_synonyms: bool) -> Fields:
     known = _TOPIC_CONFIGS.get(name)
     first = layers[0]
+    is_hidden = is_secret(name)  # no client gets its value from a broker
+    value = known.default if known and first.source is _Source.DEFAULT else first.value
+    hidden = {"value": None} if is_hidden else {}
     answer: Fields = {
         "name": name,
-        "value": known.default if known and first.source is _Source.DEFAULT else first.value,
+        "value": None if is_hidden else value,
         "readOnly": first.source is _Source.STATIC_BROKER,
         "configSource": first.source,
-        "synonyms": [each._asdict() for each in layers if each.name] if with_synonyms else [],
+        "isSensitive": is_hidden,
+        "synonyms": [each._asdict() | hidden for each in layers if each.name] if with_synonyms else [],
     }
     if version >= 3:
         answer |= {"configType": known.type if known else _Type.STRING, "documentation": None}
@@ -179,9 +185,9 @@ def _config(name: str, layers: list[_Value], version: int, with_synonyms: bool) 
 
 def list_config_resources(ctx: Context, request: Request) -> Fields:
     """Answer ListConfigResources; version 0 is about client metrics alone."""
-    wanted = request.body["resourceTypes"] if request.version else [_CLIENT_METRICS]
-    wanted = wanted or list(_RESOURCES)
-    unknown = [kind for kind in wanted if kind not in _RESOURCES]
+    wanted = request.body["resourceTypes"] if request.version else [CLIENT_METRICS_RESOURCE]
+    wanted = wanted or list(RESOURCE_TYPES)
+    unknown = [kind for kind in wanted if kind not in RESOURCE_TYPES]
     if unknown:
         return {"errorCode": ErrorCode.UNSUPPORTED_VERSION}
     found = {(kind, name) for kind, name in ctx.cluster.configs() if kind in wanted and name}

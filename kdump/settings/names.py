@@ -5,76 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kdump.errors import ConfigError
 from kdump.formats.close_names import closest
 from kdump.formats.words import listed
+from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES, words
 from kdump.settings.table import BY_NAME, Setting, names_of
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_NOT_FOLLOWED = _words("""
-    file.delete.delay.ms flush.messages flush.ms log.cleaner.backoff.ms log.cleaner.enable
-    log.cleaner.io.max.bytes.per.second log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms
+_NOT_FOLLOWED = words("""
+    log.cleaner.backoff.ms log.cleaner.enable log.cleaner.io.max.bytes.per.second log.dir.failure.timeout.ms
     log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms log.segment.delete.delay.ms
+    log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
     producer.id.expiration.check.interval.ms
 """)
 """Settings of logs that say when a running broker does something, not what is in its files."""
-
-_GONE = {
-    **dict.fromkeys(
-        ("message.timestamp.difference.max.ms", "log.message.timestamp.difference.max.ms"),
-        "Kafka 4.0 replaced it by message.timestamp.before.max.ms and message.timestamp.after.max.ms",
-    ),
-    **dict.fromkeys(
-        ("message.downconversion.enable", "log.message.downconversion.enable"), "Kafka 4.0 does not have it any more"
-    ),
-}
-"""Settings of logs that releases before 4.0 had."""
-
-_OTHERS = _words("""
-    advertised.listeners allow.everyone.if.no.acl.found cordoned.log.dirs default.replication.factor delete.topic.enable
-    follower.replication.throttled.replicas leader.replication.throttled.replicas listeners log.dir log.dirs
-    max.incremental.fetch.session.cache.slots max.request.partition.size.limit node.id offset.metadata.max.bytes
-    process.roles request.timeout.ms remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
-    super.users
-""")
-_FAMILIES = tuple(
-    _words("""
-    add.partitions. alter. authorizer. auto. background. broker. client. config. connection. connections. control.
-    controlled. controller. create. delegation. delete.records. early. eligible. fetch. follower.fetch. group. initial.
-    inter. internal. kafka. leader.imbalance. listener. max.connection max.connections metadata. metric. metrics.
-    min.insync. num. offsets. password. principal. producer.purgatory. queued. quota. remote.log. replica. replication.
-    reserved. rlmm. rsm. sasl. security. server. share. socket. ssl. telemetry. transaction. transactional. unclean.
-    unstable. zookeeper.
-""")
-)
-"""What names of settings begin with that are about the network, the cluster, security and such (Kafka: KafkaConfig,
-StandardAuthorizer).
-"""
-
 
 MAX_NAMED = 5
 """So many names that Kafka does not have, such as those of plugins, are in a note."""
 
 
-def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) -> Iterator[str]:
+def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | None) -> Iterator[str]:
     """Yield what there is to say of names in a properties file that do not count where only `counting` do.
 
     Unknown names are named with the nearest one that is known, and names of earlier releases with what replaced them.
     Settings of logs that do not count are named unless they say what is so without them; others are passed over.
+    Where `counting` is None the file is given for something else than its settings: only unknown names are named.
     """
-    used = names_of(counting)
+    used = _ALL if counting is None else names_of(counting)
     idle, strange = [], []
+    open_names = tuple(filter(None, (properties.get(name, "").strip() for name in PREFIX_NAMES)))
     for name, text in properties.items():
-        if name in _GONE:
-            yield f"{name} is not used: {_GONE[name]}"
-        elif name in _NOT_FOLLOWED or (name in BY_NAME and name not in used and not _is_default(name, text)):
+        if name in used:
+            continue
+        setting = BY_NAME[name].setting if name in BY_NAME else None
+        if setting is not None and setting.until is not None:
+            how = f"replaced it by {' and '.join(setting.instead)}" if setting.instead else "does not have it any more"
+            yield f"{name} is not used: Kafka {setting.until.value} {how}"
+        elif name in _NOT_FOLLOWED or (name in BY_NAME and not _is_default(name, text)):
             idle.append(name)
-        elif not is_known(name):
-            close = closest(name, BY_NAME, 0.8)
+        elif not is_known(name) and not name.startswith(open_names):
+            close = closest(name, _ALL, 0.8)
             if close is None:
                 strange.append(name)
             else:
@@ -85,17 +54,24 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
         yield f"not used here: {', '.join(idle)}"
 
 
+_ALL = frozenset((*BY_NAME, *_NOT_FOLLOWED, *OTHER_NAMES))
+
+
 def is_known(name: str) -> bool:
-    """Return whether Kafka has a setting of this name, or one of its family."""
-    return (
-        name in BY_NAME
-        or name in _NOT_FOLLOWED
-        or name in _GONE
-        or name in _OTHERS
-        or name.startswith(tuple(_FAMILIES))
-    )
+    """Return whether Kafka has a setting of this name, or plugins may have."""
+    return name in _ALL or name.startswith(OPEN_NAMES)
 
 
 def _is_default(name: str, text: str) -> bool:
     named = BY_NAME[name]
     return bool(named.value(text) == named.setting.default)
+
+
+def check_given(given: Iterable[str], counting: Iterable[Setting[Any]]) -> None:
+    """Raise ConfigError for a name of a setting given outright that is not one of those `counting`, for topics."""
+    known = {setting.name for setting in counting}
+    for name in given:
+        if name not in known:
+            close = closest(name, known, 0.8)
+            hint = f"did you mean {close!r}?" if close else f"those that matter here are {', '.join(sorted(known))}"
+            raise ConfigError(f"{name!r} is not a setting that matters here: {hint}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TypeVar
 
 from kdump.errors import ConfigError
 from kdump.formats import names
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.named_tuples import NamedTuple
+from kdump.releases import KafkaRelease
 from kdump.settings.table import (
     BY_NAME,
     CLEANUP_POLICY,
@@ -17,21 +19,24 @@ from kdump.settings.table import (
     COMPRESSION_TYPE,
     DELETE,
     NO_LIMIT,
+    OFFSETS_PARTITIONS,
     OFFSETS_SEGMENT_BYTES,
+    PRODUCER,
     REMOTE_STORAGE,
     RETENTION_BYTES,
     RETENTION_MS,
     SEGMENT_BYTES,
+    SHARE_STATE_PARTITIONS,
     SHARE_STATE_SEGMENT_BYTES,
+    TRANSACTIONS_PARTITIONS,
     TRANSACTIONS_SEGMENT_BYTES,
+    UNCLEAN_LEADER_ELECTION,
     Named,
     Setting,
     names_of,
 )
 
 _T = TypeVar("_T")
-
-BROKER_RESOURCE, TOPIC_RESOURCE = 4, 2
 
 Configs = Mapping[tuple[int, str], Mapping[str, str]]
 """Settings in the cluster's metadata by resource type and name."""
@@ -48,16 +53,34 @@ _OWN_DECIDING = frozenset(name for name in DECIDING if BY_NAME[name].is_topics)
 
 _COMPACTED = {CLEANUP_POLICY.name: COMPACT}
 _KEPT = {CLEANUP_POLICY.name: DELETE, RETENTION_MS.name: str(NO_LIMIT)}
-_INTERNAL: Mapping[str, tuple[Mapping[str, str], Setting[int] | None]] = {
-    names.CONSUMER_OFFSETS_TOPIC: (_COMPACTED, OFFSETS_SEGMENT_BYTES),
-    names.TRANSACTION_STATE_TOPIC: (
-        _COMPACTED | {COMPRESSION_TYPE.name: "uncompressed"},
-        TRANSACTIONS_SEGMENT_BYTES,
+
+
+class _Internal(NamedTuple):
+    """What brokers create a topic of their own with, and the server's settings of its segments and partitions."""
+
+    properties: Mapping[str, str]
+    segment_bytes: Setting[int] | None = None
+    partitions: Setting[int] | None = None
+
+
+_INTERNAL: Mapping[str, _Internal] = {
+    names.CONSUMER_OFFSETS_TOPIC: _Internal(
+        _COMPACTED | {COMPRESSION_TYPE.name: PRODUCER}, OFFSETS_SEGMENT_BYTES, OFFSETS_PARTITIONS
     ),
-    names.SHARE_GROUP_STATE_TOPIC: (_KEPT, SHARE_STATE_SEGMENT_BYTES),
-    names.REMOTE_LOG_METADATA_TOPIC: (_KEPT, None),
+    names.TRANSACTION_STATE_TOPIC: _Internal(
+        _COMPACTED | {COMPRESSION_TYPE.name: "uncompressed", UNCLEAN_LEADER_ELECTION.name: "false"},
+        TRANSACTIONS_SEGMENT_BYTES,
+        TRANSACTIONS_PARTITIONS,
+    ),
+    names.SHARE_GROUP_STATE_TOPIC: _Internal(_KEPT, SHARE_STATE_SEGMENT_BYTES, SHARE_STATE_PARTITIONS),
+    names.REMOTE_LOG_METADATA_TOPIC: _Internal(_KEPT),
 }
-"""What brokers create their own topics with, and the setting of the server that says how large their segments are."""
+"""Kafka: DefaultAutoTopicCreationManager and the coordinators that it asks; TopicBasedRemoteLogMetadataManager."""
+
+HASHED_TOPICS = {topic: each.partitions for topic, each in _INTERNAL.items() if each.partitions is not None}
+"""The topics whose partition a group's or a transaction's id decides, and the setting that says how many it has: with
+another number of partitions an id is not found.
+"""
 
 
 class Layer(NamedTuple):
@@ -94,10 +117,14 @@ class TopicSettings(NamedTuple):
     @property
     def is_tiered(self) -> bool:
         """Whether a part of the topic's logs may be in remote storage (KIP-405)."""
+        return self.is_on(REMOTE_STORAGE)
+
+    def is_on(self, setting: Setting[bool]) -> bool:
+        """Return whether a setting is true; the default where its value is none that Kafka would take."""
         try:
-            return self.get(REMOTE_STORAGE)
+            return self.get(setting)
         except ConfigError:
-            return REMOTE_STORAGE.default
+            return setting.default
 
     def own(self, setting: Setting[_T]) -> _T | None:
         """Return what is said of the topic itself; None where nothing is. Raises ConfigError."""
@@ -127,10 +154,11 @@ class TopicSettings(NamedTuple):
         return tuple(dict.fromkeys(layer.origin for layer in self.layers if layer.decides)) or (DEFAULTS,)
 
 
-def log_directories(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the log.dirs (or log.dir) of a server's properties; none where they do not say it."""
-    found = properties.get("log.dirs") or properties.get("log.dir") or ""
-    return tuple(path.strip() for path in found.split(",") if path.strip())
+def with_small_segments(topics: Iterable[tuple[str, Mapping[str, str]]], release: KafkaRelease) -> Iterator[str]:
+    """Yield the names of topics, given with their own settings, of which brokers of a release refuse segment.bytes."""
+    for name, properties in topics:
+        if SEGMENT_BYTES.is_too_small(properties.get(SEGMENT_BYTES.name, ""), release):
+            yield name
 
 
 class PropertyFile(NamedTuple):
@@ -186,7 +214,7 @@ def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, st
     """Return what a broker with these settings creates a topic of its own with; nothing for other topics."""
     if topic not in _INTERNAL:
         return {}
-    properties, segment_bytes = _INTERNAL[topic]
+    properties, segment_bytes, _ = _INTERNAL[topic]
     if segment_bytes is None:
         return properties
     return {**properties, SEGMENT_BYTES.name: str((server or TopicSettings()).get(segment_bytes))}

@@ -14,6 +14,8 @@ from kdump.errors import ConfigError
 from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_long
 from kdump.named_tuples import NamedTuple
+from kdump.releases import LARGE_SEGMENTS, Behaviour, KafkaRelease
+from kdump.settings import defaults
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -21,6 +23,8 @@ _T_co = TypeVar("_T_co", covariant=True)
 NO_LIMIT = -1
 LIKE_TOTAL = -2
 """Of local.retention.*: the topic's retention.* counts."""
+MIN_SEGMENT_BYTES = 1 << 20
+"""The least segment.bytes of a topic from 4.1 on (KIP-1030)."""
 OLDEST_EPOCH_FORMAT = 2
 """The lowest record version with leader epochs and producer state."""
 DELETE, COMPACT = "delete", "compact"
@@ -124,6 +128,16 @@ class Words(NamedTuple):
         return words if words <= set(self.choices) else None
 
 
+class Listed:
+    """Parts of any kind with commas between them."""
+
+    expected = "a list"
+
+    def parse(self, text: str) -> str:
+        """Return the value of a text."""
+        return text
+
+
 class RecordVersion:
     """A release of Kafka, such as 0.10.2, 2.8-IV1 or 3.0, as the format of records that it wrote: 0, 1 or 2."""
 
@@ -174,12 +188,38 @@ class Setting(Generic[_T]):
     """A setting of topics, or of the server alone; sizes in bytes, times in ms.
 
     `server` are the server's names in the order in which they count. What topics do not have is named as there.
+    Releases have it from `since` on (None: the oldest one has it) and no longer from `until`, in whose place there is
+    what `instead` names. With `raised` a topic's number may not be less than that where a release behaves so.
     """
 
     def __init__(
-        self, name: str, kind: Kind[_T], default: _T, server: tuple[ServerName, ...] = (), *, is_topics: bool = True
+        self,
+        name: str,
+        kind: Kind[_T],
+        default: _T,
+        server: tuple[ServerName, ...] = (),
+        *,
+        is_topics: bool = True,
+        since: KafkaRelease | None = None,
+        until: KafkaRelease | None = None,
+        instead: tuple[str, ...] = (),
+        raised: tuple[Behaviour, int] | None = None,
     ) -> None:
         self.name, self.kind, self.default, self.server, self.is_topics = name, kind, default, server, is_topics
+        self.since, self.until, self.instead, self.raised = since, until, instead, raised
+
+    def is_in(self, release: KafkaRelease) -> bool:
+        """Return whether a release has the setting."""
+        return (self.since is None or self.since <= release) and (self.until is None or release < self.until)
+
+    def is_too_small(self, text: str, release: KafkaRelease) -> bool:
+        """Return whether brokers of a release end at their start with a topic that has this number, though others take
+        it.
+        """
+        if self.raised is None:
+            return False
+        (behaviour, least), number = self.raised, parse_long(text)
+        return number is not None and number < least and release.has(behaviour)
 
     @property
     def default_text(self) -> str:
@@ -192,23 +232,24 @@ class Setting(Generic[_T]):
     @property
     def names(self) -> Iterator[Named[_T]]:
         """The setting under its names; the first one that is given counts."""
-        yield Named(self, self.name, 1, self.kind)
+        if self.is_topics:
+            yield Named(self, self.name, 1, self.kind)
         for name, unit, kind in self.server:
-            if name != self.name:
+            if name != self.name or not self.is_topics:
                 yield Named(self, name, unit, kind or self.kind)
 
 
 _JAVA_DOUBLE = r"(?a)[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?[fFdD]?"
-_SIZE, _SPAN = Number(0, INT_MAX), Number(0)
+_SIZE, _SPAN, _COUNT = Number(0, INT_MAX), Number(0), Number(1, INT_MAX)
 _LIMITED = Number(1, negative=NO_LIMIT)
 
 
-def _setting(name: str, kind: Kind[_T], default: _T, *server: str) -> Setting[_T]:
-    return Setting(name, kind, default, tuple(map(ServerName, server)))
+def _setting(name: str, kind: Kind[_T], default: _T, *server: str, **releases: Any) -> Setting[_T]:
+    return Setting(name, kind, default, tuple(map(ServerName, server)), **releases)
 
 
-def _servers(name: str, kind: Kind[_T], default: _T) -> Setting[_T]:
-    return Setting(name, kind, default, (ServerName(name),), is_topics=False)
+def _servers(name: str, kind: Kind[_T], default: _T, unit: int = 1, since: KafkaRelease | None = None) -> Setting[_T]:
+    return Setting(name, kind, default, (ServerName(name, unit),), is_topics=False, since=since)
 
 
 # of topics
@@ -219,40 +260,66 @@ GZIP_LEVEL = _setting("compression.gzip.level", Number(*LEVELS[GZIP], also=-1), 
 LZ4_LEVEL = _setting("compression.lz4.level", Number(*LEVELS[LZ4]), 9, "compression.lz4.level")
 ZSTD_LEVEL = _setting("compression.zstd.level", Number(*LEVELS[ZSTD]), 3, "compression.zstd.level")
 DELETE_RETENTION_MS = _setting("delete.retention.ms", _SPAN, 86_400_000, "log.cleaner.delete.retention.ms")
+FILE_DELETE_DELAY_MS = _setting("file.delete.delay.ms", _SPAN, 60_000, "log.segment.delete.delay.ms")
+FLUSH_MESSAGES = _setting("flush.messages", Number(1), LONG_MAX, "log.flush.interval.messages")
+FLUSH_MS = _setting("flush.ms", _SPAN, LONG_MAX, "log.flush.interval.ms")
+FOLLOWER_THROTTLED = _setting("follower.replication.throttled.replicas", Listed(), "")
 INDEX_INTERVAL_BYTES = _setting("index.interval.bytes", _SIZE, 4096, "log.index.interval.bytes")
+LEADER_THROTTLED = _setting("leader.replication.throttled.replicas", Listed(), "")
 LOCAL_RETENTION_BYTES = _setting("local.retention.bytes", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.bytes")
 LOCAL_RETENTION_MS = _setting("local.retention.ms", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.ms")
 MAX_COMPACTION_LAG_MS = _setting("max.compaction.lag.ms", Number(1), LONG_MAX, "log.cleaner.max.compaction.lag.ms")
 MAX_MESSAGE_BYTES = _setting("max.message.bytes", _SIZE, 1_048_588, "message.max.bytes")
-# of releases before 4.0, which convert what they append
-MESSAGE_FORMAT = _setting("message.format.version", RecordVersion(), OLDEST_EPOCH_FORMAT, "log.message.format.version")
+MESSAGE_DOWNCONVERSION = _setting(
+    "message.downconversion.enable", Flag(), True, "log.message.downconversion.enable", until=KafkaRelease.V4_0
+)
+# releases before 4.0 convert what they append
+MESSAGE_FORMAT = _setting(
+    "message.format.version",
+    RecordVersion(),
+    OLDEST_EPOCH_FORMAT,
+    "log.message.format.version",
+    until=KafkaRelease.V4_0,
+)
 TIMESTAMP_AFTER_MAX_MS = _setting(
     "message.timestamp.after.max.ms", _SPAN, 3_600_000, "log.message.timestamp.after.max.ms"
 )
 TIMESTAMP_BEFORE_MAX_MS = _setting(
     "message.timestamp.before.max.ms", _SPAN, LONG_MAX, "log.message.timestamp.before.max.ms"
 )
+TIMESTAMP_DIFFERENCE_MAX_MS = _setting(
+    "message.timestamp.difference.max.ms",
+    _SPAN,
+    LONG_MAX,
+    "log.message.timestamp.difference.max.ms",
+    until=KafkaRelease.V4_0,
+    instead=(TIMESTAMP_BEFORE_MAX_MS.name, TIMESTAMP_AFTER_MAX_MS.name),
+)
 TIMESTAMP_TYPE = _setting(
     "message.timestamp.type", Word((CREATE_TIME, LOG_APPEND_TIME)), CREATE_TIME, "log.message.timestamp.type"
 )
 MIN_CLEANABLE_RATIO = _setting("min.cleanable.dirty.ratio", Fraction(), 0.5, "log.cleaner.min.cleanable.ratio")
 MIN_COMPACTION_LAG_MS = _setting("min.compaction.lag.ms", _SPAN, 0, "log.cleaner.min.compaction.lag.ms")
-MIN_INSYNC_REPLICAS = _setting("min.insync.replicas", Number(1, INT_MAX), 1, "min.insync.replicas")
+MIN_INSYNC_REPLICAS = _setting("min.insync.replicas", _COUNT, 1, "min.insync.replicas")
 PREALLOCATE = _setting("preallocate", Flag(), False, "log.preallocate")
+REMOTE_COPY_DISABLE = _setting("remote.log.copy.disable", Flag(), False)
+REMOTE_DELETE_ON_DISABLE = _setting("remote.log.delete.on.disable", Flag(), False)
 REMOTE_STORAGE = _setting("remote.storage.enable", Flag(), False)
 RETENTION_BYTES = _setting("retention.bytes", Number(LONG_MIN), NO_LIMIT, "log.retention.bytes")
 RETENTION_MS = Setting(
     "retention.ms",
     Number(NO_LIMIT),
-    604_800_000,
+    defaults.RETENTION_MS,
     (
         ServerName("log.retention.ms", 1, _LIMITED),
         ServerName("log.retention.minutes", _MINUTE, Number(1, INT_MAX, negative=NO_LIMIT)),
         ServerName("log.retention.hours", _HOUR, Number(1, INT_MAX, negative=NO_LIMIT)),
     ),
 )
-# Kafka takes no less than 1 MiB from 4.1 on, but for its own tests; releases before wrote smaller segments
-SEGMENT_BYTES = _setting("segment.bytes", Number(14, INT_MAX), 1 << 30, "log.segment.bytes")
+# releases before 4.1 wrote segments of less than 1 MiB
+SEGMENT_BYTES = _setting(
+    "segment.bytes", Number(14, INT_MAX), 1 << 30, "log.segment.bytes", raised=(LARGE_SEGMENTS, MIN_SEGMENT_BYTES)
+)
 SEGMENT_INDEX_BYTES = _setting("segment.index.bytes", Number(4, INT_MAX), 10 << 20, "log.index.size.max.bytes")
 SEGMENT_JITTER_MS = Setting(
     "segment.jitter.ms",
@@ -264,7 +331,7 @@ SEGMENT_MS = Setting(
     "segment.ms",
     Number(1),
     604_800_000,
-    (ServerName("log.roll.ms"), ServerName("log.roll.hours", _HOUR, Number(1, INT_MAX))),
+    (ServerName("log.roll.ms"), ServerName("log.roll.hours", _HOUR, _COUNT)),
 )
 UNCLEAN_LEADER_ELECTION = _setting("unclean.leader.election.enable", Flag(), False, "unclean.leader.election.enable")
 
@@ -272,17 +339,26 @@ UNCLEAN_LEADER_ELECTION = _setting("unclean.leader.election.enable", Flag(), Fal
 
 BROKER_MESSAGE_BYTES = _servers("message.max.bytes", _SIZE, 1_048_588)
 CHECK_INTERVAL_MS = _servers("log.retention.check.interval.ms", Number(1), 300_000)
-CLEANER_THREADS = _servers("log.cleaner.threads", Number(1, INT_MAX), 1)
+CLEANER_THREADS = _servers("log.cleaner.threads", _COUNT, 1)
 CLEANER_BUFFER_BYTES = _servers("log.cleaner.io.buffer.size", Number(34, INT_MAX), 512 << 10)
 CLEANER_MAP_BYTES = _servers("log.cleaner.dedupe.buffer.size", Number(24), 128 << 20)
 CLEANER_LOAD_FACTOR = _servers("log.cleaner.io.buffer.load.factor", Fraction(), 0.9)
+OFFSETS_RETENTION_MS = _servers("offsets.retention.minutes", _COUNT, defaults.OFFSETS_RETENTION_MS, _MINUTE)
+OFFSETS_PARTITIONS = _servers("offsets.topic.num.partitions", _COUNT, 50)
 OFFSETS_SEGMENT_BYTES = _servers("offsets.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
+TRANSACTION_MAX_TIMEOUT_MS = _servers("transaction.max.timeout.ms", _COUNT, defaults.MAX_TIMEOUT_MS)
+TRANSACTIONS_PARTITIONS = _servers("transaction.state.log.num.partitions", _COUNT, 50)
 TRANSACTIONS_SEGMENT_BYTES = _servers("transaction.state.log.segment.bytes", Number(14, INT_MAX), 100 << 20)
-SHARE_STATE_SEGMENT_BYTES = _servers("share.coordinator.state.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
-PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", Number(1, INT_MAX), 86_400_000)
+SHARE_STATE_PARTITIONS = _servers(
+    "share.coordinator.state.topic.num.partitions", _COUNT, 50, since=KafkaRelease.V4_0
+)
+SHARE_STATE_SEGMENT_BYTES = _servers(
+    "share.coordinator.state.topic.segment.bytes", Number(14, INT_MAX), 100 << 20, since=KafkaRelease.V4_0
+)
+PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", _COUNT, 86_400_000)
 
 SETTINGS: tuple[Setting[Any], ...] = tuple(found for found in list(globals().values()) if isinstance(found, Setting))
-"""All settings that some part of kdump follows."""
+"""All settings of which kdump knows more than the name: most of them some part of it follows."""
 
 
 def _by_name() -> dict[str, Named[Any]]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kdump.errors import KdumpError
 from kdump.export.journal import Result
 from kdump.export.options import ExportOptions
+from kdump.export.outcome import Failure, Outcome
 from kdump.export.plan import Unit, groups
-from kdump.export.run import Failure, Outcome
 from kdump.spark.errors import reason
 from kdump.spark.session import SparkError, spark_session
 from kdump.stats.partition import Stats, StatsOptions

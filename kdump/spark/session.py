@@ -1,5 +1,7 @@
 """A Spark session for the command line: found Java, quiet logs, this Python in the workers, the data source registered.
 
+For a block of code:
+
     with spark_session("local[*]", {"spark.driver.memory": "4g"}) as spark:
         spark.read.format("kafka-log").load("/data/kafka-logs")
 """

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
+from kdump.errors import check_number
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
 from kdump.stats.batches import BatchStats
@@ -40,6 +41,12 @@ class StatsOptions:
     key_memory: int = KEY_MEMORY
     limit: int = DEFAULT_LIMIT
     isolation: Isolation = Isolation.READ_UNCOMMITTED
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, TypeError."""
+        check_number("sample", self.sample, 0)
+        check_number("key_memory", self.key_memory, 1)
+        check_number("limit", self.limit, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,14 @@ class Stats:
         if other.records is not None:
             self.records = self.records or RecordStats()
             self.records.merge(other.records)
+
+    def in_codec(self, codec: int) -> int | None:
+        """Return about how many bytes the batches would take if all were written with a codec; None without a
+        sample.
+        """
+        payload = self.batches.payload or self.batches.bytes
+        found = self.sample.estimate(codec, payload)
+        return None if found is None else self.batches.bytes - payload + found
 
     def note(self, damage: Damage) -> None:
         """Count a place of damage."""

@@ -19,7 +19,7 @@ from kdump.formats.codecs import codec_name
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.named_tuples import NamedTuple
-from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
+from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros, undecodable
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
@@ -279,8 +279,7 @@ def _open_wrappers(seen: _Seen, run: Run, path: str) -> None:
                 if isinstance(item, Record):
                     seen.records += 1
                 else:
-                    end = block.position[row] + block.size[row]
-                    seen.damage.append(Damage(DamageKind.RECORDS, item.position, end, item.error, path))
+                    seen.damage.append(undecodable(block, row, item.error, path))
     seen.wrappers = 0
 
 

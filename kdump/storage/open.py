@@ -8,7 +8,8 @@ import stat
 from kdump.disk.reading import is_directory, is_there, list_directory
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
 from kdump.formats import names
-from kdump.formats.names import FileName, is_partition_dir, parse_file_name
+from kdump.formats.names import FileName, PartitionDirName, is_partition_dir, parse_file_name
+from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
@@ -17,26 +18,52 @@ NOT_A_FILE = "neither a file nor a directory"
 _NOT_KAFKAS = "neither a partition directory (no <base offset>.log in it) nor a log directory (no <topic>-<partition>)"
 
 
-def open_segment(path: str | os.PathLike[str]) -> Segment:
+class KafkaFile(NamedTuple):
+    """A single file, with what its name and that of its directory say (None: not a partition's directory)."""
+
+    path: str
+    name: FileName
+    partition: PartitionDirName | None
+
+
+Place = KafkaFile | PartitionLog | LogDirectory
+"""What a path may be."""
+
+
+Path = str | os.PathLike[str]
+
+
+def path_text(path: Path) -> str:
+    """Return a path as text. Raises TypeError for anything but str and os.PathLike of it: bytes are no path here."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"a path is {path!r}: expected str or os.PathLike, not bytes")
+    return text
+
+
+def open_segment(path: Path) -> Segment:
     """Return the segment of a .log file. Raises NameFormatError, and FileNotFoundError where there is no such file."""
-    path = os.fspath(path)
+    path = path_text(path)
     if not is_there(path):
         raise FileNotFoundError(2, "No such file", path)
     return Segment(path)
 
 
-def open_log(path: str | os.PathLike[str]) -> PartitionLog:
-    """Return the log in a partition directory. Raises OSError."""
-    return PartitionLog(os.fspath(path))
+def open_log(path: Path) -> PartitionLog:
+    """Return the log in a partition directory. Raises OSError, NameFormatError for a directory that is none."""
+    found = open_directory(path)
+    if isinstance(found, LogDirectory):
+        raise NameFormatError(f"{found.path} is a log directory: expected a partition directory")
+    return found
 
 
-def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
+def open_directory(path: Path) -> PartitionLog | LogDirectory:
     """Return what a directory is, by its name and by what is in it.
 
     Raises OSError, NameFormatError where it has neither a segment nor a partition directory in it, and
     HoldsLogDirectoriesError where log directories are in it.
     """
-    path = os.fspath(path)
+    path = path_text(path)
     partition = PartitionLog(path)
     if partition.segments:
         return partition
@@ -123,6 +150,16 @@ def directory_of_kafka(target: str) -> str | None:
         if any(map(_is_kafkas, files)):
             return place
     return None
+
+
+def check_not_kafkas(target: str) -> None:
+    """Raise RefusedError for something to be written, a file or a directory, that would be inside what Kafka keeps.
+
+    A broker does not start with directories of others there, and a file might take the place of one of Kafka's.
+    """
+    inside = directory_of_kafka(target)
+    if inside is not None:
+        raise RefusedError(f"{target} is in Kafka's own {inside}: give another directory")
 
 
 def _is_kafkas(name: str) -> bool:

@@ -10,7 +10,7 @@ from kdump.formats import faults
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kdump.formats.codecs import DEFAULT_LIMIT, ZSTD, decompress
 from kdump.formats.faults import DamageError, Fault, fault_error
-from kdump.formats.message_set import check_limit, key_size_at, length_at
+from kdump.formats.message_set import LENGTH_SIZE, check_limit, key_size_at, length_at
 from kdump.named_tuples import NamedTuple
 
 STRETCH_BYTES = 128 << 10
@@ -95,9 +95,10 @@ def _wrapper_value(block: BatchBlock, row: int, message: int, codec: int) -> tup
         raise DamageError(faults.WRAPPER_CODEC, magic)
     size = block.size[row] - LOG_OVERHEAD
     at = key_size_at(magic)
-    at += 4 + max(0, length_at(block.data, message, size, at))
+    at += LENGTH_SIZE + max(0, length_at(block.data, message, size, at))
     length = length_at(block.data, message, size, at)
     if length < 0:
         raise DamageError(faults.WRAPPER_NULL, magic)
-    check_limit(length, size - at - 4)
-    return message + at + 4, message + at + 4 + length
+    check_limit(length, size - at - LENGTH_SIZE)
+    start = message + at + LENGTH_SIZE
+    return start, start + length

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kdump.errors import KdumpError
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.schemas.cluster_metadata import NO_LEADER_CHANGE
 from kdump.formats.schemas.framing import Decoded
 from kdump.formats.uuids import format_uuid
 from kdump.releases import METADATA_VERSION
 
-TOPIC_RESOURCE = 2
-RESOURCE_TYPES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 ACL_RESOURCES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID", 6: "DELEGATION_TOKEN", 7: "USER"}
 ACL_PATTERNS = {3: "LITERAL", 4: "PREFIXED"}
 ACL_PERMISSIONS = {2: "DENY", 3: "ALLOW"}

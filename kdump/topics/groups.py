@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kdump.formats.schemas.consumer_offsets import (
@@ -29,9 +29,6 @@ STABLE = "Stable"
 DEAD = "Dead"
 ASSIGNING = "Assigning"
 RECONCILING = "Reconciling"
-
-RETENTION_MS = 7 * 24 * 60 * 60 * 1000
-"""Kafka's default of offsets.retention.minutes."""
 
 _MEMBER_STATES = {0: STABLE, 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"}
 MEMBER_STATES = {
@@ -146,6 +143,25 @@ class Group:
             elif self.protocol_type != CLASSIC_CONSUMER_PROTOCOL:
                 return None
         return since + retention_ms if commit.expire_timestamp < 0 else commit.expire_timestamp
+
+    def is_expired(self, commit: Commit, retention_ms: int, now: int) -> bool:
+        """Return whether a coordinator drops the commit at its next check at the time `now` (ms)."""
+        expires = self.expires_at(commit, retention_ms)
+        return expires is not None and now >= expires
+
+    def of_partitions(self, wants: Callable[[str, int], bool]) -> Group:
+        """Return the group with the offsets of some partitions alone, chosen by topic and number."""
+        return replace(
+            self,
+            commits=[commit for commit in self.commits if wants(commit.topic, commit.partition)],
+            pending=[commit for commit in self.pending if wants(commit.topic, commit.partition)],
+            share_starts=[(topic, start) for topic, start in self.share_starts if wants(topic, start.partition)],
+        )
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether it has committed offsets, some that wait for a transaction, or share partitions."""
+        return bool(self.commits or self.pending or self.share_starts)
 
     def _is_subscribed(self, topic: str) -> bool:
         """Return whether the group subscribes to a topic; it does where that cannot be told."""

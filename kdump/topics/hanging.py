@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS
+from kdump.settings.defaults import MAX_TIMEOUT_MS
+from kdump.transactions.partition import LATE_BUFFER_MS, OpenTxn, PartitionTxns
+
+_ABORT = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 
 
 class HangReason(StrEnum):
@@ -38,3 +41,22 @@ def is_hanging(reasons: Collection[HangReason], *, is_covered: bool | None) -> b
     coordinator will end.
     """
     return HangReason.NOT_COVERED in reasons or (is_covered is None and bool(reasons))
+
+
+def abort_command(found: PartitionTxns, txn: OpenTxn) -> str:
+    """Return the command line that aborts a transaction; brokers from Kafka 3.0 on find the producer by its offset."""
+    return f"{_ABORT} {_partition_options(found)} --start-offset {txn.first_offset}"
+
+
+def abort_command_before_3_0(found: PartitionTxns, txn: OpenTxn) -> str:
+    """Return the same for older brokers, which want the producer named; an unknown coordinator epoch is 0."""
+    return (
+        f"{_ABORT} {_partition_options(found)} --producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
+        f" --coordinator-epoch {max(0, txn.coordinator_epoch)}"
+    )
+
+
+def _partition_options(found: PartitionTxns) -> str:
+    from shlex import quote
+
+    return f"--topic {quote(found.replica.topic)} --partition {found.replica.partition}"

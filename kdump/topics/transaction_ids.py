@@ -10,8 +10,9 @@ from kdump.formats import names
 from kdump.formats.batch import CONTROL
 from kdump.formats.schemas.transaction_state import decode_key, decode_value, status_name
 from kdump.query.contents import contents_in, runs
+from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica, farthest, held_replicas
-from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS
+from kdump.transactions.partition import LATE_BUFFER_MS
 
 ONGOING = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")

@@ -7,6 +7,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import read_small
@@ -22,9 +23,6 @@ from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 from kdump.transactions.producers import CompletedTxn, ProducerTable, TransactionOpened, opens_transaction
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch, index_mismatches
-
-MAX_TIMEOUT_MS = 900_000
-"""Kafka's default of transaction.max.timeout.ms."""
 
 LATE_BUFFER_MS = 300_000
 """What Kafka waits beyond the longest timeout before it calls a transaction late."""
@@ -62,6 +60,16 @@ class OpenTxn:
         self.batches += 1
         self.records += max(0, block.count[row])
         self.size += block.size[row]
+
+
+class StableLimit(StrEnum):
+    """What keeps the last stable offset below the log's end: an open transaction, one whose marker is not below the
+    high watermark, or the high watermark alone.
+    """
+
+    TRANSACTION = "transaction"
+    MARKER = "marker"
+    HIGH_WATERMARK = "high watermark"
 
 
 @dataclass
@@ -109,6 +117,17 @@ class PartitionTxns:
         if self.unreplicated is not None and self.unreplicated < first.first_offset:
             return None
         return first
+
+    @property
+    def stable_limit(self) -> StableLimit | None:
+        """What a read_committed consumer waits for; None where it gets all of the log."""
+        stable = self.last_stable_offset
+        if stable == self.end_offset:
+            return None
+        if self.holder:
+            return StableLimit.TRANSACTION
+        is_marker = self.unreplicated is not None and stable < self.high_watermark
+        return StableLimit.MARKER if is_marker else StableLimit.HIGH_WATERMARK
 
 
 def transactions_of(replica: Replica, report: Report, *, keep_ended: bool = False) -> PartitionTxns:

@@ -41,7 +41,7 @@ def check_partition(
 
     A log that `was_closed` in order is flushed up to its end.
     """
-    topic = f"{partition.topic}-{partition.partition}"
+    directory = f"{partition.topic}-{partition.partition}"
     log_start, recovery, high_watermark, cleaner = checkpoints.of(partition)
     beyond = (
         ("KD-CKPT-RECOVERY", names.RECOVERY_POINT_CHECKPOINT, "recovery point", recovery),
@@ -51,22 +51,27 @@ def check_partition(
     )
     for code, name, what, offset in beyond:
         if offset is not None and offset > end_offset:
-            text = f"{topic}: {what} {offset} is above the log end offset {end_offset}"
+            text = f"{what} {offset} is above the log end offset {end_offset}"
             missing = (end_offset, offset - 1) if code in _MISSING else None
             if missing:
                 text += f": {_MISSING[code]} offsets {offset_range(*missing)} are not on this disk"
-            yield _of_line(code, checkpoints.path(name), text, offset, end_offset, missing)
+            yield _of_line(code, checkpoints.path(name), directory, text, offset, end_offset, missing)
     if was_closed and recovery is not None and recovery < end_offset:
-        text = f"{topic}: recovery point {recovery} is below the log end offset {end_offset} after a clean shutdown"
-        yield _of_line("KD-CKPT-BEHIND", checkpoints.path(names.RECOVERY_POINT_CHECKPOINT), text, recovery, end_offset)
+        text = f"recovery point {recovery} is below the log end offset {end_offset} after a clean shutdown"
+        path = checkpoints.path(names.RECOVERY_POINT_CHECKPOINT)
+        yield _of_line("KD-CKPT-BEHIND", path, directory, text, recovery, end_offset)
     if log_start is not None and high_watermark is not None and start_offset < high_watermark < log_start <= end_offset:
-        text = f"{topic}: log start offset {log_start} is above the high watermark {high_watermark}"
-        yield _of_line("KD-CKPT-ORDER", checkpoints.path(names.LOG_START_CHECKPOINT), text, log_start, end_offset)
+        text = f"log start offset {log_start} is above the high watermark {high_watermark}"
+        path = checkpoints.path(names.LOG_START_CHECKPOINT)
+        yield _of_line("KD-CKPT-ORDER", path, directory, text, log_start, end_offset)
 
 
 def _of_line(
-    code: str, path: str, message: str, offset: int, end_offset: int, missing: Offsets | None = None
+    code: str, path: str, partition: str, text: str, offset: int, end_offset: int, missing: Offsets | None = None
 ) -> Finding:
-    """Return a finding about the `offset` that a line has; it is about the `missing` offsets, where some are."""
+    """Return a finding about the `offset` in the line of a partition; it is about the `missing` offsets, where some
+    are.
+    """
     details = {"checkpointOffset": offset, "logEndOffset": end_offset}
-    return found(code, path, message, offset=offset, offsets=missing, details=details)
+    message = f"{partition}: {text}"
+    return found(code, path, message, offset=offset, offsets=missing, details=details, partition=partition)

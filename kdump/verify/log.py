@@ -18,10 +18,12 @@ from kdump.formats.batch import (
     CONTROL,
     DELETE_HORIZON,
     HEADER_SIZE,
+    KNOWN_ATTRIBUTES,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
 )
 from kdump.formats.codecs import NAMES, ZSTD
+from kdump.formats.message_set import KNOWN_ATTRIBUTES_V1
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import byte_words, number_words
 from kdump.storage.damage import Damage, DamageKind
@@ -31,7 +33,6 @@ from kdump.verify.column_checks import is_uniform
 from kdump.verify.order import OrderCheck
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
-KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
 _CODES = {
     DamageKind.CRC: "KD-LOG-CRC",
@@ -246,7 +247,7 @@ class LogCheck:
             yield "KD-BATCH-CODEC", f"no release knows codec id {codec}"
         elif magic < 2 and codec == ZSTD:
             yield "KD-BATCH-CODEC", f"{NAMES[codec]} is not allowed in format v{magic}"
-        known = KNOWN_ATTRIBUTES if magic >= 2 else CODEC_MASK | LOG_APPEND_TIME
+        known = KNOWN_ATTRIBUTES if magic >= 2 else KNOWN_ATTRIBUTES_V1
         if attributes & ~known:
             yield "KD-BATCH-BITS", f"the attributes are {attributes:#x}"
         if magic < 2:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from kdump.errors import check_number
 from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.named_tuples import NamedTuple
+from kdump.settings.defaults import MAX_TIMEOUT_MS
 
 
 class Options(NamedTuple):
@@ -17,6 +19,8 @@ class Options(NamedTuple):
     jobs                threads that read; 0: one for each core
     now                 the clock (ms); None: this machine's
     retention_ms        what to reckon the retention of segments with; None: what the cluster's metadata says
+    properties          a server's settings, which count as those of its topics; None: what the cluster's metadata says
+    max_timeout_ms      the brokers' transaction.max.timeout.ms: what is open for longer may hang
     since_checkpoint    only segments that reach past the recovery point, as recovery would
     drops_pages         give the pages read back to the system
     limit               bytes that one batch may decompress to
@@ -33,6 +37,8 @@ class Options(NamedTuple):
     jobs: int = 1
     now: int | None = None
     retention_ms: int | None = None
+    properties: Mapping[str, str] | None = None
+    max_timeout_ms: int = MAX_TIMEOUT_MS
     since_checkpoint: bool = False
     drops_pages: bool = False
     limit: int = DEFAULT_LIMIT
@@ -51,5 +57,11 @@ class Options(NamedTuple):
         return FindingFilter(self.select, self.ignore, self.severities)
 
     def check(self) -> None:
-        """Raise ValueError for a severity or a pattern that nothing can have."""
+        """Raise ValueError, TypeError for a number out of bounds, a severity or a pattern that nothing can have."""
+        check_number("jobs", self.jobs, 0)
+        check_number("now", self.now)
+        check_number("retention_ms", self.retention_ms)
+        check_number("limit", self.limit, 1)
+        check_number("max_per_code", self.max_per_code, 0)
+        check_number("max_rate", self.max_rate, 1)
         self.filter.check()

@@ -15,6 +15,7 @@ from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE
 from kdump.formats.words import duration
 from kdump.named_tuples import NamedTuple
+from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.transactions.producers import (
     CompletedTxn,
     EpochWentBack,
@@ -61,9 +62,13 @@ class AbortedHere(NamedTuple):
 class ProducerCheck:
     """Follows the producers of a partition's log."""
 
-    def __init__(self, now: int, topic: str = "") -> None:
-        """`now` is the clock, in ms; `topic` the partition's, if known: sequences do not run in every topic."""
+    def __init__(self, now: int, topic: str = "", max_timeout_ms: int = MAX_TIMEOUT_MS) -> None:
+        """`now` is the clock, in ms; `topic` the partition's, if known: sequences do not run in every topic.
+
+        `max_timeout_ms` is the brokers' transaction.max.timeout.ms.
+        """
         self._now = now
+        self._max_timeout_ms = max_timeout_ms
         self._checks_sequences = has_running_sequences(topic)
         self._table = ProducerTable()
         self._began: dict[int, tuple[str, int, int]] = {}  # path, position, size of the first batch of a transaction
@@ -254,12 +259,12 @@ class ProducerCheck:
             if producer.txn_first_offset < 0:
                 continue
             from kdump.topics.hanging import hang_reasons, is_hanging
-            from kdump.transactions.partition import MAX_TIMEOUT_MS
 
             age = self._now - producer.timestamp
-            parsed = coordinator(number, producer.epoch) if age > MAX_TIMEOUT_MS else None
+            parsed = coordinator(number, producer.epoch) if age > self._max_timeout_ms else None
             is_covered = None if parsed is None else parsed.is_covered
-            reasons = hang_reasons(producer.timestamp, self._now, is_covered=is_covered)
+            limit = self._max_timeout_ms
+            reasons = hang_reasons(producer.timestamp, self._now, is_covered=is_covered, max_timeout_ms=limit)
             text = f"producer {number} (epoch {producer.epoch}) has a transaction open since offset"
             text += f" {producer.txn_first_offset}"
             if reasons:

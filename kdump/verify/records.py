@@ -12,13 +12,13 @@ from kdump.findings.finding import Finding
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
 from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.iso_times import shown
-from kdump.formats.message_set import LENGTH, key_size_at
+from kdump.formats.message_set import LENGTH, LENGTH_SIZE, OVERHEAD_V0, OVERHEAD_V1, key_size_at
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.column_checks import increases, is_sorted
 from kdump.verify.values import ValueCheck, value_check
 
-MESSAGE_OVERHEAD = (26, 34)
+MESSAGE_OVERHEAD = (LOG_OVERHEAD + OVERHEAD_V0, LOG_OVERHEAD + OVERHEAD_V1)
 """Bytes of an entry of format v0 and v1 that are neither key nor value."""
 
 
@@ -217,7 +217,7 @@ class DeepCheck:
                 self._report("KD-BATCH-MESSAGE-LENGTH", block, row, text)
         at = block.position[row] - block.data_position + LOG_OVERHEAD + key_size_at(magic)
         key_length: int = LENGTH.unpack_from(block.data, at)[0]
-        value_length: int = LENGTH.unpack_from(block.data, at + 4 + max(0, key_length))[0]
+        value_length: int = LENGTH.unpack_from(block.data, at + LENGTH_SIZE + max(0, key_length))[0]
         if min(key_length, value_length) < -1:
             text = f"a null key or value has length {min(key_length, value_length)}, writers use -1"
             self._report("KD-BATCH-MESSAGE-LENGTH", block, row, text)

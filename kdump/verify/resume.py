@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from kdump.disk.durable import remove_file, replace_file
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
@@ -99,15 +97,6 @@ def write_resume_point(path: str, paths: list[str], mark: Mark, totals: PassTota
 
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
     replace_file(path, json.dumps(content).encode() + b"\n", durable=True)
-
-
-def check_writable(path: str) -> None:
-    """Check that a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
-    from tempfile import mkstemp
-
-    descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
-    os.close(descriptor)
-    remove_file(temporary)
 
 
 def remove_mark(path: str) -> None:

@@ -17,6 +17,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.limit import FindingLimit
 from kdump.formats import names
 from kdump.settings.retention import RetentionSettings
+from kdump.settings.sources import PropertyFile
 from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
@@ -64,6 +65,7 @@ class Verification:
         self.on_partition: Callable[[str], object] | None = None
         self.on_batches: Callable[[str, BatchRows], object] | None = None  # of a .log, with its path
         self._options = options
+        self._files = () if options.properties is None else (PropertyFile("", None, options.properties),)
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or processors()
         self._place = KnownPartitions()
@@ -216,7 +218,7 @@ class Verification:
         was_cleaned = task.around.checkpoints.of(name).cleaner is not None
         cluster = self._cluster(task)
         try:
-            settings = cluster.settings().of(name.topic if name else "", was_cleaned=was_cleaned)
+            settings = cluster.settings(self._files).of(name.topic if name else "", was_cleaned=was_cleaned)
             known = RetentionSettings.of(settings, cluster.kafka)
         except ConfigError:
             known = RetentionSettings()

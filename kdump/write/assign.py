@@ -11,12 +11,29 @@ from struct import Struct
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError
-from kdump.formats.batch import CODEC_MASK, CONTROL, CRC_START, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
-from kdump.formats.batch import MAGIC_AT as MAGIC_BYTE
+from kdump.formats.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL,
+    CRC_AT,
+    CRC_START,
+    DELETE_HORIZON,
+    LEADER_EPOCH_AT,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP_AT,
+    TRANSACTIONAL,
+)
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
-from kdump.formats.message_set import CRC
+from kdump.formats.message_set import (
+    CRC,
+    KNOWN_ATTRIBUTES_V1,
+    MESSAGE_AT,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_CRC_START,
+    MESSAGE_TIMESTAMP_AT,
+)
 from kdump.settings.writing import WritingSettings
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.records import records_of
@@ -28,12 +45,9 @@ _OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
-_LEADER_EPOCH_AT, _CRC_V2_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 12, 17, 21, 35
-_CRC_V1_AT, _ATTRIBUTES_V1_AT, _TIMESTAMP_V1_AT = 12, 17, 18
 
 _KEPT = CONTROL | TRANSACTIONAL
-_KNOWN_V1 = CODEC_MASK | LOG_APPEND_TIME
-_KNOWN = _KNOWN_V1 | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+_KNOWN = KNOWN_ATTRIBUTES_V1 | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
 
 class OffsetAssigner:
@@ -185,7 +199,7 @@ class OffsetAssigner:
             max_timestamp = now if self.config.log_append_time else max_timestamps[row]
             if magic >= 2:
                 _OFFSET.pack_into(data, at, next_offset)
-                _LEADER_EPOCH.pack_into(data, at + _LEADER_EPOCH_AT, leader_epoch)
+                _LEADER_EPOCH.pack_into(data, at + LEADER_EPOCH_AT, leader_epoch)
                 self._stamp_batch(block, row, data, max_timestamp)
                 next_offset += block.last_offset[row] - block.base_offset[row] + 1
                 continue
@@ -206,18 +220,18 @@ class OffsetAssigner:
             return
         attributes = _typed(block.attributes[row] & _KNOWN, append_time=self.config.log_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
-        _ATTRIBUTES.pack_into(data, at + _ATTRIBUTES_AT, attributes)
-        _TIMESTAMP.pack_into(data, at + _MAX_TIMESTAMP_AT, max_timestamp)
-        CRC.pack_into(data, at + _CRC_V2_AT, crc32c(memoryview(data)[at + CRC_START : end]))
+        _ATTRIBUTES.pack_into(data, at + ATTRIBUTES_AT, attributes)
+        _TIMESTAMP.pack_into(data, at + MAX_TIMESTAMP_AT, max_timestamp)
+        CRC.pack_into(data, at + CRC_AT, crc32c(memoryview(data)[at + CRC_START : end]))
 
     def _stamp_message(self, block: BatchBlock, row: int, data: bytearray, timestamp: int) -> None:
         if self._is_stamped(block, row, timestamp):
             return
-        attributes = _typed(block.attributes[row] & _KNOWN_V1, append_time=self.config.log_append_time)
+        attributes = _typed(block.attributes[row] & KNOWN_ATTRIBUTES_V1, append_time=self.config.log_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
-        data[at + _ATTRIBUTES_V1_AT] = attributes
-        _TIMESTAMP.pack_into(data, at + _TIMESTAMP_V1_AT, timestamp)
-        CRC.pack_into(data, at + _CRC_V1_AT, crc32(memoryview(data)[at + MAGIC_BYTE : end]))
+        data[at + MESSAGE_ATTRIBUTES_AT] = attributes
+        _TIMESTAMP.pack_into(data, at + MESSAGE_TIMESTAMP_AT, timestamp)
+        CRC.pack_into(data, at + MESSAGE_AT, crc32(memoryview(data)[at + MESSAGE_CRC_START : end]))
 
     def _is_stamped(self, block: BatchBlock, row: int, max_timestamp: int) -> bool:
         """Return whether the batch has the timestamp type of the topic and this max timestamp (ms) already."""

@@ -18,7 +18,7 @@ from kdump.formats.encode import (
     encode_wrapper,
     frame_batch,
 )
-from kdump.formats.message_set import KEY_SIZE_AT_V0, KEY_SIZE_AT_V1
+from kdump.formats.message_set import OVERHEAD_V0, OVERHEAD_V1
 from kdump.formats.sequences import increment_sequence
 from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
 from kdump.write.record_source import Message, RecordSource
@@ -132,7 +132,7 @@ def _from_messages(messages: Iterable[Message], packing: Packing, seal: _Seal) -
 
 
 def _legacy(messages: Iterable[Message], packing: Packing) -> Iterator[bytes]:
-    overhead = LOG_OVERHEAD + 8 + (KEY_SIZE_AT_V1 if packing.magic else KEY_SIZE_AT_V0)
+    overhead = LOG_OVERHEAD + (OVERHEAD_V1 if packing.magic else OVERHEAD_V0)
     records: list[NewRecord] = []
     size = 0
     for value, key, timestamp, headers in messages:

@@ -607,6 +607,24 @@ def a_repair_brings_no_new_error(answers: Answers) -> Iterator[str]:
                 yield f"after {repair} verify has {row['code']} at {row['path']}: {row['message']}"
 
 
+def after_a_repair_verify_is_clean(answers: Answers) -> Iterator[str]:
+    """What a repair has changed has no error left.
+
+    But for `truncate`, which does what a broker does: it reads no records, nor what it needs for none. And for records
+    that `safe` would have to drop with their batch, which a broker serves as they are.
+    """
+    for repair in {SAFE, SALVAGE} & set(answers.repairs):
+        mended = answers.mended(repair)
+        if mended is None:
+            continue
+        changed = {path for path, row in by_path(answers.plan(repair), "partition").items() if row["operations"]}
+        for row in mended.findings:
+            is_served = repair == SAFE and row["code"] == "KD-BATCH-RECORDS"
+            is_changed = any(is_in(row["path"], each) for each in changed)
+            if row["severity"] == "error" and is_changed and not is_served:
+                yield f"after {repair} verify still has {row['code']} at {row['path']}: {row['message']}"
+
+
 def a_second_repair_has_nothing_to_do(answers: Answers) -> Iterator[str]:
     """A repair that was applied plans nothing when it is run again.
 
@@ -694,6 +712,7 @@ RULES: tuple[Rule, ...] = (
     what_is_applied_was_planned,
     advice_helps,
     a_repair_brings_no_new_error,
+    after_a_repair_verify_is_clean,
     a_second_repair_has_nothing_to_do,
     a_broker_loads_what_was_repaired,
 )

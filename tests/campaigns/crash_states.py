@@ -314,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--resume", type=Path, help="keep the figures of finished scenarios here, and go on from them")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only scenarios whose names begin so")
     asked = parser.parse_args(arguments)
-    end = time.monotonic() + asked.seconds
+    end: float = time.monotonic() + asked.seconds
 
     def stop() -> bool:
         return time.monotonic() > end

@@ -23,6 +23,7 @@ from kdump.operations.compared import PartitionReplicas
 from kdump.operations.replicas import Replicas
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Batch
 from tests.agreement.running import kdump
 from tests.replicas.building import NOW, Sent, partition_fields, write_copy, write_metadata
 from tests.replicas.model import BROKERS, Model, shared
@@ -256,7 +257,7 @@ def _followed(found: PartitionReplicas, leader: int, tally: Tally) -> Iterator[s
 def _batches(found: PartitionReplicas, number: int) -> list[tuple[int, int]]:
     """The first offset and the CRC of each batch of a copy."""
     log = PartitionLog(found.copies[number].path)
-    return [(batch.base_offset, batch.crc) for batch in log.batches() if hasattr(batch, "crc")]
+    return [(batch.base_offset, batch.crc) for batch in log.batches() if isinstance(batch, Batch)]
 
 
 def main() -> int:

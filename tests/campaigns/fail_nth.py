@@ -338,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only commands whose names begin so")
     asked = parser.parse_args(arguments)
-    end = time.monotonic() + asked.seconds
+    end: float = time.monotonic() + asked.seconds
     faults = drawn_allocations(asked.memory, asked.seed) if asked.memory else every_call(getattr(errno, asked.error))
     total = Tally()
 

@@ -29,7 +29,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from types import FunctionType
 from typing import NamedTuple
@@ -182,7 +182,7 @@ class Trials:
             if mutant is not None and not mutant.make(self._functions):
                 return 3
             items = [self._items[test] for test in tests]
-            for number, (item, after) in enumerate(pairwise([*items, None])):
+            for number, (item, after) in enumerate(zip(items, [*items[1:], None], strict=False)):
                 os.write(tell, number.to_bytes(4, "little"))
                 used = resource.getrusage(resource.RUSAGE_SELF)
                 most = used.ru_utime + used.ru_stime + _CPU_SECONDS + 5 * seconds.get(item.nodeid, 1.0)

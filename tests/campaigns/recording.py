@@ -134,16 +134,26 @@ class Recorder:
         if self.has(descriptor):
             self.events.append(Sync(os.fstat(descriptor).st_ino))
 
-    def entry(self, path: object) -> tuple[int, str, int | None]:
+    def entry(self, path: str | os.PathLike[str]) -> tuple[int, str, int | None]:
         """What a name leads to now."""
-        folder, name = os.path.split(os.path.abspath(os.fspath(path)))  # type: ignore[call-overload]
-        found = os.stat(path, follow_symlinks=False).st_ino if os.path.lexists(path) else None  # type: ignore[arg-type]
+        folder, name = os.path.split(os.path.abspath(os.fspath(path)))
+        found = os.stat(path, follow_symlinks=False).st_ino if os.path.lexists(path) else None
         return os.stat(folder).st_ino, name, found
 
     def named(self, *paths: Any) -> None:
         """These names lead elsewhere now."""
         is_directory = any(map(os.path.isdir, paths))
         self.events.append(Names(tuple(self.entry(path) for path in paths), is_directory))
+
+    def renamed(self, source: Any, target: Any, **_: Any) -> None:
+        """A name leads to what another one led to."""
+        if self.is_below(target):
+            self.named(source, target)
+
+    def gone(self, path: Any, **_: Any) -> None:
+        """A name leads nowhere now."""
+        if self.is_below(path):
+            self.named(path)
 
 
 def _opened(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,12 +215,6 @@ def recording(root: Path) -> Iterator[list[Event]]:
         recorder.wrote(descriptor, position, bytes(data[:done]))
         return done
 
-    def renamed(name: str) -> Callable[..., None]:
-        return after(name, lambda source, target, **_: recorder.is_below(target) and recorder.named(source, target))
-
-    def gone(name: str) -> Callable[..., None]:
-        return after(name, lambda path, **_: recorder.is_below(path) and recorder.named(path))
-
     def touched(path: Any, *_: Any, **__: Any) -> None:
         if isinstance(path, int) or (recorder.is_below(path) and not os.path.isdir(path)):
             info = os.stat(path)
@@ -222,18 +226,18 @@ def recording(root: Path) -> Iterator[list[Event]]:
         if descriptor is not path:
             os.close(descriptor)
 
-    replaced: dict[str, Callable[..., Any]] = {
+    replaced: dict[str, Any] = {
         "open": _descriptor_opened(recorder, real["open"]),
         "pwrite": written_at,
         "write": written,
         "ftruncate": after("ftruncate", lambda descriptor, _: recorder.resized(descriptor)),
         "truncate": after("truncate", truncated),
         "fsync": after("fsync", recorder.synced),
-        "replace": renamed("replace"),
-        "rename": renamed("rename"),
-        "remove": gone("remove"),
-        "unlink": gone("unlink"),
-        "rmdir": gone("rmdir"),
+        "replace": after("replace", recorder.renamed),
+        "rename": after("rename", recorder.renamed),
+        "remove": after("remove", recorder.gone),
+        "unlink": after("unlink", recorder.gone),
+        "rmdir": after("rmdir", recorder.gone),
         "link": after("link", lambda source, target, **_: recorder.named(target)),
         "mkdir": after("mkdir", lambda path, *_, **__: recorder.named(path)),
         "utime": after("utime", touched),

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -122,10 +122,10 @@ class Load:
             subprocess.Popen([*command, flag, str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         )
 
-    def _guarded(self, work: object) -> None:
+    def _guarded(self, work: Callable[[], object]) -> None:
         while not self._ends.is_set():
             with suppress(Exception):
-                work()  # type: ignore[operator]
+                work()
             self._ends.wait(1)
 
     def _keyed(self) -> None:
@@ -183,7 +183,7 @@ def fill_idle(broker: Broker) -> None:
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
-def replace(path: str, data: bytes) -> None:
+def replace(path: str, data: bytes | bytearray) -> None:
     """Put other bytes under a name, as a new file: the broker has the old one mapped."""
     with open(f"{path}.new", "wb") as file:
         file.write(data)
@@ -195,7 +195,7 @@ def content(path: str) -> bytearray:
         return bytearray(file.read())
 
 
-def third_batch(log: bytes) -> int:
+def third_batch(log: bytes | bytearray) -> int:
     at = 0
     for _ in range(3):
         at += LOG_OVERHEAD + int.from_bytes(log[at + 8 : at + 12], "big")

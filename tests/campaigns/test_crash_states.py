@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,11 @@ from tests.campaigns.scenarios import SCENARIOS, Scenario, prepare, run
 SHORT = ("rebuild-index: all indexes missing", "trim: index with a zero tail", "roll: none", "set-voters: none")
 
 
-def states_of(root: Path, act: object, most: int = 1000) -> set[frozenset[tuple[str, bytes]]]:
+def states_of(root: Path, act: Callable[[], object], most: int = 1000) -> set[frozenset[tuple[str, bytes]]]:
     """The contents that a power cut may leave of what `act` does."""
     before, inode = Disk.of(root), os.stat(root).st_ino
     with recording(root) as events:
-        act()  # type: ignore[operator]
+        act()
     assert before.after(events).state(inode) == Disk.of(root).state(inode)
     found = crash_states(before, events, inode, most, random.Random(0))
     return {frozenset((path, file.content if file else b"") for path, file in state) for _, state in found if state}
@@ -64,10 +65,10 @@ def test_a_state_can_be_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scenario", [each for each in SCENARIOS if each.name in SHORT], ids=lambda each: each.name)
 def test_after_a_power_cut_a_second_run_finishes_and_undo_brings_everything_back(
-    scenario: object, tmp_path: Path
+    scenario: Scenario, tmp_path: Path
 ) -> None:
     """With the directory's fsync before the journal left out, the first of these fails."""
-    tally = campaign(scenario, tmp_path, most=1, seed=0, stop=lambda: False)  # type: ignore[arg-type]
+    tally = campaign(scenario, tmp_path, most=1, seed=0, stop=lambda: False)
     assert tally.wrong == []
     assert tally.different > 20
 

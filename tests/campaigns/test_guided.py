@@ -6,14 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import cast
 
 import pytest
 
 from kdump.kernels.portable import kernels as portable
 from tests.campaigns.guided.building import CannotBuild, built
-from tests.campaigns.guided.comparing import Comparing, Given, Kind, ModuleType
+from tests.campaigns.guided.comparing import Comparing, Given, Kind
 from tests.campaigns.guided.corpus import first_inputs, input_of, write_corpus
 from tests.kernels.reading import NATIVE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,12 +40,12 @@ def killed_after(steps: int) -> Iterator[None]:
     real = apply._carry_out
     left = steps
 
-    def step(*args: object) -> None:
+    def step(*args: Any) -> None:
         nonlocal left
         left -= 1
         if left < 0:
             raise Killed
-        real(*args)  # type: ignore[arg-type]
+        real(*args)
 
     with pytest.MonkeyPatch.context() as patch, suppress(Killed):
         patch.setattr(apply, "_carry_out", step)

@@ -9,6 +9,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,8 +140,8 @@ def test_what_somebody_writes_while_all_is_prepared_stops_the_change(
 ) -> None:
     real = durable.write_file
 
-    def write(path: str, *arguments: object, **named: object) -> None:
-        real(path, *arguments, **named)  # type: ignore[arg-type]
+    def write(path: str, *arguments: Any, **named: Any) -> None:
+        real(path, *arguments, **named)
         if f"+{place.NEW}+" in path:
             (partition / "note").write_text("mine")
 
@@ -241,7 +242,8 @@ class TestCuts:
 
     def test_what_was_cut_off_and_what_went_are_pieces_of_logs(self, partition: Path) -> None:
         (partition / name(20, "index")).write_bytes(b"an index")
-        wanted = {A: NEW, B: SourceBytes(B, 0, 4), name(20, "index"): SourceBytes(name(20, "index"), 0, 2)}
+        wanted: dict[str, Recipe] = {A: NEW, B: SourceBytes(B, 0, 4)}
+        wanted[name(20, "index")] = SourceBytes(name(20, "index"), 0, 2)
         change = apply_plan(plan(partition, wanted), new_change(str(partition)), command="repair")
         pieces = list(kept_pieces(change))
         assert [(piece.file, piece.start, piece.stop, piece.base_offset) for piece in pieces] == [
@@ -444,8 +446,8 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(partition: Path, monkeypat
 
         return note
 
-    monkeypatch.setattr(copy_out, "sync_directory", noted(copy_out.sync_directory))
-    monkeypatch.setattr(copy_out, "sync_file", noted(copy_out.sync_file))
+    monkeypatch.setattr(copy_out, "sync_directory", noted(durable.sync_directory))
+    monkeypatch.setattr(copy_out, "sync_file", noted(durable.sync_file))
     part = copy_log_directory(str(partition.parent), [partition.name], str(target))
     complete(part, str(target))
     name_before = os.path.basename(part)

@@ -9,6 +9,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,7 +152,7 @@ class TestChainsOfNames:
         index, swap = name(0, "index"), f"{name(0, 'index')}.swap"
         (partition / index).write_bytes(b"old index")
         (partition / swap).write_bytes(b"new index")
-        wanted = {A: NewContent(b"new", 3), index: whole(partition, swap)}
+        wanted: dict[str, Recipe] = {A: NewContent(b"new", 3), index: whole(partition, swap)}
         found = plan(partition, wanted)
         steps = [(each.action, each.name) for each in found.operations if each.name in (A, index)]
         assert steps == [(REMOVE, index), (REPLACE, A), (RENAME, index)]
@@ -235,10 +236,10 @@ class TestMiddleOfAStep:
 def test_what_cannot_be_written_leaves_nothing_behind(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, real = content(partition), durable.write_file
 
-    def full(path: str, *arguments: object, **named: object) -> None:
+    def full(path: str, *arguments: Any, **named: Any) -> None:
         if path.endswith(f"+{B}"):
             raise OSError(errno.ENOSPC, "no space", path)
-        real(path, *arguments, **named)  # type: ignore[arg-type]
+        real(path, *arguments, **named)
 
     monkeypatch.setattr(durable, "write_file", full)
     with pytest.raises(OSError, match="no space"):

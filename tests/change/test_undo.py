@@ -21,7 +21,8 @@ from kdump.change.unfinished import unfinished_in
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
 from tests.change.kept import change_files, killed_after, only_change
 from tests.repair.damaged import DAMAGES, STARTUP, build, name
 from tests.repair.salvaging import content
@@ -62,12 +63,12 @@ def repaired(partition: Path, strategy: Strategy = TRUNCATE_LOG) -> Change:
 
 def state(log_dir: Path) -> dict[str, object]:
     """The files of the partition and the lines of the checkpoints beside it."""
-    beside = {
+    beside: dict[str, object] = {
         path.name: set(path.read_bytes().splitlines())
         for path in log_dir.iterdir()
         if path.is_file() and not path.name.startswith(place.PREFIX)
     }
-    return content(log_dir / "orders-0") | beside
+    return {**content(log_dir / "orders-0"), **beside}
 
 
 class TestRefused:
@@ -209,7 +210,7 @@ class TestInterrupted:
         (change,) = journal.unfinished(str(partition))
         for way in (finish_interrupted, lambda _: undo(change), lambda _: roll_back(change)):
             with pytest.raises(RefusedError, match=f"{log.name} had [0-9or ]+ bytes, it has [0-9]+ now"):
-                way(str(partition))  # type: ignore[operator]
+                way(str(partition))
         with pytest.raises(RefusedError, match=f"kdump undo {partition} --change {change.id} --close --apply"):
             check_finishable(change)
         assert state(partition.parent) == before
@@ -287,7 +288,7 @@ def _sabotaged(partition: Path, at: int, run: Callable[[Path], None]) -> None:
     try:
         gc.disable()
         saboteur = Saboteur(at, None)
-        os.fsync = lambda descriptor: saboteur.step()
+        os.fsync = lambda fd: saboteur.step()
         sys.addaudithook(saboteur.audit)
         run(partition)
         status = 0

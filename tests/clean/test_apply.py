@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -407,9 +408,9 @@ def killed(log_dir: Path, at: int, *, keep_old: bool) -> bool:
         saboteur = Saboteur(at, None)
         real_fsync = os.fsync
 
-        def fsync(descriptor: int) -> None:
+        def fsync(fd: Any) -> None:
             saboteur.step()
-            real_fsync(descriptor)
+            real_fsync(fd)
 
         os.fsync = fsync
         sys.addaudithook(saboteur.audit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -146,7 +147,7 @@ class History:
         self._check(before, after, state.first_uncleanable_offset)
         return cleaning
 
-    def _check(self, before: dict[int, object], after: dict[int, object], uncleanable: int) -> None:
+    def _check(self, before: Mapping[int, object], after: Mapping[int, object], uncleanable: int) -> None:
         assert after.items() <= before.items()
         assert {at for at in before if at >= uncleanable} <= after.keys()
         for offset in self.newest().values():

@@ -48,7 +48,8 @@ def check(log: Log, keys: int, buffer: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         partition = Path(folder) / "users-0"
         partition.mkdir()
-        for number, batches in enumerate([*log, [(0, [(b"end", b"1")])]]):
+        end: Log = [[(0, [(b"end", b"1")])]]
+        for number, batches in enumerate([*log, *end]):
             base_offset = APART * number
             content = b"".join(batch(base_offset + offset, *pairs) for offset, pairs in batches)
             (partition / name(base_offset, "log")).write_bytes(content)

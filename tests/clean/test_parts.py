@@ -229,13 +229,14 @@ def test_settings_can_be_replaced() -> None:
 
 def test_an_aborted_transaction_is_ahead_then_under_way_and_then_over() -> None:
     txns = Transactions()
-    assert txns.is_idle
+    idle = [txns.is_idle]
     txns.add([ABORTED])
-    assert not txns.is_idle
+    idle.append(txns.is_idle)
     txns.discards_data(10, 7, True)
-    assert not txns.is_idle
+    idle.append(txns.is_idle)
     txns.discards_marker(20, 7, ABORT)
-    assert txns.is_idle
+    idle.append(txns.is_idle)
+    assert idle == [True, False, False, True]
 
 
 def test_a_later_abort_of_which_no_batch_was_met_may_go() -> None:

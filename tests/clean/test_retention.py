@@ -702,8 +702,9 @@ def test_more_records_than_are_decoded_at_once(tmp_path: Path) -> None:
     partition = build(tmp_path, {0: segment, 20000: [batch(20000, (b"head", b"x"))]}, now=NOW + 2 * DAY)
     cleaning = clean_once(partition, CONFIG._replace(map_bytes=24 * 10_000), NOW + 2 * DAY)
     values = {record.key: record.value for record in records_in(partition)[:-1] if len(record.key or b"") < 5}
-    left = {b"%d" % key: b"1" if key < 1000 else b"2" if key < 2000 else b"3" for key in range(5000)}
-    left |= {b"%d" % key: b"2" for key in range(5000, 5999)} | {b"5999": None}
+    left: dict[bytes | None, bytes | None] = {b"%d" % key: b"2" for key in range(5000, 5999)}
+    left |= {b"%d" % key: b"1" if key < 1000 else b"2" if key < 2000 else b"3" for key in range(5000)}
+    left[b"5999"] = None
     assert {key: value for key, value in values.items() if not (key or b"").startswith(b"\0")} == left
     counts = cleaning.counts
     assert (counts.records_before, counts.aborted, counts.superseded) == (14003, 3000, 2000 + 3000 + 1)

@@ -60,11 +60,11 @@ def partition(archive: Path, round_: dict[str, Any], tmp_path: Path) -> Path:
     for file in folder.glob("*.log"):
         at = round_["modified"].get(file.name, round_["now"]) * 1_000_000
         os.utime(file, ns=(at, at))
-    for file, offset in (
+    for name, offset in (
         (names.REPLICATION_CHECKPOINT, round_["highWatermark"]),
         (names.CLEANER_CHECKPOINT, round_["firstDirtyOffset"]),
     ):
-        (folder.parent / file).write_text(f"0\n1\ntopic 0 {offset}\n")
+        (folder.parent / name).write_text(f"0\n1\ntopic 0 {offset}\n")
     return folder
 
 

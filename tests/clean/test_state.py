@@ -156,8 +156,8 @@ def test_settings_are_those_of_the_topic_before_the_servers() -> None:
             "unknown": "x",
         }
     )
-    assert config.policies == {"compact", "delete"}
-    assert config.default_policies == {"delete"}
+    assert config.policies == frozenset({"compact", "delete"})
+    assert config.default_policies == frozenset({"delete"})
     assert (config.min_cleanable_ratio, config.segment_bytes) == (0.3, 1000)
     assert (config.max_message_bytes, config.broker_message_bytes) == (777, 777)
     assert config.loading == LoadingSettings(index_interval_bytes=5)

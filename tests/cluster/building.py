@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def metadata_log(image: ClusterImage, *, epoch: int = 3, more: int = 0, voters: 
     return data
 
 
-def image_of(topics: dict[str, Sequence[Sequence[int]]], **features: int) -> ClusterImage:
+def image_of(topics: Mapping[str, Sequence[Sequence[int]]], **features: int) -> ClusterImage:
     """The state of a cluster at 4.3: the replicas of each partition of each topic, the first being the leader."""
     image = ClusterImage(
         features={METADATA_VERSION: LEVEL, **{name.replace("_", "."): features[name] for name in features}}

@@ -15,6 +15,7 @@ from tests.cluster.test_resurrect import flip, refusals
 from tests.commands.conftest import run as run
 from tests.commands.running import Run
 from tests.test_read_only import listing
+from tests.topics.building import unexpected
 
 VOTERS = [Voter(node, directory_id(node), "CONTROLLER", f"kafka{node}", 9093) for node in (1, 2, 3)]
 ALONE = ("--voters", "1@new1:9093", "--others-are-gone")
@@ -34,7 +35,7 @@ def disks(tmp_path: Path) -> list[Disk]:
 
 def state(disk: Disk) -> MetadataState:
     log = PartitionLog(str(disk.path / names.CLUSTER_METADATA_DIR))
-    return state_of_directory(log, lambda problem: pytest.fail(str(problem)))
+    return state_of_directory(log, unexpected)
 
 
 def test_every_copy_is_shown(run: Run, disks: list[Disk], tmp_path: Path) -> None:

@@ -32,12 +32,11 @@ from tests.cluster.building import (
 from tests.commands.conftest import run as run
 from tests.commands.running import Run
 from tests.test_read_only import listing
+from tests.topics.building import unexpected
 
 
 def state(path: Path) -> MetadataState:
-    found = state_of_directory(
-        PartitionLog(str(path / names.CLUSTER_METADATA_DIR)), lambda problem: pytest.fail(problem)
-    )
+    found = state_of_directory(PartitionLog(str(path / names.CLUSTER_METADATA_DIR)), unexpected)
     assert found.newer_records == 0
     return found
 

@@ -17,6 +17,7 @@ from kdump.topics.cluster_image import ClusterImage
 from kdump.topics.metadata_log import state_of_directory
 from tests.cluster.building import NOW, Disk, image_of, topic_id
 from tests.cluster.test_resurrect import flip
+from tests.topics.building import unexpected
 
 SEEDS = range(20)
 SUBSETS = 10
@@ -108,4 +109,4 @@ def _names(path: str) -> list[str]:
 
 def _image(path: str) -> ClusterImage:
     log = PartitionLog(str(Path(path) / names.CLUSTER_METADATA_DIR))
-    return state_of_directory(log, lambda problem: pytest.fail(str(problem))).image
+    return state_of_directory(log, unexpected).image

@@ -36,7 +36,7 @@ PLAIN = ("offset", "timestamp", "key", "value", "headers")
 
 
 def tables_of(
-    path: str, tables: Any, *, start: int = 0, stop: int | None = None, **bounds: int
+    path: str, tables: Any, *, start: int = 0, stop: int | None = None, **bounds: Any
 ) -> tuple[Any, list[Damage]]:
     """What a segment gives, as one table, and the damage in it."""
     segment = Segment(path)

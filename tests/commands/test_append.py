@@ -196,7 +196,7 @@ BAD = {
     "surrogate": ('{"value":"\\ud800"}', "half a surrogate pair"),
     "timestamp": (line(value="x", timestamp=1 << 63), "timestamp is 9223372036854775808"),
     "truth": (line(value="x", timestamp=True), "timestamp is True: expected a number"),
-    "headers": (line(value="x", headers={"a": "b"}), "headers is not a list of objects"),
+    "headers": (line(value="x", headers={"a": "b"}), "headers is {'a': 'b'}: expected a list of objects"),
     "header": (line(value="x", headers=[{"value": "b"}]), "a header without a key"),
     "codec": (line(**BATCH, codec="brotli"), "codec is 'brotli'"),
     "magic": (line(**BATCH, magic=3), "magic is 3: expected a number from 0 to 2"),
@@ -222,6 +222,7 @@ def test_input_that_is_wrong_from_the_start(name: str, run: Any, tmp_path: Path)
         ('key,value\n1,a"b"\n', "line 2: no cell of a CSV row at character 2"),
         ("key,timestamp\n1,x\n", "line 2: timestamp is 'x'"),
         ("key,headers\n1,[\n", "line 2: headers is not JSON"),
+        ("value,value\n1,2\n", "line 1: value is given twice"),
     ],
 )
 def test_bad_csv(text: str, complaint: str, run: Any, tmp_path: Path) -> None:
@@ -248,8 +249,9 @@ def test_two_partitions_at_once(run: Any, tmp_path: Path) -> None:
 
 
 def test_packing_options(run: Any, dump: Any, tmp_path: Path) -> None:
-    how = ("--codec", "zstd", "--level", 5, "--batch-records", 3, "--leader-epoch", 8, "--producer-id", 6)
-    how += ("--producer-epoch", 2, "--base-sequence", 100, "--start-offset", 50, "--topic-id", format_uuid(b"x" * 16))
+    how: tuple[object, ...] = ("--codec", "zstd", "--level", 5, "--batch-records", 3, "--leader-epoch", 8)
+    how += ("--producer-id", 6, "--producer-epoch", 2, "--base-sequence", 100, "--start-offset", 50)
+    how += ("--topic-id", format_uuid(b"x" * 16))
     run(tmp_path / "t-0", "--create", "--format", "lines", *how, AT, text="1\n2\n3\n4\n")
     rows = rows_in(dump(tmp_path / "t-0", "--format", "jsonl", "--batches-only"))
     fields = ("codec", "partitionLeaderEpoch", "producerId", "producerEpoch", "baseSequence", "baseOffset", "count")

@@ -13,8 +13,8 @@ import pytest
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
+from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.operations.append import Opening, opened
-from kdump.settings.sources import TOPIC_RESOURCE
 from kdump.storage.log_reader import LogFile
 from kdump.write.errors import MissingKeyError
 from kdump.write.log_dir import LogDirWriter

@@ -22,14 +22,14 @@ from click.testing import CliRunner, Result
 import kdump
 from kdump.commands.cli import cli
 from kdump.commands.dump import command as dump_module
-from kdump.commands.dump.tables import TABLES
 from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
-from kdump.interchange.rows import BATCH_COLUMNS, RECORD_COLUMNS
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS
+from kdump.interchange.file_rows import TABLES
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
@@ -704,10 +704,10 @@ def test_nothing_is_changed_on_disk(tmp_path: Path) -> None:
     for case in ("s-src-txn", "i-idx-swap-first", "h-prealloc-log", "z-3-134"):
         shutil.copytree(CORPUS / case, tmp_path / case)
     before = snapshot(tmp_path)
-    for case in sorted(tmp_path.iterdir()):
-        run(case, "--include", "all")
-        run(case, "--offsets", "5:10", "--since", EPOCH)
-        run(case, "--format", "jsonl", "--batches-only")
+    for copy in sorted(tmp_path.iterdir()):
+        run(copy, "--include", "all")
+        run(copy, "--offsets", "5:10", "--since", EPOCH)
+        run(copy, "--format", "jsonl", "--batches-only")
     assert snapshot(tmp_path) == before
 
 

@@ -71,9 +71,9 @@ class InProcess:
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
             code = dump_log.main()
-            for stream in (out, err):
-                stream.flush()
-                stream.detach().detach()
+            for text in (out, err):
+                text.flush()
+                text.detach().detach()
         printed, complained = (os.pread(stream.fileno(), MIB, 0) for stream in streams)
         return code, printed, complained
 

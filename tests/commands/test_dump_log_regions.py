@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -51,8 +52,8 @@ class Regions:
         patch.setattr(dump_log_regions, "REGION_SIZE", size)
         whole = dump_log_regions.print_regions
 
-        def watched(*arguments: object, **options: bool) -> tuple[int, int, list[bytes]]:
-            found = whole(*arguments, **options)  # type: ignore[arg-type]
+        def watched(*arguments: Any, **options: bool) -> tuple[int, int, list[bytes]]:
+            found: tuple[int, int, list[bytes]] = whole(*arguments, **options)
             self.ends.append(found[0])
             return found
 

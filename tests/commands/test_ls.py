@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kdump.disk.reading import list_directory
 from kdump.formats import names
 from tests.commands.running import Run
 from tests.storage.building import batch, batches, segment_file
@@ -22,7 +24,7 @@ UNIQUE = "0123456789abcdef" * 2
 OLD_NAMES = {"cleanShutdown", "zeroTail", "allBatchesRead"}
 """Documented in docs/json.md."""
 
-SHAPES = {
+SHAPES: dict[str, dict[str, Any]] = {
     "logDirectory": {
         "path": str, "clusterId": (str, None), "nodeId": (int, None), "directoryId": (str, None),
         "hasCleanShutdown": bool, "brokerEpoch": (int, None), "release": (str, None), "isController": bool,
@@ -97,6 +99,15 @@ def test_a_clean_shutdown_is_said(run: Run) -> None:
     assert run("ls", CORPUS / "s-src-gzip") == 0
     assert "clean shutdown (broker epoch 42)" in run.out
     assert "directory id AAAAAAAAAE0AAAAAAAAAWA" in run.out
+
+
+@pytest.mark.parametrize(("epoch", "words"), [(0, "clean shutdown (broker epoch 0);"), (-1, "clean shutdown;")])
+def test_the_first_broker_epoch_is_said_and_that_there_is_none_is_not(
+    run: Run, data: Path, epoch: int, words: str
+) -> None:
+    (data / names.CLEAN_SHUTDOWN).write_text(f'{{"version":0,"brokerEpoch":{epoch}}}')
+    assert run("ls", data) == 0
+    assert f"broker 3, {words}" in run.lines[0]
 
 
 def test_a_partition_directory_lists_its_segments(run: Run) -> None:
@@ -379,12 +390,10 @@ def test_what_cannot_be_read_does_not_stop_the_rest(
 def test_a_partition_that_cannot_be_looked_into(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kdump.storage import partition
 
-    really = partition.list_directory
-
     def refuse(path: str) -> tuple[list[str], list[str]]:
         if path.endswith("orders-0"):
             raise PermissionError(13, "Permission denied", path)
-        return really(path)
+        return list_directory(path)
 
     monkeypatch.setattr(partition, "list_directory", refuse)
     assert run("ls", data, "--format", "jsonl") == 3

@@ -10,14 +10,18 @@ import pytest
 
 from kdump.commands.ls.graph import LOOKS, MAX_ROWS, picture
 from kdump.formats import names
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.operations.outline import outline, outline_of
 from kdump.query.inventory import PartitionInfo, partition_info
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import ClusterMetadata
 from tests.commands.logs import write_partition, write_segment
 from tests.commands.running import Run
 from tests.retention.building import batch, checkpoint
-from tests.topics.building import Log
+from tests.topics.building import NOW, Log, metadata_pairs
 
+YEAR_MS = 365 * 86_400_000
 CORPUS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus"
 
 
@@ -36,9 +40,9 @@ def keyed(tmp_path: Path) -> Path:
 
 
 def drawn(info: PartitionInfo, columns: int = 120, *, plain: bool = True) -> list[str]:
-    from kdump.commands.ls.graph import cleaner_state
-
-    return [line.plain.rstrip() for line in picture(info, cleaner_state(info), columns, plain=plain)]
+    outlined = outline(PartitionLog(info.path), info, ClusterMetadata(), NOW)
+    assert outlined is not None
+    return [line.plain.rstrip() for line in picture(info, outlined, columns, plain=plain)]
 
 
 def info_of(folder: Path, **checkpoints: int) -> PartitionInfo:
@@ -80,6 +84,27 @@ def test_what_may_not_be_cleaned_yet_is_told_apart(tmp_path: Path, keyed: Path) 
     assert any("last stable, high watermark 25" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("kind", "resource", "setting"),
+    [(TOPIC_RESOURCE, "keyed", "min.compaction.lag.ms"), (BROKER_RESOURCE, "", "log.cleaner.min.compaction.lag.ms")],
+)
+def test_the_cleaner_goes_by_the_settings_of_the_topic(
+    run: Run, keyed: Path, kind: int, resource: str, setting: str
+) -> None:
+    assert run("ls", "--graph", keyed) == 0
+    before = run.out
+    assert "first uncleanable (transaction), last stable 30" in before
+    fields = {"resourceType": kind, "resourceName": resource, "name": setting, "value": str(200 * YEAR_MS)}
+    Log(keyed.parent / names.CLUSTER_METADATA_DIR).add(*metadata_pairs(("Config", fields))).write()
+    assert run("ls", "--graph", keyed) == 0
+    assert any(line.rstrip(" ┤┘").endswith("first uncleanable (min.compaction.lag.ms) 10") for line in run.lines)
+    assert "last stable 30" in run.out
+    assert "▒ dirty, not to be cleaned yet" in run.lines[-1]
+    assert "▓" not in run.out
+    assert run("ls", "--graph", "--no-metadata", keyed) == 0
+    assert run.out == before
+
+
 def test_without_a_cleaner_all_closed_segments_look_alike(keyed: Path) -> None:
     lines = drawn(info_of(keyed))
     assert [set(line.split()[1]) for line in lines[:4]] == [{"#"}, {"#"}, {"#"}, {"-"}]
@@ -87,7 +112,8 @@ def test_without_a_cleaner_all_closed_segments_look_alike(keyed: Path) -> None:
 
 
 def test_without_what_the_cleaner_knows_the_rest_is_drawn(keyed: Path) -> None:
-    lines = [line.plain for line in picture(info_of(keyed, high_watermark=40), None, 100)]
+    info = info_of(keyed, high_watermark=40)
+    lines = [line.plain for line in picture(info, outline_of(info, None), 100)]
     assert not any("last stable" in line for line in lines)
     assert any("high watermark, log end 40" in line for line in lines)
 

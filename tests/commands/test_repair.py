@@ -19,13 +19,14 @@ import kdump
 import kdump.change.apply
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan
-from kdump.change.change import Change
+from kdump.change.change import Change, ChangeState
 from kdump.change.copy_out import PART_SUFFIX
 from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
 from tests.change.kept import change_files
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
@@ -247,8 +248,8 @@ class TestApply:
         kept.mkdir()
         real = os.stat
 
-        def stat(path: object, **more: Any) -> os.stat_result:
-            info = real(path, **more)  # type: ignore[call-overload]
+        def stat(path: int | str | os.PathLike[str], **more: Any) -> os.stat_result:
+            info = real(path, **more)
             return os.stat_result((*info[:2], -1, *info[3:])) if path == str(kept) else info  # another device
 
         monkeypatch.setattr(os, "stat", stat)
@@ -506,12 +507,12 @@ class TestInterrupted:
         files = new_change(str(partition))
         left = 2
 
-        def kill(*args: object) -> None:
+        def kill(*args: Any) -> None:
             nonlocal left
             left -= 1
             if not left:
                 raise KeyboardInterrupt
-            real(*args)  # type: ignore[arg-type]
+            real(*args)
 
         module = kdump.change.apply
         real = module._carry_out
@@ -532,7 +533,7 @@ class TestInterrupted:
         assert run(*arguments, "--apply") == 0
         assert f"change {id_} (repair) was interrupted, finished\n" in run.out
         assert bytes_of(data) == bytes_of(undisturbed)
-        assert [change.state for change in changes(data / "orders-1")] == [journal.ChangeState.DONE]
+        assert [change.state for change in changes(data / "orders-1")] == [ChangeState.DONE]
 
     def test_rows(self, run: Run, data: Path, config: list[str]) -> None:
         id_ = self.interrupt(data / "orders-1")

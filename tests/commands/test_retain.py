@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kdump.formats import names
-from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.change.kept import change_files, killed_after, only_change
 from tests.commands.running import Run
 from tests.retention.building import (
@@ -294,10 +294,8 @@ def test_apply_is_refused_where_a_broker_holds_the_lock(run: Run, data: Path) ->
 
 
 def test_apply_is_refused_where_a_log_grows(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdump.disk import locks
-
     log = data / "orders-0" / f"{2:020d}.log"
-    monkeypatch.setattr(locks.time, "sleep", lambda _: log.write_bytes(log.read_bytes() + b"more"))
+    monkeypatch.setattr("kdump.disk.locks.time.sleep", lambda _: log.write_bytes(log.read_bytes() + b"more"))
     assert run("retain", data, WEEK, AT, "--apply") == 4
     assert "is being written" in run.err
     assert log_names(data / "orders-0") == ["0", "1", "2"]

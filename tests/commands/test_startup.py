@@ -544,7 +544,7 @@ def test_metadata_that_cannot_be_used_is_a_warning(run: Run, tmp_path: Path) -> 
 
 
 def test_settings_come_from_the_metadata_beside_the_logs(run: Run, tmp_path: Path) -> None:
-    pairs = [
+    pairs: list[tuple[str, dict[str, Any]]] = [
         ("RegisterBroker", {"brokerId": 3, "brokerEpoch": 10, "rack": None}),
         ("Topic", {"name": "orders", "topicId": ORDERS_ID}),
         ("Partition", {"topicId": ORDERS_ID, "partitionId": 0, "replicas": [3], "isr": [3], "leader": 3}),
@@ -564,7 +564,7 @@ def test_settings_come_from_the_metadata_beside_the_logs(run: Run, tmp_path: Pat
 
 def test_a_repair_goes_by_them_too(run: Run, tmp_path: Path) -> None:
     """The indexes that a broker of the topic's settings rebuilds are those that are planned."""
-    pairs = [
+    pairs: list[tuple[str, dict[str, Any]]] = [
         ("RegisterBroker", {"brokerId": 3, "brokerEpoch": 10, "rack": None}),
         ("Topic", {"name": "orders", "topicId": ORDERS_ID}),
         ("Partition", {"topicId": ORDERS_ID, "partitionId": 0, "replicas": [3], "isr": [3], "leader": 3}),

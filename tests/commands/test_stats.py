@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kdump.commands.stats.html import leaving, page
+import kdump
+from kdump.commands.stats.html import page
 from kdump.commands.stats.svg import number_ticks, size_ticks, time_ticks
 from kdump.formats import names
-from kdump.operations.stats import PartitionStats, TopicStats
+from kdump.operations.stats import PartitionStats, TopicStats, by_topic
 from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import EPOCH, batch, write_segment
@@ -226,6 +227,34 @@ def test_the_first_screen_of_the_report_answers(run: Run, tmp_path: Path) -> Non
     assert "prefers-color-scheme:dark" in text
 
 
+def test_nothing_beside_the_report_is_written_over(run: Run, data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    kept = folder / "page.html.tmp"
+    kept.write_text("mine")
+    (folder / "page.html").write_text("old")
+    assert run("stats", data, "--report", folder / "page.html") == 0
+    assert (folder / "page.html").read_text().startswith("<!doctype html>")
+    assert kept.read_text() == "mine"
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_what_is_uneven_and_which_codec_is_worth_it(tmp_path: Path) -> None:
+    for number, batches in enumerate((1, 1, 6)):
+        write_segment(tmp_path / f"t-{number}", 0, [batch(10 * at, 10, value_size=100) for at in range(batches)])
+    (topic,) = by_topic(each for each in kdump.stats(tmp_path) if isinstance(each, PartitionStats))
+    assert topic.largest.partition == 2
+    assert topic.unevenness == pytest.approx(6 * 3 / 8, abs=0.01)
+    assert topic.is_uneven
+    assert topic.saving is not None
+    assert topic.saving.bytes == topic.stats.batches.bytes - (topic.stats.in_codec(topic.saving.codec) or 0)
+    alone = by_topic(topic.partitions[:1])[0]
+    assert (alone.unevenness, alone.is_uneven) == (1.0, False)
+    unsampled = kdump.stats(tmp_path, options=StatsOptions(sample=0))
+    (topic,) = by_topic(each for each in unsampled if isinstance(each, PartitionStats))
+    assert topic.saving is None
+
+
 def test_a_report_without_damage_says_so(run: Run, data: Path, tmp_path: Path) -> None:
     report = tmp_path / "page.html"
     assert run("stats", data, "--report", report) == 0
@@ -243,9 +272,8 @@ def test_many_topics_stay_readable(tmp_path: Path) -> None:
     assert "37 more topics." in text
 
 
-def test_when_segments_go() -> None:
-    segments = [SegmentTimes(0, 10, 500, 1), SegmentTimes(5, 20, 100, 1), SegmentTimes(9, 30, -1, 700)]
-    assert list(leaving(segments, 1000)) == [(1500, 10), (1500, 20), (1700, 30)]
+def test_the_age_of_a_segment_without_timestamps_is_its_files() -> None:
+    assert [each.time for each in (SegmentTimes(5, 20, 100, 1), SegmentTimes(9, 30, -1, 700))] == [100, 700]
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 1), (1_700_000_000_000, 1_700_000_090_000), (0, 1 << 62)])

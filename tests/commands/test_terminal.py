@@ -113,8 +113,8 @@ def test_a_pipe_folds_nothing(command: str, home: Path) -> None:
 
 
 def test_verify_has_a_line_for_each_finding_where_there_is_room(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lines(**options: bool) -> list[str]:
-        said = kdump(home, "verify", "data", "--color", "never", **options)
+    def lines(*, terminal: bool = False) -> list[str]:
+        said = kdump(home, "verify", "data", "--color", "never", terminal=terminal)
         return [line for line in said.out.splitlines() if "KD-LOG-TORN" in line]
 
     (line,) = lines()
@@ -122,7 +122,8 @@ def test_verify_has_a_line_for_each_finding_where_there_is_room(home: Path, monk
     monkeypatch.setenv("COLUMNS", "200")
     assert lines(terminal=True) == [line]
     monkeypatch.setenv("COLUMNS", "120")
-    assert re.fullmatch(r"  error    KD-LOG-TORN  \S+\.log, byte \d+", *lines(terminal=True))
+    (line,) = lines(terminal=True)
+    assert re.fullmatch(r"  error    KD-LOG-TORN  \S+\.log, byte \d+", line)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_columns_that_are_no_width_are_ignored(columns: str, home: Path, monkeyp
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    class Narrow(Screen):
+    class Narrow(Screen):  # type: ignore[misc]  # kdump.commands is checked under another name
         width = 30
 
     monkeypatch.setattr(Screen, "current", Narrow())

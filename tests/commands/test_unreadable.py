@@ -6,9 +6,9 @@ import errno
 import os
 import shutil
 import tempfile
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -223,7 +223,7 @@ def test_a_copy_for_which_the_disk_is_too_small_leaves_nothing(own: Path, monkey
     assert said.code == 3
     assert "No space left on device" in said.err
     assert sorted(path.name for path in own.iterdir()) == sorted(path.name for path in own.with_name("all").iterdir())
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("Usage", "free")(7))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=7))
     for arguments in (("--output", "out"), ()):
         said = kdump(own, "repair", "--apply", *arguments, "--jobs", "1", "disk-1")
         assert said.code == 4, said.err

@@ -18,7 +18,7 @@ from tests.verify.building import NOW, Log, batch, build, file, flip, put
 
 LOG = file(0, "log")
 LAST = file(6, "log")
-FIELDS = {
+FIELDS: dict[str, Any] = {
     "type": str, "code": str, "severity": str, "topic": str, "partition": int, "path": str,
     "position": (int, type(None)), "length": (int, type(None)), "offset": (int, type(None)),
     "firstOffset": (int, type(None)), "lastOffset": (int, type(None)), "details": dict,

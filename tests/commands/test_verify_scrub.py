@@ -19,6 +19,7 @@ import pytest
 from kdump.commands.shell.values import duration_seconds
 from kdump.commands.verify import run as verify_run
 from kdump.disk.pace import Pace
+from kdump.disk.reading import list_directory
 from kdump.formats import names
 from tests.commands.running import Run
 from tests.verify.building import NOW, Log, batch, build, file, flip, marker, produced
@@ -62,7 +63,8 @@ def broker(log: Log) -> Iterator[int]:
 
 
 def summary(run: Run) -> dict[str, object]:
-    return json.loads(run.lines[-1])  # type: ignore[no-any-return]
+    row: dict[str, object] = json.loads(run.lines[-1])
+    return row
 
 
 class TestState:
@@ -339,12 +341,10 @@ def test_the_rate_bounds_a_whole_run(run: Run, log: Log, monkeypatch: pytest.Mon
 def test_an_unreadable_partition_ends_nothing(run: Run, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     from kdump.storage import partition
 
-    really = partition.list_directory
-
     def refuse(path: str) -> tuple[list[str], list[str]]:
         if path.endswith("orders-0"):
             raise PermissionError(13, "Permission denied", path)
-        return really(path)
+        return list_directory(path)
 
     monkeypatch.setattr(partition, "list_directory", refuse)
     for command in (["ls"], ["dump"], ["stats"], ["txns"], ["startup"], ["verify", AT], ["lookup", "--offset", "3"]):

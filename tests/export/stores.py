@@ -21,13 +21,14 @@ DATE = formatdate(0, usegmt=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """A request on `objects`; `parts` are what came in parts, `puts` is the order of arrival."""
+    """A request on `objects`; `parts` are what came in parts, `puts` is the order of arrival, `url` is for tests."""
 
     protocol_version = "HTTP/1.1"
     objects: dict[str, bytes]
     parts: dict[tuple[str, str], bytes]
     puts: list[str]
     root: ClassVar[str]
+    url: str
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

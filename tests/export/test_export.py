@@ -21,9 +21,10 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
 from kdump.export.options import CSV, FORMATS, JSONL, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit, plan
 from kdump.export.rendering import RowLines
-from kdump.export.run import LocalEngine, Outcome, export
+from kdump.export.run import LocalEngine, export
 from kdump.export.work import NO_DATE, by_date, export_units
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
@@ -260,8 +261,8 @@ def test_an_engine_that_stops_early_leaves_no_success(tmp_path: Path) -> None:
     folder = log(tmp_path / "orders-0")
     options = ExportOptions()
 
-    def engine(units: Sequence[Unit], target: str, given: ExportOptions) -> Iterator[Outcome]:
-        yield from export_units(units[:1], target, given)
+    def engine(units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
+        yield from export_units(units[:1], folder, options)
         raise KeyboardInterrupt
 
     units = plan([PartitionLog(str(folder))], options)

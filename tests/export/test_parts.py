@@ -15,6 +15,7 @@ from kdump.export.journal import FOLDER, SUCCESS, Journal
 from kdump.export.options import ExportOptions
 from kdump.export.plan import GROUP_BYTES, Unit, groups, plan, segment_name
 from kdump.export.run import LocalEngine, export
+from kdump.operations.export import ExportRequest
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import batch, write_segment
@@ -242,6 +243,6 @@ def test_damage_of_a_segment_in_the_middle_of_a_file(tmp_path: Path, capsys: pyt
     for resumed in (0, 1):
         summary = run([folder], tmp_path / "out", options)
         assert (summary.units, summary.resumed, summary.rows, summary.damage) == (1, resumed, 140, 1)
-    code = run_export((str(folder),), str(tmp_path / "out"), (), options)
+    code = run_export((str(folder),), (), ExportRequest(str(tmp_path / "out"), options))
     assert code == 1
     assert "orders-0/00000000000000000100.log: byte " in capsys.readouterr().err

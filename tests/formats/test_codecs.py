@@ -254,7 +254,7 @@ def xerial(*chunks: bytes) -> bytes:
 
 
 BOMB = bytes(64 * MIB)
-BOMBS = {
+BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {
     "gzip": (GZIP, lambda: compress(GZIP, BOMB)),
     "gzip members": (GZIP, lambda: compress(GZIP, bytes(MIB)) * 64),
     "snappy": (SNAPPY, lambda: compress(SNAPPY, BOMB)),
@@ -488,7 +488,7 @@ def stored(data: bytes) -> bytes:
 
 
 def packed(data: bytes) -> bytes:
-    block = lz4.block.compress(data, store_size=False)
+    block: bytes = lz4.block.compress(data, store_size=False)
     return struct.pack("<I", len(block)) + block
 
 
@@ -648,7 +648,7 @@ class TestZstd:
     def test_checksum_is_checked(self) -> None:
         payload = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(RECORD))
         payload[-1] ^= 1
-        assert refused(ZSTD, payload) == "Restored data doesn't match checksum"
+        assert refused(ZSTD, bytes(payload)) == "Restored data doesn't match checksum"
 
     def test_content_size_is_not_believed(self) -> None:
         # Single segment, content size in 8 bytes: 120 MiB, just under the window that is allowed.
@@ -693,7 +693,7 @@ class TestZstd:
 )
 def test_missing_library_is_named(codec: int, module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr(codecs.zstd, "_contexts", None)
+    monkeypatch.setattr("kdump.formats.codecs.zstd._contexts", None)
     error = f"{codecs.NAMES[codec]} needs the package {package}, which is not installed: pip install {package}"
     assert refused(codec, PAYLOADS[codec]) == error
     with pytest.raises(CodecError, match=f"pip install {package}"):

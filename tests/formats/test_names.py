@@ -14,6 +14,7 @@ from kdump.formats.names import (
     STRAY,
     FileName,
     PartitionDirName,
+    State,
     is_partition_dir,
     kraft_snapshot_name,
     offset_in_name,
@@ -35,21 +36,21 @@ UNIQUE_ID = "0123456789abcdef0123456789abcdef"
         ("00000000000000000142.txnindex", FileName(142, "txnindex")),
         ("00000000000000003150.snapshot", FileName(3150, "snapshot")),
         ("5.log", FileName(5, "log")),
-        ("00000000000000000005.log.deleted", FileName(5, "log", "deleted")),
-        ("00000000000000000005.index.cleaned", FileName(5, "index", "cleaned")),
-        ("00000000000000000005.txnindex.swap", FileName(5, "txnindex", "swap")),
-        ("00000000000000000005.snapshot.deleted", FileName(5, "snapshot", "deleted")),
-        ("00000000000000000162-0000000005.checkpoint", FileName(162, "checkpoint", "", 5)),
-        ("00000000000000000162-0000000005.checkpoint.deleted", FileName(162, "checkpoint", "deleted", 5)),
-        ("00000000000000000162-0000000005-8873.checkpoint.part", FileName(162, "checkpoint", "part", 5)),
+        ("00000000000000000005.log.deleted", FileName(5, "log", State("deleted"))),
+        ("00000000000000000005.index.cleaned", FileName(5, "index", State("cleaned"))),
+        ("00000000000000000005.txnindex.swap", FileName(5, "txnindex", State("swap"))),
+        ("00000000000000000005.snapshot.deleted", FileName(5, "snapshot", State("deleted"))),
+        ("00000000000000000162-0000000005.checkpoint", FileName(162, "checkpoint", epoch=5)),
+        ("00000000000000000162-0000000005.checkpoint.deleted", FileName(162, "checkpoint", State("deleted"), 5)),
+        ("00000000000000000162-0000000005-8873.checkpoint.part", FileName(162, "checkpoint", State("part"), 5)),
         ("leader-epoch-checkpoint", FileName(None, "leader-epoch-checkpoint")),
-        ("leader-epoch-checkpoint.tmp", FileName(None, "leader-epoch-checkpoint", "tmp")),
+        ("leader-epoch-checkpoint.tmp", FileName(None, "leader-epoch-checkpoint", State("tmp"))),
         ("partition.metadata", FileName(None, "partition.metadata")),
-        ("partition.metadata.tmp", FileName(None, "partition.metadata", "tmp")),
+        ("partition.metadata.tmp", FileName(None, "partition.metadata", State("tmp"))),
         ("quorum-state", FileName(None, "quorum-state")),
         ("bootstrap.checkpoint", FileName(None, "bootstrap.checkpoint")),
         ("recovery-point-offset-checkpoint", FileName(None, "recovery-point-offset-checkpoint")),
-        ("meta.properties.tmp", FileName(None, "meta.properties", "tmp")),
+        ("meta.properties.tmp", FileName(None, "meta.properties", State("tmp"))),
         (".kafka_cleanshutdown", FileName(None, ".kafka_cleanshutdown")),
         (".lock", FileName(None, ".lock")),
     ],
@@ -71,7 +72,7 @@ def test_file_names(name: str, expected: FileName) -> None:
         ("12", FileName(None, "other")),
         ("", FileName(None, "other")),
         ("lost+found", FileName(None, "other")),
-        ("x.deleted", FileName(None, "other", "deleted")),
+        ("x.deleted", FileName(None, "other", State("deleted"))),
         ("deleted", FileName(None, "other")),
         ("12-5.checkpoint", FileName(None, "other")),
         ("\u0661.log", FileName(1, "log")),
@@ -88,13 +89,13 @@ def test_segment_file_names_round_trip(base_offset: int, kind: str) -> None:
     assert len(name) == 21 + len(kind)
     assert offset_in_name(name) == base_offset
     assert parse_file_name(name) == FileName(base_offset, kind)
-    assert parse_file_name(name + ".swap") == FileName(base_offset, kind, "swap")
+    assert parse_file_name(name + ".swap") == FileName(base_offset, kind, State("swap"))
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1))
 def test_kraft_snapshot_names_round_trip(end_offset: int, epoch: int) -> None:
     name = kraft_snapshot_name(end_offset, epoch)
-    assert parse_file_name(name) == FileName(end_offset, "checkpoint", "", epoch)
+    assert parse_file_name(name) == FileName(end_offset, "checkpoint", epoch=epoch)
 
 
 def test_kraft_snapshots_have_no_offset_before_the_dot() -> None:
@@ -113,9 +114,9 @@ def test_any_file_name_is_named_something(name: str) -> None:
         ("__cluster_metadata-0", PartitionDirName("__cluster_metadata", 0)),
         ("a.b-future-0", PartitionDirName("a.b-future", 0)),
         ("t-delete-3", PartitionDirName("t-delete", 3)),
-        (f"t-1.{UNIQUE_ID}-future", PartitionDirName("t", 1, UNIQUE_ID, "future")),
-        (f"a.b-1.{UNIQUE_ID}-delete", PartitionDirName("a.b", 1, UNIQUE_ID, "delete")),
-        (f"t-2147483647.{UNIQUE_ID}-stray", PartitionDirName("t", 2**31 - 1, UNIQUE_ID, "stray")),
+        (f"t-1.{UNIQUE_ID}-future", PartitionDirName("t", 1, UNIQUE_ID, State("future"))),
+        (f"a.b-1.{UNIQUE_ID}-delete", PartitionDirName("a.b", 1, UNIQUE_ID, State("delete"))),
+        (f"t-2147483647.{UNIQUE_ID}-stray", PartitionDirName("t", 2**31 - 1, UNIQUE_ID, State("stray"))),
         ("t-+5", PartitionDirName("t", 5)),
         ("t--5", PartitionDirName("t-", 5)),
         ("my topic-0", PartitionDirName("my topic", 0)),
@@ -167,7 +168,7 @@ def test_partition_directories_round_trip(topic: str, partition: int) -> None:
 
 
 @given(TOPICS, PARTITIONS, st.sampled_from([FUTURE, DELETE, STRAY]))
-def test_directories_with_a_unique_id_round_trip(topic: str, partition: int, state: str) -> None:
+def test_directories_with_a_unique_id_round_trip(topic: str, partition: int, state: State) -> None:
     name = partition_dir_name(topic, partition, UNIQUE_ID, state)
     parsed = parse_partition_dir(name)
     assert topic.startswith(parsed.topic)

@@ -129,8 +129,8 @@ class Answers(NamedTuple):
             self.compare.same(f"groups: commits of {name}", ours, group["commits"])
             self.compare.agreed(len(ours))
         for name, group in {**self.truth.get("shareGroups", {}), **self.truth.get("streamsGroups", {})}.items():
-            ours = sorted(row["memberId"] for row in members[name])
-            self.compare.same(f"groups: members of {name}", ours, sorted(group["members"]))
+            ids = sorted(row["memberId"] for row in members[name])
+            self.compare.same(f"groups: members of {name}", ids, sorted(group["members"]))
         for name, group in self.truth.get("shareGroups", {}).items():
             starts = {
                 f"{row['topic']}-{row['partition']}": row["startOffset"]

@@ -60,7 +60,7 @@ class Librdkafka:
 
     def send(self, topic: str, records: Sequence[Record]) -> None:
         for record in records:
-            headers = list(record.headers) or None
+            headers: list[Any] | None = list(record.headers) or None
             self._producer.produce(topic, record.value, record.key, partition=0, headers=headers)
         assert not self._producer.flush(TIMEOUT)
 
@@ -102,9 +102,10 @@ def _librdkafka_read(servers: str, topic: str, count: int) -> list[Record]:
         assert messages, f"{topic}: {len(found)} of {count} records"
         for message in messages:
             assert message.error() is None
-            headers = tuple(message.headers() or ())
-            at = message.timestamp()[1]
-            found.append(Record(message.key(), message.value(), headers, message.offset(), at))
+            headers: Any = message.headers()
+            at, offset = message.timestamp()[1], message.offset()
+            assert offset is not None
+            found.append(Record(message.key(), message.value(), tuple(headers or ()), offset, at))
     consumer.close()
     return found
 

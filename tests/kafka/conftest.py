@@ -40,8 +40,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("directory", pairs, ids=names, indirect=True, scope="session")
     elif "other" in metafunc.fixturenames:
         others = metafunc.config.getoption("--other") or releases
-        pairs = [(release, other) for release in releases for other in others if other != release]
-        metafunc.parametrize(("release", "other"), pairs, scope="session")
+        two = [(release, other) for release in releases for other in others if other != release]
+        metafunc.parametrize(("release", "other"), two, scope="session")
     elif "release" in metafunc.fixturenames:
         metafunc.parametrize("release", releases, scope="session")
 

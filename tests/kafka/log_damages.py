@@ -37,7 +37,7 @@ def logs(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.log") if path.is_file() and path.stem.isdigit())
 
 
-def entries(data: bytes) -> list[Entry]:
+def entries(data: bytes | bytearray) -> list[Entry]:
     found, at = [], 0
     while at + 17 <= len(data):
         size = _FRAME.unpack_from(data, at)[1]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from commands.shell.exit_codes import INCOMPLETE
-from kdump.findings.finding import BrokerEffect
+from kdump.findings.kind import BrokerEffect
 from tests.kafka.broker import Broker
 from tests.kafka.command import Ran, jsonl
 from tests.kafka.damages import Damaged, damage

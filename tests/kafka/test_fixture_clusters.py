@@ -78,12 +78,14 @@ def _records(servers: str, topic: str, partition: int, stop: int) -> tuple[int, 
     place = TopicPartition(topic, partition, 0)
     low, high = watermarks(consumer, place)
     consumer.assign([TopicPartition(topic, partition, low)])
-    found = {}
+    found: dict[int, Any] = {}
     while consumer.position([place])[0].offset < min(stop, high) and (message := consumer.poll(20)) is not None:
         if message.error() is None:
             kind, timestamp = message.timestamp()
             timestamp = -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
-            found[message.offset()] = (message.key(), message.value(), timestamp, message.headers() or [])
+            offset = message.offset()
+            assert offset is not None
+            found[offset] = (message.key(), message.value(), timestamp, message.headers() or [])
     consumer.close()
     return low, found
 

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,14 +69,17 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (
     _flip, _lose_segment, _lose_first_segment, _power_cut, _flip_and_lose_epochs, _wipe,
 )  # fmt: skip
 
-SMALL_SEGMENTS = {True: {"segment_bytes": "32768"}, False: {"internal_segment_bytes": "32768"}}
+SMALL_SEGMENTS: dict[bool, dict[str, Any]] = {
+    True: {"segment_bytes": "32768"},
+    False: {"internal_segment_bytes": "32768"},
+}
 """Up to Kafka 4.0, and from 4.1 on, which takes segment.bytes from 1 MiB on."""
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     release = (request.config.getoption("--release") or RELEASES)[-1]
-    settings = {"offsets.topic.replication.factor": "1", "unclean.leader.election.enable": "true"}
+    settings: dict[str, Any] = {"offsets.topic.replication.factor": "1", "unclean.leader.election.enable": "true"}
     with Cluster(release, tmp_path, **settings) as made:
         made.start()
         yield made

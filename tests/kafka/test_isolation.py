@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Record
 from kdump.transactions.isolation import consumed
 from kdump.transactions.isolation_level import Isolation
 from tests.kafka.broker import Broker
@@ -52,6 +53,7 @@ def test_committed_records_are_those_that_librdkafka_gets(directory: Rich, tmp_p
     found: Records = {}
     for folder in (path for disk in disks for path in disk.iterdir() if _is_users(path.name)):
         for record in consumed(PartitionLog(str(folder)), Isolation.READ_COMMITTED):
+            assert isinstance(record, Record), record
             found[folder.name, record.offset] = (record.timestamp, record.key, record.value)
     with tally.of(directory.release, Column.READ) as compare:
         compare.holds("there are records", len(wanted) > 500)

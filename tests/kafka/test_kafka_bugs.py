@@ -25,6 +25,7 @@ from tests.kafka.command import jsonl
 from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
 from tests.kafka.kit import Kit
 from tests.kafka.tally import Column, Tally
+from tests.topics.building import unexpected
 
 _TOPIC = "orders"
 _METADATA = "__cluster_metadata-0"
@@ -224,8 +225,8 @@ def _committed(servers: str) -> list[int]:
 def _append_a_topic(log: PartitionLog) -> None:
     """A topic with the partition 1 alone, behind the end of a cluster's metadata log."""
     last = {}
-    for segment, run in runs(log.segments, lambda problem: pytest.fail(str(problem))):
-        for content in contents_in(segment, run, lambda problem: pytest.fail(str(problem))):
+    for segment, run in runs(log.segments, unexpected):
+        for content in contents_in(segment, run, unexpected):
             end, epoch, time = content.offset + 1, run.block.leader_epoch[content.row], content.timestamp
             if not run.block.attributes[content.row] & CONTROL:
                 record = decode_value(content.value or b"")

@@ -57,7 +57,7 @@ def _files(partition: Path) -> dict[str, bytes]:
 
 def _change_of(partition: Path) -> str:
     rows = jsonl("undo", partition.parent).of_type("change")
-    return next(row["id"] for row in rows if Path(row["path"]).name == partition.name)
+    return next(str(row["id"]) for row in rows if Path(row["path"]).name == partition.name)
 
 
 def _wait_for(truth: Callable[[], bool], what: str) -> None:

@@ -66,8 +66,8 @@ def test_damaged_logs_load_as_forecast(
             is_clean = random.random() < 0.25
             log_start = random.choice((0, 0, 0, random.randrange(1500)))
             recovery_point = random.choice((0, 0, 0, random.randrange(1500)))
-            options = ("--clean" if is_clean else "--unclean", "--recovery-point", recovery_point, "--now", NOW)
-            options += ("--log-start-offset", log_start, "--config", config, "--kafka", release)
+            options: tuple[object, ...] = ("--clean" if is_clean else "--unclean", "--recovery-point", recovery_point)
+            options += ("--now", NOW, "--log-start-offset", log_start, "--config", config, "--kafka", release)
             before = _sizes(ours)
             (row,) = jsonl("startup", *options, ours).of_type("outcome")
             assert _sizes(ours) == before

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kdump.formats.batch import CONTROL
 from kdump.formats.kraft_snapshot import kraft_batch
 from kdump.formats.schemas.cluster_metadata import decode_value, encode_value
@@ -17,17 +15,14 @@ from kdump.topics.image_records import encoded, records_of
 from kdump.topics.metadata_log import state_of_directory
 from tests.kafka.directories import Rich
 from tests.kafka.tally import Column, Comparison, Tally
-
-
-def _unexpected(problem: object) -> None:
-    pytest.fail(str(problem))
+from tests.topics.building import unexpected
 
 
 def _written(path: Path, compare: Comparison) -> bytes:
     """A file of metadata records batch by batch, each record decoded and encoded."""
     written = b""
-    for segment, run in runs([Segment(str(path))], _unexpected):
-        contents = list(contents_in(segment, run, _unexpected))
+    for segment, run in runs([Segment(str(path))], unexpected):
+        contents = list(contents_in(segment, run, unexpected))
         for row in range(run.first, run.stop):
             inside = [content for content in contents if content.row == row]
             is_control = bool(run.block.attributes[row] & CONTROL)
@@ -62,14 +57,14 @@ def test_a_state_has_the_versions_that_the_controller_wrote(directory: Rich, tal
     with tally.of(directory.release, Column.WRITE) as compare:
         log = PartitionLog(str(directory.log_dirs[0] / "__cluster_metadata-0"))
         last: dict[str, int] = {}
-        for segment, run in runs(log.segments, _unexpected):
-            for content in contents_in(segment, run, _unexpected):
+        for segment, run in runs(log.segments, unexpected):
+            for content in contents_in(segment, run, unexpected):
                 if not run.block.attributes[content.row] & CONTROL:
                     record = decode_value(content.value or b"")
                     if record.name == "FeatureLevelRecord" and record.fields["name"] == METADATA_VERSION:
                         last.clear()  # what was written before has the versions of an older level
                     last[record.name] = record.version
-        image = state_of_directory(log, _unexpected).image
+        image = state_of_directory(log, unexpected).image
         for wanted in records_of(image):
             known = last.get(wanted.name, wanted.version)
             # 4.0 writes version 2 of PartitionRecord without eligible leader replicas, too: 1 says the same

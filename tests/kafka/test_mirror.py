@@ -192,9 +192,10 @@ def _wait_until_copied(process: subprocess.Popen[bytes], broker: Broker, wanted:
 
 
 def _ends(admin: AdminClient) -> dict[str, int]:
-    topics = admin.list_topics(timeout=60).topics.values()
-    places = [TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions]
-    specs = {place: OffsetSpec.latest() for place in places}
+    topics = admin.list_topics(timeout=60).topics
+    places = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    specs = dict.fromkeys(places, latest)
     try:
         return {
             f"{place.topic}-{place.partition}": asked.result().offset

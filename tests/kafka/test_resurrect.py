@@ -39,7 +39,7 @@ def _destroy_metadata(log_dirs: Sequence[Path]) -> None:
 
 def _resurrect(*arguments: object) -> Any:
     done = jsonl("resurrect", *arguments, "--apply")
-    assert done.exit_code == 0, done.out[-3000:] + done.err
+    assert done.exit_code == 0, done.out[-3000:].decode(errors="replace") + done.err
     return done
 
 
@@ -103,7 +103,7 @@ def _check_truth(
 
 def _check_goes_on(compare: Comparison, servers: str, truth: dict[str, Any]) -> None:
     """Producing goes on at the next offset, and an old transactional id works."""
-    offsets: list[int] = []
+    offsets: list[Any] = []
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     producer.produce(
         "plain", b"after", partition=0, on_delivery=lambda error, message: offsets.append(message.offset())
@@ -161,7 +161,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     """The log directories of three brokers that were killed, the third of them a while before the others."""
     release = (request.config.getoption("--release") or RELEASES)[-1]
     folder = tmp_path_factory.mktemp("three")
-    settings = {
+    settings: dict[str, Any] = {
         "offsets.topic.replication.factor": "3",
         "offsets.topic.num.partitions": "3",
         "transaction.state.log.replication.factor": "3",
@@ -187,16 +187,16 @@ def _commit(servers: str, group: str) -> None:
     for _ in range(RECORDS):
         message = consumer.poll(30)
         assert message is not None
-        consumer.commit(message, asynchronous=False)
+        consumer.commit(message=message, asynchronous=False)
     consumer.close()
 
 
-def _values(servers: str, topic: str, partition: int) -> list[bytes]:
+def _values(servers: str, topic: str, partition: int) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": False})
     place = TopicPartition(topic, partition, 0)
     _, end = watermarks(consumer, place)
     consumer.assign([place])
-    values: list[bytes] = []
+    values: list[bytes | None] = []
     while len(values) < end and (message := consumer.poll(30)) is not None:
         values.append(message.value())
     consumer.close()

@@ -64,8 +64,8 @@ def _about_topics() -> Iterator[Asked]:
                 one = {"resourceType": kind, "resourceName": name, "configurationKeys": keys}
                 yield ApiKey.DESCRIBE_CONFIGS, version, {"resources": [one], "includeSynonyms": True}
     for version in range(1, 6):
-        for topics in (None, [], [{"topic": "plain", "partitions": [0, 1, 9]}]):
-            yield ApiKey.DESCRIBE_LOG_DIRS, version, {"topics": topics}
+        for asked in (None, [], [{"topic": "plain", "partitions": [0, 1, 9]}]):
+            yield ApiKey.DESCRIBE_LOG_DIRS, version, {"topics": asked}
     for version, kind in ((0, 1), (1, 1), (2, 1), (1, 2)):
         yield ApiKey.DESCRIBE_CLUSTER, version, {"endpointType": kind} if version else {}
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import Any
 
 if __package__ in (None, ""):  # behind what is installed, so that this is what is tested
     sys.path.append(str(Path(__file__).resolve().parents[2]))
@@ -68,14 +69,14 @@ class Campaign:
                 return None
             self._count(left)
 
-    def _count(self, observation: tuple[str, object]) -> None:
+    def _count(self, observation: tuple[str, Any]) -> None:
         label, value = observation
         if label == "walk":
-            self.met[value[0]] += 1  # type: ignore[index]
+            self.met[value[0]] += 1
         elif label in ("check", "inflate", "decode", "text"):
-            fault = value if label == "check" else value[-2] if label == "text" else value[-1]  # type: ignore[index]
+            fault = value if label == "check" else value[-2] if label == "text" else value[-1]
             if fault:
-                self.met[fault[0]] += 1  # type: ignore[index]
+                self.met[fault[0]] += 1
 
     def _cases(self) -> Iterator[Case]:
         rng = self._rng

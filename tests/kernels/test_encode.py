@@ -22,12 +22,8 @@ KERNEL = st.sampled_from(KERNELS)
 
 def expected(messages: list[Message]) -> list[bytes]:
     base = messages[0].timestamp
-    records = (NewRecord(row, *_fields(message)) for row, message in enumerate(messages))
+    records = (NewRecord(row, each.timestamp, each.key, each.value, each.headers) for row, each in enumerate(messages))
     return [encode_record(record, 0, base) for record in records]
-
-
-def _fields(message: Message) -> tuple[object, ...]:
-    return message.timestamp, message.key, message.value, message.headers
 
 
 @given(KERNEL, MESSAGES, st.integers(0, 9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -60,8 +61,8 @@ def test_a_difference_is_found_and_can_be_seen_again() -> None:
         encode_kept, rewrite = portable.encode_kept, portable.rewrite
 
         @staticmethod
-        def walk(*arguments: object) -> int:
-            status = portable.walk(*arguments)  # type: ignore[arg-type]
+        def walk(*arguments: Any) -> int:
+            status = portable.walk(*arguments)
             return faults.END if status == faults.PARTIAL else status
 
     campaign = Campaign(0, Broken)  # type: ignore[arg-type]

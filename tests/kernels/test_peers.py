@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import aiokafka.record.default_records as aiokafka_batches
 import aiokafka.record.legacy_records as aiokafka_messages
@@ -144,7 +145,7 @@ def test_their_logs_of_every_version_in_a_row(kernel: ModuleType) -> None:
 # --- we write, they read
 
 
-def as_read(peer: str, data: bytes) -> tuple[list[NewRecord], list[object]]:
+def as_read(peer: str, data: bytes) -> tuple[list[NewRecord], list[Any]]:
     """The records that a peer finds, its checksums held; and the batches."""
     memory = PEERS[peer].memory.MemoryRecords(data)
     found, batches = [], []

@@ -40,12 +40,14 @@ def test_an_empty_column(kernel: ModuleType) -> None:
 @only_native
 @given(numbers=st.lists(st.one_of(INT64, st.integers(0, 3)), min_size=1))
 def test_both_kernels_say_the_same(numbers: list[int]) -> None:
+    assert NATIVE is not None
     column = array("q", numbers)
     assert NATIVE.column_stats(column) == portable.column_stats(column)
 
 
 @only_native
 def test_a_column_of_other_numbers_is_refused() -> None:
+    assert NATIVE is not None
     with pytest.raises(ValueError, match="64-bit"):
         NATIVE.column_stats(array("b", [1]))
 
@@ -76,5 +78,6 @@ def test_columns_that_do_not_go_together(kernel: ModuleType, lower: list[int], u
 @only_native
 @given(pairs=st.lists(st.tuples(INT64, INT64), min_size=1))
 def test_both_kernels_find_the_same_differences(pairs: list[tuple[int, int]]) -> None:
+    assert NATIVE is not None
     lower, upper = (array("q", column) for column in zip(*pairs, strict=True))
     assert NATIVE.differences(lower, upper) == portable.differences(lower, upper)

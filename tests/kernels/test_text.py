@@ -494,6 +494,7 @@ def test_fields_that_change_from_one_batch_to_the_next(kernel: ModuleType) -> No
 
 @only_native
 def test_what_a_kernel_reads_cannot_be_resized_meanwhile() -> None:
+    assert NATIVE is not None
     block = walked(NATIVE, encode_batch([NewRecord(0, 1, None, b"value")]))
 
     def write(_: memoryview) -> None:

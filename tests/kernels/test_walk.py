@@ -216,6 +216,7 @@ def test_a_block_holds_only_what_is_in_its_data(kernel: ModuleType) -> None:
 
 @only_native
 def test_native_refuses_a_block_without_room() -> None:
+    assert NATIVE is not None
     block = BatchBlock(0)
     block.data, block.available = V2, len(V2)
     with pytest.raises(ValueError, match="room"):

@@ -28,6 +28,7 @@ from kdump.query.inventory import (
     partition_info,
 )
 from kdump.storage import facts as segment_inventory
+from kdump.storage.broker import BrokerIdentity
 from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import IndexInfo, SegmentInfo, segment_info
@@ -91,7 +92,12 @@ def test_of_a_large_segment_only_both_ends_are_read(tmp_path: Path, monkeypatch:
     segment = build(tmp_path, timed(400, {0: GZIP, 200: ZSTD, 399: LZ4}))
     read = []
     close = LogFile.close
-    monkeypatch.setattr(LogFile, "close", lambda log: (read.append(log.bytes_read), close(log)))
+
+    def noted(log: LogFile) -> None:
+        read.append(log.bytes_read)
+        close(log)
+
+    monkeypatch.setattr(LogFile, "close", noted)
     info = segment_info(segment)
     assert sum(read) < info.size / 20
     assert not info.is_counted
@@ -400,7 +406,7 @@ def test_clean_shutdown_of_a_log_directory() -> None:
     assert (info.problems, info.errors, info.missing, info.not_partitions) == ((), (), (), ())
 
 
-def placed(*folders: Path) -> list[tuple[object, PartitionInfo]]:
+def placed(*folders: Path) -> list[tuple[BrokerIdentity | None, PartitionInfo]]:
     found = []
     for folder in folders:
         directory = LogDirectory(str(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -232,7 +233,9 @@ def test_nothing_is_found_above_the_log_end_offset(tmp_path: Path) -> None:
         assert lookup.log_end_offset() == 3
         assert lookup.find_offset(0).found
         assert lookup.find_offset(9) == OffsetPosition(0, 7, behind)
-        assert lookup.find_timestamp(1000).offset == 0
+        found = lookup.find_timestamp(1000)
+        assert found is not None
+        assert found.offset == 0
         assert lookup.find_timestamp(2000) is None
         assert lookup.find_timestamp(MAX_TIMESTAMP) is None
 
@@ -255,7 +258,7 @@ def test_the_hot_section_of_an_index_is_told(tmp_path: Path) -> None:
 def searched(partition: Path) -> None:
     """Search in every way there is; errors that kdump raises on purpose may come."""
     with LogLookup(kdump.open_log(str(partition)), clean=False) as lookup:
-        searches = [partial(lookup.find_from, offset) for offset in (0, 4, 9, 21, 500)]
+        searches: list[Callable[[], object]] = [partial(lookup.find_from, offset) for offset in (0, 4, 9, 21, 500)]
         searches += [partial(lookup.find_timestamp, time) for time in (LATEST, MAX_TIMESTAMP, EARLIEST, 0, 2001, 2999)]
         searches.append(lambda: list(lookup.aborted_transactions(0, 100)))
         for search in searches:

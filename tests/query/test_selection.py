@@ -20,6 +20,7 @@ from kdump.storage import decoded
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.partition import PartitionLog
+from kdump.storage.payloads import inflate
 from kdump.storage.records import Record, batch_at, header_pairs
 from kdump.storage.segment import Segment
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
@@ -234,13 +235,12 @@ def test_batches_that_their_header_rules_out_are_not_decompressed(
 ) -> None:
     path = write_partition(tmp_path / "t-0", segments=1, batches=10, records=5, codecs=(GZIP, LZ4, ZSTD))
     seen = []
-    original = decoded.inflate
 
-    def inflate(block: Any, row: int, stop: int, limit: int) -> Any:
+    def noted(block: Any, row: int, stop: int, limit: int) -> Any:
         seen.extend(block.last_offset[row:stop])
-        return original(block, row, stop, limit)
+        return inflate(block, row, stop, limit)
 
-    monkeypatch.setattr(decoded, "inflate", inflate)
+    monkeypatch.setattr(decoded, "inflate", noted)
     assert offsets(path, Selection(10, 15)) == list(range(10, 15))
     assert seen == [14]
     seen.clear()

@@ -38,7 +38,7 @@ def _flip(path: Path, chance: random.Random) -> None:
     path.write_bytes(data)
 
 
-def _used(data: bytes) -> int:
+def _used(data: bytes | bytearray) -> int:
     """Mostly where something is written."""
     return min(len(data), len(bytes(data).rstrip(b"\0")) + 24)
 

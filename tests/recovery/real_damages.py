@@ -282,8 +282,7 @@ class Campaign:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
                 (folder / "server.log").write_text(trial.log)
-                disk = self.source.copy(folder, [damage.disk])[0]
-                damage.apply(disk)
+                damage.apply(self.source.copy(folder, [damage.disk])[0])
                 print(f"WRONG {damage}")
                 for text in texts[:6]:
                     print(f"      {text}")

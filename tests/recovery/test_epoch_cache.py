@@ -51,10 +51,9 @@ def test_negative_numbers_end_loading(entry: tuple[int, int]) -> None:
 def test_truncation_from_the_end() -> None:
     epochs = cache((1, 10), (2, 20), (3, 30))
     epochs.truncate_from_end(31)
-    assert not epochs.is_written
+    assert (len(epochs.entries), epochs.is_written) == (3, False)
     epochs.truncate_from_end(20)
-    assert epochs.entries == [(1, 10)]
-    assert epochs.is_written
+    assert (epochs.entries, epochs.is_written) == ([(1, 10)], True)
     epochs.truncate_from_end(-1)
     assert epochs.entries == [(1, 10)]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -108,11 +110,9 @@ def test_a_marker_taken_out_by_compaction_changes_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("taking", [recover, load])
-def test_data_outside_an_open_transaction_ends_loading(taking: object, tmp_path: Path) -> None:
+def test_data_outside_an_open_transaction_ends_loading(taking: Callable[..., object], tmp_path: Path) -> None:
     with pytest.raises(LoadError, match=r"from producer 7 at offset \(offset=2, segment=\[-1:-1\]\) in partition t-0"):
-        taking(  # type: ignore[operator]
-            tmp_path, produced(0, 7, transactional=True), produced(1, 8), produced(2, 7), produced(3, 7)
-        )
+        taking(tmp_path, produced(0, 7, transactional=True), produced(1, 8), produced(2, 7), produced(3, 7))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_data_outside_an_open_transaction_ends_loading(taking: object, tmp_path:
         ({"attributes": CONTROL | TRANSACTIONAL | 5}, "Unknown compression type id: 5", False),
     ],
 )
-def test_markers_that_cannot_be_read(fields_: dict[str, object], text: str, invalid: bool, tmp_path: Path) -> None:
-    bad = marker(1, 7, **fields_) if "attributes" not in fields_ else _with_codec_5(marker(1, 7))  # type: ignore[arg-type]
+def test_markers_that_cannot_be_read(fields_: dict[str, Any], text: str, invalid: bool, tmp_path: Path) -> None:
+    bad = marker(1, 7, **fields_) if "attributes" not in fields_ else _with_codec_5(marker(1, 7))
     with pytest.raises(LoadError, match=text) as caught:
         recover(tmp_path, produced(0, 7, transactional=True), bad)
     assert isinstance(caught.value, InvalidMarkerError) == invalid

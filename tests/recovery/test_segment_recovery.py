@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,10 +152,10 @@ def test_only_v2_batches_move_the_end_of_the_producers(tmp_path: Path, rows: int
 
 
 def test_leader_epochs_are_noted_where_they_rise(tmp_path: Path, rows: int) -> None:
-    def noted(known: list[tuple[int, int]], *batches: tuple[int, int]) -> list[tuple[int, int]]:
+    def noted(known: list[tuple[int, int]], *batches: tuple[int, int]) -> list[tuple[int, ...]]:
         epochs = EpochCache(EpochEntry(*each) for each in known)
         Recovered(tmp_path, *(batch(offset, leader_epoch=epoch) for offset, epoch in batches), epochs=epochs).run()
-        return [tuple(each) for each in epochs.entries]  # type: ignore[misc]
+        return [tuple(each) for each in epochs.entries]
 
     assert noted([], (10, 0), (11, 0), (12, 4), (13, 4), (14, 5)) == [(0, 10), (4, 12), (5, 14)]
     assert noted([(3, 0)], (10, 5), (11, 5)) == [(3, 0), (5, 10)]
@@ -256,7 +257,7 @@ def test_an_index_that_is_missing_needs_room_for_an_entry(tmp_path: Path, size: 
 class TestEmptying:
     """Offsets that do not increase where an entry is due."""
 
-    def emptied(self, folder: Path, *batches: bytes, **files: bytes) -> tuple[Recovered, int, Loss]:
+    def emptied(self, folder: Path, *batches: bytes, **files: Any) -> tuple[Recovered, int, Loss]:
         found = Recovered(folder, *batches, **files)
         with pytest.raises(InvalidOffsetError):
             found.run()

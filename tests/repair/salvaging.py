@@ -12,8 +12,9 @@ from kdump.change.plan import Plan
 from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.load_result import holding
-from kdump.repair.proposal import OPEN, SALVAGE, LostMarkers, Request, Task, examine
+from kdump.repair.proposal import examine
 from kdump.repair.salvage_partition import Rescue
+from kdump.repair.task import OPEN, SALVAGE, LostMarkers, Request, Task
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.repair.damaged import STARTUP

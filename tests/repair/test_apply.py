@@ -22,8 +22,9 @@ from kdump.change.undo import undo
 from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, examine
-from kdump.storage.recipe import NewContent, SourceBytes
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
+from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from tests.change.kept import change_files, only_change
 from tests.repair.damaged import DAMAGES, STARTUP, name
 from tests.repair.salvaging import content
@@ -274,7 +275,7 @@ def test_owner_mode_and_time_of_new_files(tmp_path: Path) -> None:
         os.chown(index, 3456, 4567)
     modified = 1_600_000_000_000_000_007
     os.utime(log, ns=(modified, modified))
-    wanted = {
+    wanted: dict[str, Recipe] = {
         log.name: SourceBytes(log.name, 3, 4),
         index.name: NewContent(b"new", 5),
         name(0, "timeindex"): NewContent(b"", 0),

@@ -10,7 +10,8 @@ import kdump
 from kdump.disk.reading import ReadOnlyFile
 from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import SALVAGE, STRATEGIES, Request, Strategy, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, STRATEGIES, Request, Strategy
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.repair.salvaging import salvage
@@ -75,5 +76,6 @@ def test_salvage_gives_up_the_damaged_commit_alone(directory: Path) -> None:
     (cut,) = rescue.cuts
     assert kept == bytes(data[: cut.start] + data[cut.stop :])
     assert cut.start <= 8000 < cut.stop
+    assert rescue.kept is not None
     assert rescue.kept.batches == 84
     assert examine(kdump.open_log(str(partition)), STARTUP, Request(SALVAGE)).plan is not None

@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,8 @@ from kdump.change.apply import apply_plan
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import PREFIX, new_change
 from kdump.formats import names
-from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Strategy, Task, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy, Task
 from tests.change.kept import is_kept
 from tests.repair.damaged import DAMAGES, STARTUP, build
 from tests.repair.salvaging import content, errors
@@ -99,11 +100,11 @@ def damaged(sound: Path, scratch: Path, request: pytest.FixtureRequest) -> Path:
     return copy_with(DAMAGES[request.param], sound, scratch)
 
 
-def copy_with(damage: object, sound: Path, scratch: Path) -> Path:
+def copy_with(damage: Callable[[Path], object], sound: Path, scratch: Path) -> Path:
     """A copy of the sound log directory, damaged; its checkpoints lie beyond what any repair leaves."""
     log_dir = scratch / "logs"
     shutil.copytree(sound, log_dir)
-    damage(log_dir / "orders-0")  # type: ignore[operator]
+    damage(log_dir / "orders-0")
     for checkpoint in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT, names.CLEANER_CHECKPOINT):
         (log_dir / checkpoint).write_text("0\n2\nothers 3 17\norders 0 59\n")
     return log_dir
@@ -159,7 +160,7 @@ def run_child(log_dir: Path, strategy: Strategy, at: int, *, keep_old: bool) -> 
     try:
         gc.disable()  # it would touch, and so copy, all of the parent's memory
         saboteur = Saboteur(at, None)
-        os.fsync = lambda descriptor: saboteur.step()
+        os.fsync = lambda fd: saboteur.step()
         sys.addaudithook(saboteur.audit)
         repair(log_dir, strategy, keep_old=keep_old)
         status = 0
@@ -343,7 +344,9 @@ def test_how_often_repairs_were_killed() -> None:
     # docs/testing.md states the sum; it runs last, and says nothing when only some of the tests above were asked for
     if len(POINTS) == len(RECOVERED) + len(SALVAGED) + len(WITHOUT_BACKUP):
         told = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
-        points, directories = re.search(r"more than ([\d,]+) points in (\d+) damaged directories", told).groups()
+        found = re.search(r"more than ([\d,]+) points in (\d+) damaged directories", told)
+        assert found is not None
+        points, directories = found.groups()
         assert sum(POINTS.values()) > int(points.replace(",", ""))
         assert len({damage for damage, _ in (*RECOVERED, *SALVAGED)}) == int(directories) >= 30
 

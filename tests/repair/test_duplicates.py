@@ -12,7 +12,8 @@ from kdump.formats.codecs import GZIP, compress
 from kdump.formats.encode import NewRecord, encode_message
 from kdump.recovery.outcome import Loss, total_loss
 from kdump.repair.duplicates import BatchIdentity, MisplacedBatch, misplaced_batches, not_taken, without_copy
-from kdump.repair.proposal import SAFE, Request, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SAFE, Request
 from kdump.storage.planned import PlannedPartition
 from tests.recovery.building import batch, broken, file, make_log
 from tests.repair.damaged import STARTUP, data_batch, name

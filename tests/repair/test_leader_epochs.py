@@ -12,6 +12,7 @@ from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.recovery.startup import Startup
 from kdump.repair import leader_epochs
 from kdump.repair.leader_epochs import MAX_RUNS
+from kdump.repair.task import ABORTED
 from tests.recovery.building import batch, broken, file, make_log, marker, produced
 from tests.repair.salvaging import errors, examined, salvage
 
@@ -33,6 +34,7 @@ def salvaged(folder: Path, *segments: list[int]) -> tuple[Path, list[int], list[
     partition = folder / "topic-0"
     found = salvage(partition, STARTUP)
     assert found.cuts == ()
+    assert found.kept is not None
     assert found.kept.batches == sum(map(len, segments))
     again = examined(partition, STARTUP)
     assert again.plan is not None
@@ -119,6 +121,6 @@ def test_a_changed_batch_is_no_place_where_a_marker_was_lost(tmp_path: Path) -> 
         with_epoch(31, 0),
     ]
     make_log(tmp_path, {file(0, names.LOG): b"".join(parts)})
-    found = salvage(tmp_path / "topic-0", STARTUP, "abort")
+    found = salvage(tmp_path / "topic-0", STARTUP, ABORTED)
     assert [each.offset for each in found.markers] == [1]
     assert set(epochs_of(tmp_path / "topic-0")) == {0}

@@ -15,7 +15,8 @@ import pytest
 from kdump.disk import reading
 from kdump.library.verifying import verify
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import SAFE, Request, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SAFE, Request
 from tests.agreement.running import kdump
 from tests.commands.logs import batch, write_segment
 from tests.recovery.building import NOW, make_log

@@ -14,8 +14,8 @@ from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import Gap, NewMarker, aborting_markers, find_gaps, proven_markers
-from kdump.repair.proposal import ABORTED
 from kdump.repair.salvage_partition import Rescue
+from kdump.repair.task import ABORTED
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes, joined
 from kdump.storage.records import Record
@@ -153,6 +153,7 @@ class TestAbort:
     def test_counts_of_what_is_kept_are_without_it(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, LOST)
         rescue = salvage(partition, STARTUP, ABORTED)
+        assert rescue.kept is not None
         assert (rescue.kept.batches, rescue.kept.records) == (4, 4)
         assert rescue.kept.bytes == sum(map(len, LOST)) - len(LOST[2])
 

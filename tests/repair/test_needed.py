@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def replaced(*files: str) -> list[Operation]:
     return [Operation(REPLACE, each, 10, 1, 20) for each in files]
 
 
-def left(log: PartitionLog, operations: list[Operation], *, clean: bool = True, **found: object) -> set[str]:
+def left(log: PartitionLog, operations: list[Operation], *, clean: bool = True, **found: Any) -> set[str]:
     """The names of the files that are changed all the same."""
     plan = needed(Plan(log.path, tuple(operations), {}), log, Survey()._replace(**found), clean=clean)
     return {each.name for each in plan.operations}

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kdump.repair.proposal import SAFE, SALVAGE, Request, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import SAFE, SALVAGE, Request, Strategy
 from kdump.storage.partition import PartitionLog
 from tests.repair.damaged import STARTUP
 
 
 @pytest.mark.parametrize("strategy", [SAFE, SALVAGE])
-def test_a_partition_without_a_log_has_no_gap_for_markers(strategy: str, tmp_path: Path) -> None:
+def test_a_partition_without_a_log_has_no_gap_for_markers(strategy: Strategy, tmp_path: Path) -> None:
     partition = tmp_path / "orders-0"
     partition.mkdir()
     for name in ("partition.metadata", "leader-epoch-checkpoint", f"{0:020}.index"):

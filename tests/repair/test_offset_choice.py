@@ -56,7 +56,7 @@ def chosen(parts: Iterable[Part], lowest: int = 0, highest: int = HIGHEST) -> li
     return [words(part) for part in increasing(parts, lowest, highest)]
 
 
-def words(part: Part) -> str:
+def words(part: ByteRange | LeftOut) -> str:
     if isinstance(part, LeftOut):
         return f"-{part.valid.first_offset}" if part.valid else "damage"
     offsets = f"{part.first_offset}" if part.batches == 1 else f"{part.first_offset}..{part.last_offset}"

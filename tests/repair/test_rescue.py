@@ -23,9 +23,9 @@ from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import Request
 from kdump.repair.salvage_partition import Rescue
 from kdump.repair.strategies import plan_safe
+from kdump.repair.task import Request
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
 from tests.change.kept import change_files, only_change
@@ -114,6 +114,7 @@ def test_counts_against_strategy_kafka(partition: Path) -> None:
     before = list(batches(partition))
     edit(name(20, "log"), flip(70))(partition)
     rescue = salvage(partition)
+    assert rescue.kept is not None
     assert rescue.kafka_keeps is not None
     assert (rescue.kept.batches, rescue.kafka_keeps.batches) == (len(before) - 1, 10)
     assert (rescue.kept.records, rescue.kafka_keeps.records) == (3 * 19 - 2, 19)

@@ -6,12 +6,14 @@ import itertools
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kdump.blocks import BatchBlock
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, CRC_START
 from kdump.formats.checksums import crc32c
@@ -34,11 +36,11 @@ FAR = 2**31
 
 
 def sorted_out(
-    folder: Path, data: bytes, base: int = BASE, next_base: int | None = None, **more: object
+    folder: Path, data: bytes, base: int = BASE, next_base: int | None = None, **more: Any
 ) -> list[ByteRange | LeftOut]:
     log = make_log(folder, {file(base, "log"): data})
     with LogView(PlannedPartition(log), file(base, "log")) as view:
-        return list(choose_batches(view, base, next_base, **more))  # type: ignore[arg-type]
+        return list(choose_batches(view, base, next_base, **more))
 
 
 def kept(parts: list[ByteRange | LeftOut]) -> list[tuple[int, int]]:
@@ -320,9 +322,12 @@ def test_of_many_batches_only_those_in_doubt_are_read_again(
     data = b"".join(batch(BASE + number) for number in numbers)
     again: list[int] = []
     really = salvage._read_again
-    monkeypatch.setattr(
-        salvage, "_read_again", lambda log, block, row, limit: again.append(row) or really(log, block, row, limit)
-    )
+
+    def noted(log: LogView, block: BatchBlock, row: int, limit: int) -> ByteRange | LeftOut:
+        again.append(row)
+        return really(log, block, row, limit)
+
+    monkeypatch.setattr(salvage, "_read_again", noted)
     parts = sorted_out(tmp_path, data, suspects=frozenset(SIZE * each for each in doubtful))
     assert len(left_out(parts)) == (outlier is not None)
     assert sum(part.batches for part in parts if isinstance(part, ByteRange)) == 1200 - (outlier is not None)

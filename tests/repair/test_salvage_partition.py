@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,9 @@ from kdump.recovery.outcome import (
 )
 from kdump.recovery.startup import Startup
 from kdump.repair import salvage_partition
-from kdump.repair.proposal import ABORTED
 from kdump.repair.salvage_partition import Rescue
 from kdump.repair.salvaged_files import GivenUp
+from kdump.repair.task import ABORTED
 from tests.recovery.building import METADATA, NOW, batch, broken, file, make_log, marker, produced
 from tests.repair.damaged import STARTUP, edit, flip, name
 from tests.repair.salvaging import examined
@@ -68,9 +69,9 @@ def test_what_is_rewritten_in_words() -> None:
     assert rescue.rewritten == (f"{LOG}, byte 5: epoch", f"{LOG}, byte 70: order", f"{LOG}, byte 9: m")
 
 
-def rescued(folder: Path, *segments: tuple[int, bytes], startup: Startup = UNCLEAN, **more: str) -> Rescue:
+def rescued(folder: Path, *segments: tuple[int, bytes], startup: Startup = UNCLEAN, **more: Any) -> Rescue:
     log = make_log(folder, {file(base, "log"): data for base, data in segments})
-    rescue = examined(Path(log.path), startup, **more).rescue  # type: ignore[arg-type]
+    rescue = examined(Path(log.path), startup, **more).rescue
     assert rescue is not None
     return rescue
 

@@ -13,7 +13,7 @@ SOURCE = bytes(range(100))
 
 def content(recipe: Recipe) -> bytes:
     return b"".join(
-        SOURCE[part.start : part.start + part.size] if isinstance(part, SourceBytes) else part.data  # type: ignore[union-attr]
+        SOURCE[part.start : part.start + part.size] if isinstance(part, SourceBytes) else part.data
         for part in parts_of(recipe)
     )
 

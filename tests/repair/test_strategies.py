@@ -16,7 +16,8 @@ from kdump.formats import names
 from kdump.recovery.outcome import Loss
 from kdump.recovery.startup import Startup
 from kdump.repair import flipped_bit, strategies
-from kdump.repair.proposal import FIX_BIT, SAFE, SALVAGE, STRATEGIES, TRUNCATE_LOG, Request, Strategy, Task, examine
+from kdump.repair.proposal import examine
+from kdump.repair.task import FIX_BIT, SAFE, SALVAGE, STRATEGIES, TRUNCATE_LOG, Request, Strategy, Task
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import NOW, batch, broken, file, make_log, produced, with_last_delta
 from tests.repair.damaged import DAMAGES, STARTUP, copied, data_batch, edit, flip, name, several
@@ -156,6 +157,7 @@ class TestSalvage:
             assert [(each.producer_id, each.current_txn_first_offset) for each in task.rescue.open_txns] == [(7, 0)]
             assert task.plan is not None
             apply_plan(task.plan, new_change(log.path), keep_old=False)
+        assert task.rescue is not None
         assert task.rescue.kept is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from errno import EIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ class TestSurvey:
         ("field", "value"),
         [("damage", SURVEY.damage), ("unsound", frozenset("a")), ("leftovers", frozenset("a"))],
     )
-    def test_what_calls_for_a_repair(self, field: str, value: object) -> None:
+    def test_what_calls_for_a_repair(self, field: str, value: Any) -> None:
         assert Survey()._replace(**{field: value})
         assert not Survey(noted=frozenset("a"))
 

@@ -18,7 +18,9 @@ from kdump.recovery.outcome import DROP, LEAVE_OUT, TRUNCATE, LoadOutcome, Loss,
 from kdump.recovery.startup import Startup
 from kdump.repair.decision import Damaged, Decision, Way
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import (
+from kdump.repair.proposal import examine
+from kdump.repair.salvaged_files import GivenUp
+from kdump.repair.task import (
     ALL_KINDS,
     INDEX_KINDS,
     SAFE,
@@ -28,10 +30,8 @@ from kdump.repair.proposal import (
     Strategy,
     Task,
     changed_log,
-    examine,
     first_damage,
 )
-from kdump.repair.salvaged_files import GivenUp
 from kdump.settings.loading import LoadingSettings
 from tests.recovery.building import make_log
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed

@@ -27,7 +27,8 @@ from kdump.formats.index_entries import (
     encode_time_entries,
 )
 from kdump.repair import flipped_bit
-from kdump.repair.proposal import Task, examine_trim
+from kdump.repair.proposal import examine_trim
+from kdump.repair.task import Task
 from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content, errors
 
@@ -127,7 +128,7 @@ def test_of_two_entries_out_of_order_the_wrong_one_goes(partition: Path) -> None
 class TestOffsetEntries:
     """Of a segment with single records at offsets 20 to 27, each batch SIZE bytes long."""
 
-    def trimmed_to(self, folder: Path, *entries: tuple[int, int], zeros: int = 0) -> list[tuple[int, int]]:
+    def trimmed_to(self, folder: Path, *entries: tuple[int, int], zeros: int = 0) -> list[tuple[int, ...]]:
         partition = segment(folder, *range(1000, 1008), base=20)
         path = partition / name(20, "index")
         path.write_bytes(encode_offset_entries([OffsetIndexEntry(*entry) for entry in entries], 20) + bytes(zeros))
@@ -323,7 +324,7 @@ class TestEntriesFromTheFuture:
     """Retention goes by the last entry: with one that is later than all batches it never deletes the segment."""
 
     @staticmethod
-    def trimmed_to(folder: Path, *entries: tuple[int, int], zeros: int = 0) -> list[tuple[int, int]]:
+    def trimmed_to(folder: Path, *entries: tuple[int, int], zeros: int = 0) -> list[tuple[int, ...]]:
         partition = segment(folder, 1000, 2000, 3000, 4000)
         path = partition / name(0, "timeindex")
         path.write_bytes(encode_time_entries([TimeIndexEntry(*entry) for entry in entries], 0) + bytes(zeros))
@@ -346,7 +347,7 @@ class TestTimeEntries:
 
     TIMES = (1000, 2000, 4000, 4000, 3000)
 
-    def trimmed_to(self, folder: Path, *entries: tuple[int, int], tail: bytes = b"") -> list[tuple[int, int]]:
+    def trimmed_to(self, folder: Path, *entries: tuple[int, int], tail: bytes = b"") -> list[tuple[int, ...]]:
         partition = segment(folder, *self.TIMES, base=20)
         path = partition / name(20, "timeindex")
         path.write_bytes(encode_time_entries([TimeIndexEntry(*entry) for entry in entries], 20) + tail)

@@ -43,7 +43,7 @@ def copy_of(
     parts = {"below": below or {}, "above": above or {}}
     held = [[None if unknown == name else records] for name, records in parts.items()]
     log = no_log() if has_log else None
-    return CopyKeys(log, start, end, COMMON, cleaned, *held)  # type: ignore[arg-type]
+    return CopyKeys(log, start, end, COMMON, cleaned, *held)
 
 
 def at(offset: int, value: bytes | None = b"v", epoch: int = 0) -> Latest:

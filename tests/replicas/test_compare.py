@@ -199,8 +199,13 @@ def comparison(a: Copy, b: Copy, most: int, start: int = 0) -> Comparison:
             is_epoch = one is not None and other is not None and one.sent.epoch != other.sent.epoch
             relation = Relation.EPOCH if is_epoch else Relation.BYTES
             relation = Relation.BEHIND if one is None else Relation.AHEAD if other is None else relation
-        is_relabelled = one is not None and other is not None and one.is_relabelled(other)
-        is_relabelled = is_relabelled and one != other and one.sent.epoch != other.sent.epoch  # type: ignore[union-attr]
+        is_relabelled = (
+            one is not None
+            and other is not None
+            and one != other
+            and one.sent.epoch != other.sent.epoch
+            and one.is_relabelled(other)
+        )
         takes = (
             one is not None and (other is None or one.sent.end <= other.sent.end),
             other is not None and (one is None or other.sent.end <= one.sent.end),

@@ -10,7 +10,7 @@ import pytest
 
 from kdump.formats.checkpoints import parse_leader_epochs, parse_offset_checkpoint
 from kdump.replicas import heal as heal_rules
-from kdump.replicas.rows import BatchRows
+from kdump.replicas.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
 from tests.agreement.running import Said, kdump
 from tests.replicas.building import OnDisk, Sent, chain, flip, partition_fields, write_copy, write_metadata
@@ -525,10 +525,8 @@ def test_valid_batches_that_a_heal_would_drop_are_counted(tmp_path: Path, monkey
     write_copy(tmp_path, 2, OnDisk(chain(0, (0, 20), (3, 2))))
     _flip(folder)
     before = content(folder)
-    real = heal_rules.walk
-
     def half_blind(log: PartitionLog, start: int = 0) -> Iterator[BatchRows]:
-        for rows in real(log, start):
+        for rows in walk(log, start):
             if "b1" in Path(log.path).parts and rows.base_offset[0] == 50:
                 rows.keep([row for row in range(rows.length) if rows.base_offset[row] < 100])
             yield rows

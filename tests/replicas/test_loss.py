@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,8 @@ from hypothesis import strategies as st
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.replicas.compacted import KeyRecord
-from kdump.replicas.compare import OffsetRange
+from kdump.replicas.compare import MAX_RANGES, OffsetRange
 from kdump.replicas.loss import (
-    MAX_RANGES,
     Bounds,
     Figures,
     Loss,
@@ -31,14 +31,14 @@ from tests.replicas.building import NOW, OnDisk, Sent, chain, flip, write_copy
 NOTHING = Bounds(0)
 
 
-def copy_of(root: Path, batches: list[Sent], **fields: object) -> PartitionLog:
-    return PartitionLog(str(write_copy(root, 1, OnDisk(batches, **fields))))  # type: ignore[arg-type]
+def copy_of(root: Path, batches: list[Sent], **fields: Any) -> PartitionLog:
+    return PartitionLog(str(write_copy(root, 1, OnDisk(batches, **fields))))
 
 
-def counted(batches: Sequence[Sent], **fields: object) -> LostRange:
+def counted(batches: Sequence[Sent], **fields: Any) -> LostRange:
     """What batches without gaps come to, each of them as a whole."""
     first, last = batches[0].base, batches[-1].end - 1
-    expected: dict[str, object] = {
+    expected: dict[str, Any] = {
         "batches": len(batches),
         "records": sum(batch.count for batch in batches),
         "size": sum(len(batch.data) for batch in batches),
@@ -47,7 +47,7 @@ def counted(batches: Sequence[Sent], **fields: object) -> LostRange:
         "epochs": tuple(sorted({batch.epoch for batch in batches})),
         "spans": ((first, last),),
     }
-    return LostRange(7, first, last, **(expected | fields))  # type: ignore[arg-type]
+    return LostRange(7, first, last, **(expected | fields))
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,8 @@ def test_a_choice_is_risky_where_it_loses_something_else_and_may_come_about() ->
 
 
 def test_a_choice_that_does_the_same_harm_is_not_risky() -> None:
-    for harm in ({}, {"blocked_at": 7}):
+    harms: tuple[dict[str, Any], ...] = ({}, {"blocked_at": 7})
+    for harm in harms:
         choices = [choice(1, lost(3), **harm), choice(2, lost(3), **harm)]
         assert outlook_of(*choices, pairs=[same(1, 2)]).risky == ()
     found = outlook_of(choice(2), choice(1, blocked_at=7), pairs=[same(1, 2)])

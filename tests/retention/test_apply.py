@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,13 +55,13 @@ def log_dir(tmp_path: Path) -> Path:
     return folder
 
 
-def found_in(log_dir: Path, **properties: object) -> PartitionRetention:
+def found_in(log_dir: Path, **properties: Any) -> PartitionRetention:
     log = PartitionLog(str(log_dir / "orders-0"))
     checkpoints = Checkpoints.read(str(log_dir)).of(log.name)
-    return look(log_dir / "orders-0", checkpoints=checkpoints, **properties)  # type: ignore[arg-type]
+    return look(log_dir / "orders-0", checkpoints=checkpoints, **properties)
 
 
-def retain(log_dir: Path, *, keep_old: bool = True, **properties: object) -> None:
+def retain(log_dir: Path, *, keep_old: bool = True, **properties: Any) -> None:
     """One run of the command, as far as it changes things."""
     finish_interrupted(str(log_dir / "orders-0"))
     found = found_in(log_dir, **properties)
@@ -238,9 +239,9 @@ def _sabotaged(log_dir: Path, at: int, *, keep_old: bool, retention_ms: int) -> 
         saboteur = Saboteur(at, None)
         real_fsync = os.fsync
 
-        def fsync(descriptor: int) -> None:
+        def fsync(fd: Any) -> None:
             saboteur.step()
-            real_fsync(descriptor)
+            real_fsync(fd)
 
         os.fsync = fsync
         sys.addaudithook(saboteur.audit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,8 +127,8 @@ def test_a_young_segment_before_old_ones_blocks_too(tmp_path: Path) -> None:
     assert not any("Repair the cause" in item.text for item in advice_on(found))
 
 
-def advised(folder: Path, **properties: object) -> list[Advice]:
-    return list(advice_on(look(folder, **properties)))  # type: ignore[arg-type]
+def advised(folder: Path, **properties: Any) -> list[Advice]:
+    return list(advice_on(look(folder, **properties)))
 
 
 def test_advice_has_the_exact_commands(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, deletions, is_old, next_to_go
+from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, deletions, departures, due, is_old, next_to_go
 from kdump.retention.segments import SegmentState
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.segment import Segment
@@ -128,6 +129,23 @@ def test_when_the_next_goes() -> None:
     assert deletions([*rows[:2], replace(rows[2], size=59)], bounds(), config) == []
 
 
+def test_none_goes_by_time_before_one_that_is_older() -> None:
+    ages = [500, 900, 300]
+    rows = segments(*((10, age) for age in ages))
+    times = list(departures((row.largest_timestamp for row in rows), 100))
+    assert times == [NOW - 500 + 101, NOW - 500 + 101, NOW - 300 + 101]
+    for now in range(NOW - 500, NOW - 100, 7):
+        gone = deletions(rows, Bounds(now, 0, 1000), BY_TIME)
+        assert len(gone) == sum(time <= now for time in times)
+
+
+@pytest.mark.parametrize("config", [BY_SIZE, BY_TIME._replace(deletes=False)])
+def test_nothing_is_ever_due_where_no_age_counts(config: RetentionSettings) -> None:
+    (row,) = segments((10, 900))
+    assert due(row, config) is None
+    assert due(row, BY_TIME) == NOW - 900 + 101
+
+
 def test_nothing_comes_next_of_an_empty_log() -> None:
     assert next_to_go(segments((0, 0)), BY_TIME) is None
     assert next_to_go([], BY_TIME) is None
@@ -166,7 +184,7 @@ class Broker:
 
         self._look(goes)
 
-    def _look(self, goes) -> None:  # type: ignore[no-untyped-def]
+    def _look(self, goes: Callable[[SegmentState, SegmentState | None], bool]) -> None:
         gone = 0
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
             if self.at.high_watermark < row.end_offset or not goes(row, following):

@@ -66,14 +66,14 @@ def framings() -> list[dict[str, Any]]:
 
 
 def sent(serializer: Any, value: Any, topic: str) -> Sent:
-    headers: list[tuple[str, bytes]] = []
+    headers: list[Any] = []
     data = serializer(value, SerializationContext(topic, MessageField.VALUE, headers))
     return data, tuple((name.encode(), each) for name, each in headers)
 
 
 def received(deserializer: Any, message: Sent, topic: str) -> Any:
     data, headers = message
-    texts = [(name.decode(), value) for name, value in headers]
+    texts: list[Any] = [(name.decode(), value) for name, value in headers]
     return deserializer(data, SerializationContext(topic, MessageField.VALUE, texts))
 
 

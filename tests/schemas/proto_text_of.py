@@ -78,7 +78,8 @@ def _label(field: Any, is_proto3: bool) -> str:
 
 
 def _type(field: Any) -> str:
-    return field.type_name or Field.Type.Name(field.type).removeprefix("TYPE_").lower()
+    name: str = field.type_name or Field.Type.Name(field.type).removeprefix("TYPE_").lower()
+    return name
 
 
 def _options(field: Any) -> str:
@@ -92,6 +93,7 @@ def _options(field: Any) -> str:
 
 def _default(field: Any) -> str:
     if field.type in (Field.TYPE_STRING, Field.TYPE_BYTES):
-        text = field.default_value.replace("\\", "\\\\") if field.type == Field.TYPE_STRING else field.default_value
+        text = str(field.default_value)
+        text = text.replace("\\", "\\\\") if field.type == Field.TYPE_STRING else text
         return '"' + text.replace('"', '\\"').replace("\n", "\\n") + '"'
     return str(field.default_value)

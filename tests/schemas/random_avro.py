@@ -10,6 +10,7 @@ import uuid
 from base64 import b64encode
 from collections.abc import Callable
 from decimal import Context, Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 UTC = datetime.UTC
@@ -387,7 +388,7 @@ def evolution(chance: random.Random) -> Evolution:
         elif how == "symbols":
             kept = ["OTHER", *node.schema["symbols"][::-2]]
             new.append({"name": name, "type": {**node.schema, "symbols": kept, "default": "OTHER"}})
-            steps.append((name, node, lambda value, kept=kept: value.native if value.native in kept else "OTHER"))
+            steps.append((name, node, partial(_symbol, kept)))
         elif how == "rename":
             new.append({"name": f"new_{name}", "type": node.schema, "aliases": [name]})
             steps.append((name, node, _native))
@@ -413,6 +414,10 @@ def evolution(chance: random.Random) -> Evolution:
 
 def _native(value: Value) -> Any:
     return value.native
+
+
+def _symbol(kept: list[str], value: Value) -> Any:
+    return value.native if value.native in kept else "OTHER"
 
 
 def _promotion(target: Any) -> Callable[[Value], Any]:

@@ -31,6 +31,13 @@ def value_of(data: bytes | None, topic: str = "orders", headers: tuple[tuple[byt
     return PayloadDecoder(REGISTRY).of_topic(topic)(None, data, headers)[1]
 
 
+def guid_of(schema_id: int) -> bytes:
+    schema = REGISTRY.by_id(schema_id)
+    assert schema is not None
+    assert schema.guid is not None
+    return schema.guid
+
+
 def test_avro_by_its_prefix() -> None:
     assert value_of(framed(1, ORDER_1)) == Payload({"id": 7, "note": None}, 1)
 
@@ -54,17 +61,14 @@ def test_protobuf_by_its_message_indexes(indexes: bytes, payload: bytes, shown: 
     assert value_of(framed(3, indexes + payload), "proto") == Payload(shown, 3, message)
 
 
-@pytest.mark.parametrize(
-    "header", [b"\0\0\0\0\1", b"\1" + (REGISTRY.by_id(1).guid or b"")]  # type: ignore[union-attr]
-)
+@pytest.mark.parametrize("header", [b"\0\0\0\0\1", b"\1" + guid_of(1)])
 def test_a_header_names_the_schema_of_a_payload_without_a_prefix(header: bytes) -> None:
     found = value_of(ORDER_1, "any", ((b"x", b""), (b"__value_schema_id", header)))
     assert found == Payload({"id": 7, "note": None}, 1)
 
 
 def test_a_header_has_the_message_indexes() -> None:
-    guid = REGISTRY.by_id(3).guid  # type: ignore[union-attr]
-    assert guid is not None
+    guid = guid_of(3)
     for indexes, message in ((b"\2\2", "acme.Other"), (b"\0", "acme.Order"), (b"", "acme.Order")):
         found = value_of(b"", "any", ((b"__value_schema_id", b"\1" + guid + indexes),))
         assert found == Payload({}, 3, message)

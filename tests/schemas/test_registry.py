@@ -124,8 +124,8 @@ def test_what_is_referred_to_again_and_again_is_taken_once() -> None:
     found = registry(*records)
     first = found.by_id(1)
     assert first is not None
-    names = [name for name, _ in found.referenced(first)]
-    assert names == [f"{side}{at}" for at in range(steps, 0, -1) for side in ("left", "right")]
+    taken = [name for name, _ in found.referenced(first)]
+    assert taken == [f"{side}{at}" for at in range(steps, 0, -1) for side in ("left", "right")]
 
 
 def test_a_circle_of_references_is_an_error() -> None:

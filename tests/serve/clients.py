@@ -31,15 +31,15 @@ def _sorted(found: Iterable[Seen]) -> list[Seen]:
     return sorted(found, key=lambda seen: (seen.partition, seen.offset))
 
 
-def _headers(headers: Iterable[tuple[str, bytes | None]] | None) -> tuple[tuple[str, bytes | None], ...]:
+def _headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, value) for name, value in headers or ())
 
 
 def partitions_of(server: str) -> list[tuple[str, int]]:
     """All partitions at hand of topics that are not Kafka's own."""
-    topics = AdminClient({"bootstrap.servers": server}).list_topics(timeout=20).topics.values()
-    users = (each for each in topics if not each.topic.startswith("__"))
-    return [(each.topic, number) for each in users for number, found in each.partitions.items() if found.leader >= 0]
+    topics = AdminClient({"bootstrap.servers": server}).list_topics(timeout=20).topics
+    users = {name: each.partitions for name, each in topics.items() if not name.startswith("__")}
+    return [(name, number) for name, parts in users.items() for number, found in parts.items() if found.leader >= 0]
 
 
 def confluent(server: str, isolation: str) -> list[Seen]:
@@ -69,10 +69,9 @@ def confluent(server: str, isolation: str) -> list[Seen]:
                 rest.discard((message.topic(), message.partition()))
                 continue
             partition = f"{message.topic()}-{message.partition()}"
-            headers = _headers(message.headers())
-            found.append(
-                Seen(partition, message.offset(), message.timestamp()[1], message.key(), message.value(), headers)
-            )
+            headers, offset = _headers(message.headers()), message.offset()
+            assert offset is not None
+            found.append(Seen(partition, offset, message.timestamp()[1], message.key(), message.value(), headers))
     finally:
         consumer.close()
     return _sorted(found)

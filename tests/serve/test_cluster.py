@@ -9,12 +9,13 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kdump.errors import KdumpError
+from kdump.errors import BrokerRunsError, KdumpError, NameFormatError
 from kdump.fixture.make import make
 from kdump.serve.background import served
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
+from tests.locked import broker_on
 from tests.serve.clients import READERS, UNCOMMITTED
 from tests.serve.data import build, records_in
 
@@ -88,6 +89,23 @@ def test_directories_of_two_clusters_are_not_mixed(tmp_path: Path) -> None:
     places = map(open_directory, [*paths(Path(one)), *paths(Path(two))])
     with pytest.raises(KdumpError, match="belongs to cluster two"):
         ServedCluster(places, OnDamage.STOP, print, print)
+
+
+def test_a_running_broker_s_directory_is_not_served(tmp_path: Path) -> None:
+    log_dir = build(tmp_path / "data")
+    with broker_on(log_dir):
+        for path in (log_dir, log_dir / "codec-snappy-0"):
+            with pytest.raises(BrokerRunsError, match="a broker is running"), served([str(path)]):
+                pass
+        with served([str(log_dir)], ignores_lock=True) as server:
+            assert server
+
+
+def test_a_partition_without_a_topic_s_name_is_not_served(tmp_path: Path) -> None:
+    log_dir = build(tmp_path / "data")
+    (log_dir / "codec-snappy-0").rename(log_dir / "copy")
+    with pytest.raises(NameFormatError, match="as clients know it"), served([str(log_dir / "copy")]):
+        pass
 
 
 def test_a_topic_without_an_id_gets_the_same_one_each_time(tmp_path: Path) -> None:

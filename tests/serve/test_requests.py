@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 from tests.serve.clients import Client
 from tests.serve.data import build
+from tests.topics.building import Log, cluster_directory, metadata_pairs
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,20 @@ def test_no_keys_are_all_configurations(keys: list[str] | None, client: Client) 
     resource = {"resourceType": 2, "resourceName": "payments", "configurationKeys": keys}
     answer = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource]})
     assert len(answer["results"][0]["configs"]) > 30
+
+
+def test_secrets_are_not_told(tmp_path: Path) -> None:
+    data = cluster_directory(tmp_path / "data")
+    config = {"resourceType": 4, "resourceName": "", "name": "ssl.keystore.password", "value": "hush"}
+    Log(data / "__cluster_metadata-0", 0).add(*metadata_pairs(("Config", config))).write()
+    with served([str(data)]) as servers, Client(servers) as client:
+        nodes = client.ask(ApiKey.METADATA, 9, {"topics": []})["brokers"]
+        resource = {"resourceType": 4, "resourceName": str(nodes[0]["nodeId"]), "configurationKeys": None}
+        answer = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource], "includeSynonyms": True})
+    found = {each["name"]: each for each in answer["results"][0]["configs"]}
+    assert (found["ssl.keystore.password"]["value"], found["ssl.keystore.password"]["isSensitive"]) == (None, True)
+    assert found["node.id"]["isSensitive"] is False
+    assert "hush" not in repr(answer)
 
 
 def test_resources_that_cannot_be(client: Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -25,7 +26,8 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def topics(server: str, **settings: str) -> set[str]:
     found: list[confluent_kafka.KafkaError] = []
-    admin = AdminClient({"bootstrap.servers": server, "error_cb": found.append, **settings})
+    config: dict[str, Any] = {"bootstrap.servers": server, "error_cb": found.append, **settings}
+    admin = AdminClient(config)
     try:
         return set(admin.list_topics(timeout=4).topics)
     except confluent_kafka.KafkaException:

@@ -8,14 +8,29 @@ from typing import Any
 import pytest
 
 from kdump.errors import ConfigError
+from kdump.formats.config_resources import TOPIC_RESOURCE
+from kdump.releases import KafkaRelease
 from kdump.settings import cleaning, loading, retention, writing
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.names import notes_on
+from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES
 from kdump.settings.replication import ReplicationSettings
 from kdump.settings.retention import RetentionSettings
-from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings
-from kdump.settings.table import BY_NAME, CLEANUP_POLICY, RETENTION_MS, SEGMENT_JITTER_MS, SEGMENT_MS, SETTINGS, Setting
+from kdump.settings.sources import PropertyFile, Settings, TopicSettings, with_small_segments
+from kdump.settings.table import (
+    BY_NAME,
+    CLEANUP_POLICY,
+    MESSAGE_FORMAT,
+    OFFSETS_RETENTION_MS,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+    SEGMENT_JITTER_MS,
+    SEGMENT_MS,
+    SETTINGS,
+    SHARE_STATE_SEGMENT_BYTES,
+    Setting,
+)
 from kdump.settings.views import View
 from kdump.settings.writing import WritingSettings
 
@@ -112,13 +127,47 @@ def test_every_view_has_kafkas_defaults_and_one_value_for_one_text() -> None:
 
 
 def test_every_setting_counts_for_some_part() -> None:
-    counting = {setting for view in (*VIEWS, ReplicationSettings) for setting in view.counting()}
+    views: tuple[type[View], ...] = (*VIEWS, ReplicationSettings)
+    counting = {setting for view in views for setting in view.counting()}
     left = {setting.name for setting in SETTINGS if setting not in counting}
     assert left == {
         "offsets.topic.segment.bytes",
         "transaction.state.log.segment.bytes",
         "share.coordinator.state.topic.segment.bytes",
+        "transaction.max.timeout.ms",
+        "offsets.retention.minutes",
+        "offsets.topic.num.partitions",
+        "transaction.state.log.num.partitions",
+        "share.coordinator.state.topic.num.partitions",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "message.downconversion.enable",
+        "message.timestamp.difference.max.ms",
     }
+
+
+def test_the_releases_that_have_a_setting() -> None:
+    old, v4_0, v4_1 = KafkaRelease.V3_9, KafkaRelease.V4_0, KafkaRelease.V4_1
+    assert [setting.is_in(old) for setting in (SEGMENT_BYTES, MESSAGE_FORMAT, SHARE_STATE_SEGMENT_BYTES)] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert [setting.is_in(v4_0) for setting in (SEGMENT_BYTES, MESSAGE_FORMAT, SHARE_STATE_SEGMENT_BYTES)] == [
+        True, False, True,
+    ]  # fmt: skip
+    assert [SEGMENT_BYTES.is_too_small("1048575", release) for release in (old, v4_0, v4_1)] == [False, False, True]
+    assert not SEGMENT_BYTES.is_too_small("1048576", v4_1)
+    topics = [("a", {"segment.bytes": "5"}), ("b", {}), ("c", {"segment.bytes": "x"})]
+    assert list(with_small_segments(topics, v4_1)) == ["a"]
+
+
+def test_a_setting_that_only_servers_have_may_have_a_unit() -> None:
+    assert TopicSettings.of({"offsets.retention.minutes": "3"}).get(OFFSETS_RETENTION_MS) == 180_000
+    assert TopicSettings().get(OFFSETS_RETENTION_MS) == 7 * 24 * 3600 * 1000
 
 
 def test_segments_of_a_brokers_own_topics_are_as_large_as_the_server_says() -> None:
@@ -183,5 +232,38 @@ def test_names_of_plugins_are_one_note() -> None:
     assert notes == [f"not a setting of Kafka, not used: {said} and 2 more"]
 
 
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("num.partitons", "is not a setting of Kafka: not used. Did you mean 'num.partitions'?"),
+        ("offsets.retention.minuts", "is not a setting of Kafka: not used. Did you mean 'offsets.retention.minutes'?"),
+        ("zookeper.connect", "is not a setting of Kafka: not used. Did you mean 'zookeeper.connect'?"),
+    ],
+)
+def test_a_typo_in_any_name_is_noted_with_the_name(name: str, note: str) -> None:
+    assert list(notes_on({name: "1"}, RetentionSettings.counting())) == [f"{name} {note}"]
+
+
+def test_what_only_begins_as_names_of_kafka_do_is_none_of_them() -> None:
+    [note] = notes_on({"group.foo.bar": "1", "alter.nonsense": "1"}, RetentionSettings.counting())
+    assert note == "not a setting of Kafka, not used: group.foo.bar, alter.nonsense"
+
+
+def test_names_that_plugins_and_listeners_make_are_known() -> None:
+    given = {
+        "listener.name.internal.ssl.keystore.location": "k",
+        "rsm.config.bucket": "b",
+        "remote.log.storage.manager.impl.prefix": "tiers.",
+        "tiers.bucket": "b",
+    }
+    assert list(notes_on(given, RetentionSettings.counting())) == []
+
+
+def test_every_name_is_in_one_place() -> None:
+    assert not OTHER_NAMES & BY_NAME.keys()
+    assert not any(name.startswith(OPEN_NAMES) for name in OTHER_NAMES)
+    assert set(PREFIX_NAMES) <= OTHER_NAMES
+
+
 def test_the_policy_has_one_spelling() -> None:
-    assert TopicSettings.of({"cleanup.policy": "compact"}).own(CLEANUP_POLICY) == {"compact"}
+    assert TopicSettings.of({"cleanup.policy": "compact"}).own(CLEANUP_POLICY) == frozenset({"compact"})

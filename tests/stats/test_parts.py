@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 from hypothesis import given
@@ -83,5 +84,5 @@ def test_an_envelope_keeps_the_one_timestamp_that_is_far_off() -> None:
 def test_a_sample_tells_nothing_without_batches() -> None:
     sample = CodecSample()
     assert sample.estimate(ZSTD, 100) is None
-    sample.merge(CodecSample(2, 50, 100, CodecSample().sizes | {NONE: 100, GZIP: 25}))
+    sample.merge(CodecSample(2, 50, 100, Counter({NONE: 100, GZIP: 25})))
     assert (sample.estimate(NONE, 1000), sample.estimate(GZIP, 1000)) == (2000, 500)

@@ -13,6 +13,7 @@ import pytest
 
 from kdump.disk import locks
 from kdump.disk.locks import LockHolder, check_not_locked, holding, lock_holder
+from kdump.disk.reading import list_directory, open_for_reading
 from kdump.errors import BrokerRunsError, KdumpRunsError
 from kdump.formats import names
 from kdump.formats.index_entries import (
@@ -68,10 +69,10 @@ def offsets(log: PartitionLog) -> list[int]:
 
 def after_listing(monkeypatch: pytest.MonkeyPatch, *steps: Step) -> None:
     """Let each step happen after one listing of a directory, the first after the first."""
-    left, really = list(steps), live.list_directory
+    left = list(steps)
 
     def listed(path: str) -> tuple[list[str], list[str]]:
-        found = really(path)
+        found = list_directory(path)
         if left:
             left.pop(0)()
         return found
@@ -81,10 +82,10 @@ def after_listing(monkeypatch: pytest.MonkeyPatch, *steps: Step) -> None:
 
 def after_opening(monkeypatch: pytest.MonkeyPatch, ending: str, step: Step) -> None:
     """Let the step happen once, after a file with this ending was opened."""
-    really, left = live.open_for_reading, [step]
+    left = [step]
 
     def opened(path: str) -> int:
-        descriptor = really(path)
+        descriptor = open_for_reading(path)
         if path.endswith(ending) and left:
             left.pop()()
         return descriptor
@@ -169,7 +170,11 @@ class TestOnePicture:
     def test_a_segment_vanishes_between_listing_and_opening(
         self, partition: Path, broker: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        after_listing(monkeypatch, lambda: [path.unlink() for path in partition.glob("*00.*")])
+        def unlinked() -> None:
+            for path in list(partition.glob("*00.*")):
+                path.unlink()
+
+        after_listing(monkeypatch, unlinked)
         with held(str(partition)) as log:
             assert log is not None
             assert offsets(log) == list(range(4, 12))
@@ -219,10 +224,10 @@ class TestOnePicture:
     def test_a_name_that_the_listing_missed(
         self, partition: Path, broker: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        really, calls = live.list_directory, []
+        calls = []
 
         def listed(path: str) -> tuple[list[str], list[str]]:
-            directories, files = really(path)
+            directories, files = list_directory(path)
             calls.append(path)
             return directories, [each for each in files if len(calls) > 1 or not each.startswith("0" * 19 + "4")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_a_thread_that_ends_for_want_of_memory_is_not_waited_for(monkeypatch: py
     monkeypatch.setattr(threading, "excepthook", lambda end: None)
     taken = threading.Event()
 
-    def run(item: object, *_: object) -> None:
+    def run(item: Any, *_: object) -> None:
         item.future.set_running_or_notify_cancel()
         taken.set()
         raise MemoryError

@@ -228,7 +228,13 @@ def test_where_no_process_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_no_descriptor_and_no_process_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = []
     fork = os.fork
-    monkeypatch.setattr(os, "fork", lambda: pids.append(fork()) or pids[-1])
+
+    def noted() -> int:
+        if pid := fork():
+            pids.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", noted)
     before = sorted(os.listdir("/dev/fd"))
     Copy(tmp_path, b"".join(small_log()), 3)
     assert sorted(os.listdir("/dev/fd")) == before

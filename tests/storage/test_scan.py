@@ -387,6 +387,7 @@ def test_a_log_of_bad_batches_is_searched_once(tmp_path: Path) -> None:
     path = segment_file(tmp_path, b"".join(parts))
     with LogFile(path) as log:
         (damage,) = scan(log, 0)
+        assert isinstance(damage, Damage)
         assert place(damage) == (0, log.size)
         assert log.bytes_read < 10 * log.size
 

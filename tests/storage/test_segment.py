@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,12 @@ def timed(count: int, base_offset: int = 0) -> list[bytes]:
     return [batch(base_offset + 2 * n, timestamp=1000 + base_offset + 2 * n) for n in range(count)]
 
 
-def offsets(found: object) -> list[int]:
-    return [item.offset for item in found if isinstance(item, Record)]  # type: ignore[attr-defined]
+def offsets(found: Iterable[object]) -> list[int]:
+    return [item.offset for item in found if isinstance(item, Record)]
 
 
-def lasts(found: object) -> list[int]:
-    return [item.last_offset for item in found if isinstance(item, Batch)]  # type: ignore[attr-defined]
+def lasts(found: Iterable[object]) -> list[int]:
+    return [item.last_offset for item in found if isinstance(item, Batch)]
 
 
 def test_the_files_beside_a_log(tmp_path: Path) -> None:
@@ -205,8 +206,7 @@ def test_damage_comes_between_the_batches(tmp_path: Path) -> None:
     parts = timed(4)
     parts[1] = flipped(parts[1], -1)
     segment = build(tmp_path, parts, indexed=False)
-    kinds = [type(item) for item in segment.batches()]
-    assert kinds == [Batch, Damage, Batch, Batch]
+    assert [type(item) for item in segment.batches()] == [Batch, Damage, Batch, Batch]
     kinds = [type(item) for item in segment.records()]
     assert kinds == [Record, Record, Damage, Record, Record, Record, Record]
 

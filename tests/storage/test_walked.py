@@ -15,7 +15,7 @@ from kdump.repair.survey import survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
-from kdump.storage.recipe import NewContent, SourceBytes, joined
+from kdump.storage.recipe import NewContent, Part, SourceBytes, joined
 from kdump.storage.walked import COLUMNS, WalkedLogs
 from tests.recovery.building import NOW, batch, file, make_log, marker, produced
 
@@ -63,7 +63,7 @@ def test_a_walk_from_what_is_known_is_the_walk_of_the_file(tmp_path: Path, seed:
         edges = [row[0] for row in rows(view, 0, None)[0]] + [len(content)]
     cuts = sorted(random.choices(edges, k=4))
     first, last = SourceBytes(LOG, 0, cuts[0]), SourceBytes(LOG, cuts[1], cuts[2] - cuts[1])
-    pieces = [first, NewContent(batch(9), len(batch(9))), last]
+    pieces: list[Part] = [first, NewContent(batch(9), len(batch(9))), last]
     for recipe in (SourceBytes(LOG, 0, len(content)), SourceBytes(LOG, 0, cuts[3]), joined(pieces)):
         plain.put(LOG, recipe)
         known.put(LOG, recipe)

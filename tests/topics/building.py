@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kdump.errors import Problem
 from kdump.formats import control
 from kdump.formats.batch import ABORT, COMMIT, CONTROL, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, TRANSACTIONAL
@@ -22,6 +24,11 @@ NOW = 1_700_000_000_000
 ORDERS_ID = bytes(range(16))
 OTHER_ID = bytes(range(16, 32))
 Pair = tuple[bytes | None, bytes | None]
+
+
+def unexpected(problem: Problem) -> None:
+    """Fail the test: it has no problems."""
+    pytest.fail(str(problem))
 
 
 class Log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from kdump.errors import Problem
 from kdump.formats.schemas import consumer_offsets
 from kdump.formats.schemas.writer import encode
+from kdump.settings.defaults import OFFSETS_RETENTION_MS
 from kdump.topics.group_log import GroupLog
-from kdump.topics.groups import DEAD, EMPTY, RETENTION_MS, STABLE, Commit, Group, groups_of
+from kdump.topics.groups import DEAD, EMPTY, STABLE, Commit, Group, groups_of
 from kdump.topics.lag import BEFORE_START, BEYOND_END, INSIDE, Range, Ranges
-from tests.topics.building import NOW, Log, commit_pair, group_pair, replica
+from kdump.topics.share_state import ShareStart
+from tests.topics.building import NOW, Log, commit_pair, group_pair, replica, unexpected
 
 TOPIC_ID = bytes(range(16))
 
@@ -172,7 +175,7 @@ def test_a_classic_group(log: Log) -> None:
     (group,) = groups(log)
     assert (group.state, group.epoch, group.protocol, group.leader) == (STABLE, 3, "range", "m")
     assert group.members[0].assignment == [("t", [0, 1])]
-    assert group.subscribed == {"t"}
+    assert group.subscribed == frozenset({"t"})
 
 
 def test_members_whose_bytes_no_coordinator_reads(log: Log) -> None:
@@ -208,15 +211,33 @@ def test_when_a_commit_expires(group: Group, expected: int | None) -> None:
 
 def test_a_commit_with_an_expire_timestamp_of_its_own() -> None:
     commit = Commit("t", 0, 5, -1, "", NOW, NOW + 3, 0)
-    assert Group("g", 0).expires_at(commit, RETENTION_MS) == NOW + 3
+    group = Group("g", 0)
+    assert group.expires_at(commit, OFFSETS_RETENTION_MS) == NOW + 3
+    assert [group.is_expired(commit, OFFSETS_RETENTION_MS, NOW + later) for later in (2, 3)] == [False, True]
+
+
+def test_a_commit_that_waits_for_its_transaction_does_not_expire() -> None:
+    pending = replace(COMMIT, producer_id=7)
+    assert not Group("g", 0, pending=[pending]).is_expired(pending, 0, NOW + 1)
+
+
+def test_a_group_with_some_of_its_partitions() -> None:
+    start = ShareStart("g", b"", 1, 0, 0, 0)
+    other = replace(COMMIT, partition=1)
+    group = Group("g", 0, commits=[COMMIT, other], pending=[other], share_starts=[("t", start), ("u", start)])
+    found = group.of_partitions(lambda topic, number: (topic, number) == ("t", 1))
+    assert (found.commits, found.pending, found.share_starts) == ([other], [other], [("t", start)])
+    assert len(group.commits) == 2
+    assert found.has_offsets
+    assert not group.of_partitions(lambda *_: False).has_offsets
 
 
 # --- newer protocols ---
 
 
 def new_group(log: Log, *, member_epoch: int = 5, target: int = 5) -> Group:
-    member = {"clientId": "c", "clientHost": "h", "subscribedTopicNames": ["t"], "subscribedTopicRegex": "x.*"}
-    member |= {"instanceId": "i", "rackId": "r", "serverAssignor": None}
+    member: dict[str, object] = {"clientId": "c", "clientHost": "h", "subscribedTopicNames": ["t"]}
+    member |= {"subscribedTopicRegex": "x.*", "instanceId": "i", "rackId": "r", "serverAssignor": None}
     assigned = [{"topicId": TOPIC_ID, "partitions": [2, 1]}]
     current = {"memberEpoch": member_epoch, "previousMemberEpoch": 4, "state": 0, "assignedPartitions": assigned}
     log.add(
@@ -235,7 +256,7 @@ def test_a_consumer_group(log: Log) -> None:
     (member,) = group.members
     assert (member.member_id, member.instance_id, member.rack, member.epoch) == ("m", "i", "r", 5)
     assert (member.state, member.assignment) == (STABLE, [("t", [1, 2])])
-    assert group.subscribed == {"t", "x1"}
+    assert group.subscribed == frozenset({"t", "x1"})
 
 
 @pytest.mark.parametrize(("member_epoch", "target", "state"), [(4, 5, "Reconciling"), (5, 4, "Assigning")])
@@ -317,7 +338,7 @@ def test_a_damaged_batch(log: Log) -> None:
 def test_ranges_of_logs(tmp_path: Path) -> None:
     short = Log(tmp_path / "a" / "t-0", 10).add((b"k", b"v")).write()
     long = Log(tmp_path / "b" / "t-0", 10).add((b"k", b"v"), (b"k", b"v")).roll().write()
-    ranges = Ranges([replica(short), replica(long)], pytest.fail)
+    ranges = Ranges([replica(short), replica(long)], unexpected)
     assert ranges.of("t", 0) == Range(10, 12)
     assert ranges.of("t", 1) is None
 

@@ -16,7 +16,7 @@ from kdump.formats.schemas import cluster_metadata
 from kdump.storage.partition import PartitionLog
 from kdump.topics.cluster_image import ClusterImage, ImageError
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
-from tests.topics.building import NOW, ORDERS_ID, OTHER_ID, Log, metadata_pairs, snapshot_file
+from tests.topics.building import NOW, ORDERS_ID, OTHER_ID, Log, metadata_pairs, snapshot_file, unexpected
 
 TOPIC = ("Topic", {"name": "orders", "topicId": ORDERS_ID})
 PARTITION = (
@@ -304,7 +304,7 @@ def test_a_cluster_that_has_never_run(log: Log) -> None:
 def test_an_empty_directory_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
     with pytest.raises(KdumpError, match="neither a sound snapshot nor a log"):
-        state_of_directory(PartitionLog(str(tmp_path / "__cluster_metadata-0")), pytest.fail)
+        state_of_directory(PartitionLog(str(tmp_path / "__cluster_metadata-0")), unexpected)
 
 
 def test_damage_in_the_log(log: Log) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kdump.errors import Problem
 from kdump.formats.names import parse_partition_dir
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.placement import Cluster, cluster_beside
-from tests.topics.building import ORDERS_ID, OTHER_ID, Log, cluster_directory, metadata_pairs
+from tests.topics.building import ORDERS_ID, OTHER_ID, Log, cluster_directory, metadata_pairs, unexpected
 
 UNIQUE = "0123456789abcdef" * 2
 
 
 def cluster(folder: Path) -> Cluster:
-    found = cluster_beside(LogDirectory(str(folder)), pytest.fail)
+    found = cluster_beside(LogDirectory(str(folder)), unexpected)
     assert found is not None
     return found
 
@@ -96,7 +94,7 @@ def test_metadata_that_is_damaged_accuses_nobody(tmp_path: Path) -> None:
 
 def test_metadata_that_is_not_there(tmp_path: Path) -> None:
     Log(tmp_path / "orders-0").add((b"k", b"v")).write()
-    assert cluster_beside(LogDirectory(str(tmp_path)), pytest.fail) is None
+    assert cluster_beside(LogDirectory(str(tmp_path)), unexpected) is None
     (tmp_path / "__cluster_metadata-0").mkdir()
     troubles: list[Problem] = []
     assert cluster_beside(LogDirectory(str(tmp_path)), troubles.append) is None

@@ -15,9 +15,9 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
 from kdump.topics.hanging import HangReason, hang_reasons
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
-from kdump.transactions.partition import OpenTxn, PartitionTxns, transactions_of
+from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit, transactions_of
 from kdump.transactions.txn_index import IndexMismatch
-from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair
+from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair, unexpected
 
 PAIR = (b"k", b"v")
 HOUR = 3_600_000
@@ -139,6 +139,23 @@ def test_a_marker_counts_below_the_high_watermark_only(log: Log, watermark: int,
     checkpoint(log.folder.parent, "replication-offset-checkpoint", ("t", 0, watermark))
     found = walked(log)
     assert (found.last_stable_offset, found.holder) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "expected"), [(2, StableLimit.MARKER), (3, StableLimit.HIGH_WATERMARK), (4, None), (None, None)]
+)
+def test_what_a_consumer_waits_for(log: Log, watermark: int | None, expected: StableLimit | None) -> None:
+    log.add(PAIR, producer=(7, 0)).add(PAIR).commit(7, 0).add(PAIR)
+    if watermark is not None:
+        checkpoint(log.folder.parent, "replication-offset-checkpoint", ("t", 0, watermark))
+    assert walked(log).stable_limit is expected
+
+
+def test_a_consumer_waits_for_an_open_transaction(log: Log) -> None:
+    log.add(PAIR).add(PAIR, producer=(7, 0))
+    assert walked(log).stable_limit is StableLimit.TRANSACTION
+    checkpoint(log.folder.parent, "replication-offset-checkpoint", ("t", 0, 1))
+    assert walked(log).stable_limit is StableLimit.HIGH_WATERMARK
 
 
 # --- the transaction index ---
@@ -296,7 +313,7 @@ def test_as_kafka_has_it(corpus: Path, case: str) -> None:
     """The open transactions are those of the last snapshot, the aborted ones those of the transaction indexes."""
     (folder,) = (path for path in (corpus / "corpus" / case).iterdir() if path.is_dir())
     log = PartitionLog(str(folder))
-    found = transactions_of(next(replicas([log], pytest.fail)), pytest.fail, keep_ended=True)
+    found = transactions_of(next(replicas([log], unexpected)), unexpected, keep_ended=True)
     snapshot = max(folder.glob("*.snapshot"))
     entries = decode_producer_snapshot(snapshot.read_bytes())
     assert int(snapshot.stem) == found.end_offset

@@ -68,15 +68,16 @@ class Step:
 
     @property
     def _parsed(self) -> tuple[str, str | None, list[str]]:
-        before, pipe, rest = self.line.partition(" | kdump ")
+        before, pipe, rest = self.line.rpartition(" | ")
+        stdin = ""
         if pipe:
             program, text = shlex.split(before)
             assert program == "printf", self.line
-            return text.encode().decode("unicode_escape"), None, shlex.split(rest)
-        words = shlex.split(self.line)
+            stdin = text.encode().decode("unicode_escape")
+        words = shlex.split(rest)
         columns = words.pop(0).removeprefix("COLUMNS=") if words[0].startswith("COLUMNS=") else None
         assert words[0] == "kdump", self.line
-        return "", columns, words[1:]
+        return stdin, columns, words[1:]
 
     def run(self, folder: Path, patch: pytest.MonkeyPatch) -> Said:
         """Run the command as it stands there."""

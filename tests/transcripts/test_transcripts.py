@@ -66,6 +66,7 @@ def test_every_command_has_a_transcript(command: str) -> None:
     if "jsonl" in kdump(Path.cwd(), command, "--help", "--all").out:
         assert any("jsonl" in words for words in lines), f"no session has `$ kdump {command} --format jsonl …`"
     assert any("jsonl" not in words for words in lines), f"all sessions of {command} are JSON lines"
+    assert any(step.columns == "80" for step in told()[command]), f"no session has `$ COLUMNS=80 kdump {command} …`"
 
 
 @pytest.mark.parametrize("command", listed("fixture"))

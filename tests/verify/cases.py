@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kdump.change import journal
+from kdump.change.change import Change
 from kdump.change.place import new_change
 from kdump.change.states import state_of
 from kdump.formats import names
@@ -134,7 +135,7 @@ def made(name: str) -> Callable[[Log], object]:
 def interrupted(built: Log) -> None:
     """Begin a change of the partition, of which nothing is done yet."""
     path = str(built.partition)
-    journal.write(journal.Change(new_change(path), path, "repair", 0, (), state_of(path)))
+    journal.write(Change(new_change(path), path, "repair", 0, (), state_of(path)))
 
 
 def beside(name: str, content: bytes = b"") -> Prepare:

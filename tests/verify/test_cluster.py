@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kdump.verify.options import Options
-from kdump.verify.run import PartitionRange, Verification
+from kdump.verify.run import Verification
+from kdump.verify.work import PartitionRange
 from tests.topics.building import Log, cluster_directory
 from tests.verify.building import NOW, found
 

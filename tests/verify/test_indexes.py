@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -160,12 +161,16 @@ def test_entries_that_lead_into_damage_are_not_the_index_s_fault(log: Log) -> No
     assert {found.code for found in log.findings() if found.severity != "note"} == {"KD-LOG-CRC", "KD-LOG-BEYOND"}
 
 
+def preallocated(size: int) -> Callable[[bytes], bytes]:
+    return lambda data: data.ljust(size, b"\0")
+
+
 def test_preallocated_sizes(tmp_path: Path) -> None:
     """Zeros at the end of both files are excused where both have the length of one setting."""
     for sizes, excused in (((240, 240), True), ((800, 792), True), ((800, 780), False), ((240, 480), False)):
         log = build(tmp_path / str(sizes), {0: BATCHES[:3]}, closed=False)
         for name, size in zip((INDEX, TIME_INDEX), sizes, strict=True):
-            log.edit(name, lambda data, size=size: data.ljust(size, b"\0"))
+            log.edit(name, preallocated(size))
         codes = {found.code for found in log.findings()} - {"KD-TIME-HELD"}
         what = "PREALLOCATED" if excused else "ZEROS"
         assert codes == {f"KD-IDX-{what}", f"KD-TIDX-{what}"}

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from kdump.disk.locks import LockHolder
+from kdump.disk.reading import list_directory
 from kdump.findings.finding import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
@@ -119,10 +120,8 @@ def test_the_same_in_a_closed_segment_is(log: Log, broker: None) -> None:
 
 
 def test_a_partition_that_is_deleted_meanwhile(log: Log, broker: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    really = reading.list_directory
-
     def listed(path: str) -> tuple[list[str], list[str]]:
-        found = really(path)
+        found = list_directory(path)
         if log.partition.exists():
             log.partition.rename(f"{log.partition}.0123456789abcdef0123456789abcdef-delete")
         return found

@@ -21,7 +21,7 @@ SMALL = SIZE - 1
 """Bytes between index entries that give each batch but the first one an entry."""
 INDEX_BYTES = 1 << 14
 KINDS = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)
-SIZES = {names.OFFSET_INDEX: OFFSET_ENTRY_SIZE, names.TIME_INDEX: TIME_ENTRY_SIZE}
+SIZES: dict[str, int] = {names.OFFSET_INDEX: OFFSET_ENTRY_SIZE, names.TIME_INDEX: TIME_ENTRY_SIZE}
 
 
 def cut(log: Log, kind: str, entries: int, *, base: int = 0) -> None:
@@ -173,9 +173,13 @@ def test_an_index_without_log_after_a_clean_shutdown(tmp_path: Path) -> None:
     assert codes(log.findings()) == {"KD-IDX-ORPHAN"}
 
 
+def with_zeros(count: int) -> Callable[[bytes], bytes]:
+    return lambda data: data + bytes(count)
+
+
 def test_zeros_that_no_preallocation_left(tmp_path: Path) -> None:
     """A few behind the .timeindex, or behind the .index alone."""
     for name, zeros in ((names.TIME_INDEX, 120), (names.OFFSET_INDEX, 80), (names.OFFSET_INDEX, 1 << 14)):
         log = build(tmp_path / f"{name}-{zeros}", {0: BATCHES}, closed=False, interval=SMALL)
-        log.edit(file(0, name), lambda data, zeros=zeros: data + bytes(zeros))
+        log.edit(file(0, name), with_zeros(zeros))
         assert len(codes(log.findings(), "error")) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from kdump.query.lookup import LogLookup
 from kdump.storage.directory import LogDirectory
 from kdump.storage.replica import Replica
 from kdump.transactions.partition import transactions_of
+from tests.topics.building import unexpected
 from tests.unpacking import unpack
 from tests.verify.building import codes, found, unsound_indexes
 
@@ -27,7 +27,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=BROKERS)
-def directory(request: pytest.FixtureRequest, brokers: Path) -> Iterator[LogDirectory]:
+def directory(request: pytest.FixtureRequest, brokers: Path) -> LogDirectory:
     return LogDirectory(str(brokers / request.param))
 
 
@@ -47,7 +47,7 @@ def test_no_index_is_to_be_replaced(directory: LogDirectory) -> None:
 def test_emptied_batches_of_a_compacted_topic_open_no_transaction(brokers: Path) -> None:
     """The restarted broker's last stable offset of this log was its end."""
     log = next(log for log in LogDirectory(str(brokers / "2.0.1-kill")).partitions() if "cmp-txn" in log.path)
-    found = transactions_of(Replica(log, 0, None), lambda problem: pytest.fail(str(problem)))
+    found = transactions_of(Replica(log, 0, None), unexpected)
     assert found.open == []
     assert found.last_stable_offset == found.end_offset > 600
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.verify.building import TIME, batch, build, entry, file, put, records
 SIZE = len(batch(0))
 
 
-def order_findings(folder: Path, segments: dict[int, list[bytes]], **building: str) -> list[Finding]:
+def order_findings(folder: Path, segments: dict[int, list[bytes]], **building: Any) -> list[Finding]:
     log = build(folder / "data", segments, interval=1 << 30, **building)
     return [finding for finding in log.findings() if finding.code.startswith("KD-LOG")]
 

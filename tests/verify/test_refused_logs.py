@@ -8,7 +8,7 @@ from struct import pack_into
 
 import pytest
 
-from kdump.findings.finding import BrokerEffect
+from kdump.findings.kind import BrokerEffect
 from kdump.formats import names
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_wrapper

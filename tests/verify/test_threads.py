@@ -129,7 +129,12 @@ def test_walks_that_take_turns_in_one_thread(log: Log, tmp_path: Path, monkeypat
 def test_small_logs_are_decoded_into_the_same_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory for a block takes longer than the records of a small log."""
     made: list[RecordBlock] = []
-    monkeypatch.setattr(batch_rows, "RecordBlock", lambda: made.append(RecordBlock()) or made[-1])
+
+    def noted() -> RecordBlock:
+        made.append(RecordBlock())
+        return made[-1]
+
+    monkeypatch.setattr(batch_rows, "RecordBlock", noted)
     monkeypatch.setattr(batch_rows._spare, "records", None)
     for number in range(5):
         log = build(tmp_path / str(number), {0: [batch(0, 3)]})

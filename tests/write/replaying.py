@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,8 +182,9 @@ def _take_append_time(reader: BatchReader, sent: bytearray, stored: Batch) -> No
     attributes_at, timestamp_at = (22, 35) if stored.magic == 2 else (17, 18)
     sent[attributes_at] &= ~LOG_APPEND_TIME
     if stored.magic == 2 or stored.attributes & CODEC_MASK:
-        timestamps: Iterable[int] = (record.timestamp for record in records_of(reader.read(bytes(sent))))
-        struct.pack_into(">q", sent, timestamp_at, max(timestamps))
+        stamped = records_of(reader.read(bytes(sent)))
+        latest = max(record.timestamp for record in stamped)  # type: ignore[union-attr]  # damage fails the test
+        struct.pack_into(">q", sent, timestamp_at, latest)
     if stored.magic == 2:
         struct.pack_into(">I", sent, 17, crc32c(bytes(sent[21:])))
     else:

@@ -13,6 +13,7 @@ import pytest
 
 from kdump.change import journal
 from kdump.change.apply import apply_plan
+from kdump.change.change import Change
 from kdump.change.place import new_change
 from kdump.change.states import state_of
 from kdump.errors import KdumpError, NameFormatError, RefusedError
@@ -189,7 +190,7 @@ def interrupted_repair(partition: Path) -> None:
     path = str(partition)
     files = new_change(path)
     os.makedirs(files.directory, exist_ok=True)
-    journal.write(journal.Change(files, path, "repair", 0, (), state_of(path)))
+    journal.write(Change(files, path, "repair", 0, (), state_of(path)))
 
 
 def no_log(partition: Path) -> None:
@@ -359,14 +360,14 @@ def test_killed_anywhere(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         fill(log, 4)
     after = records(tmp_path / "done" / "orders-0")
     for copy in kills(data, tmp_path, monkeypatch):
-        log = read_log(str(copy / "orders-0"))
+        killed = read_log(str(copy / "orders-0"))
         outcome = loaded(copy)
         assert outcome.failure is None
         state = directory_state(LogDirectory(str(copy)))
         if state.clean:
             assert outcome.log_end_offset in (len(before), len(after))
-        how = dict(zip(("clean", "recovery_point", "log_start_offset"), state.shutdown_of(log), strict=True))
-        _, plan = plan_recovery(log, startup(config=CONFIG.loading, **how))
+        how = dict(zip(("clean", "recovery_point", "log_start_offset"), state.shutdown_of(killed), strict=True))
+        _, plan = plan_recovery(killed, startup(config=CONFIG.loading, **how))
         assert plan is not None
         apply_plan(plan, new_change(plan.path), keep_old=False)
         found = records(copy / "orders-0")

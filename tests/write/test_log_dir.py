@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.write.building import NOW, Clock, files, messages, startup
 TOPIC_ID = bytes(15) + b"\7"
 
 
-def writer(folder: Path, **how: object) -> LogDirWriter:
+def writer(folder: Path, **how: Any) -> LogDirWriter:
     return LogDirWriter(str(folder / "data"), clock=Clock(), durable=False, jitter=lambda limit: 0, **how)
 
 

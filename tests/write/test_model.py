@@ -221,7 +221,7 @@ class LogMachine(RuleBasedStateMachine):
         for name in sorted(os.listdir(self.path)):
             if name.endswith(kind):
                 with TxnIndex(os.path.join(self.path, name)) as index:
-                    found += [tuple(entry[1:]) for entry in index]
+                    found += [(producer, first, last, stable) for _, producer, first, last, stable in index]
         return found
 
     @rule()

@@ -9,10 +9,10 @@ import pytest
 
 from kdump.formats.encode import NewRecord, encode_message
 from kdump.formats.index_entries import decode_offset_entries, decode_time_entries
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.write.errors import RollError
 from kdump.write.log_writer import LogWriter
 from kdump.write.record_source import Message
-from kdump.write.segment import MAX_RELATIVE_OFFSET
 from tests.write.building import NOW, Clock, fetched, files, messages, new_log, produced, sent
 
 SIZE = len(sent(size=2000))
@@ -84,7 +84,7 @@ def test_rolls_when_an_index_is_full(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_rolls_by_the_time_of_messages(tmp_path: Path, compacted: bool) -> None:
-    config = {"segment_ms": 100} if not compacted else {"max_compaction_lag_ms": 100, "compacted": True}
+    config: dict[str, Any] = {"segment_ms": 100} if not compacted else {"max_compaction_lag_ms": 100, "compacted": True}
     log = new_log(tmp_path, **config)
     for timestamp in (0, 100, 50, 101, 100, 150, 202):
         log.append_as_leader(sent(timestamp=NOW + timestamp))

@@ -215,7 +215,7 @@ cdef void drop_stream(object capsule) noexcept:
 
 
 def arrow_schema(kind):
-    """A type as a capsule of Arrow's C data interface; see columns.plain."""
+    """Return a type as a capsule of Arrow's C data interface; see columns.plain."""
     cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
     if schema == NULL:
         raise MemoryError
@@ -228,7 +228,7 @@ def arrow_schema(kind):
 
 
 def arrow_stream(kind, rows):
-    """Columns of a type, made when they are asked for, as a capsule of Arrow's C stream interface."""
+    """Return columns of a type, made when they are asked for, as a capsule of Arrow's C stream interface."""
     cdef ArrowArrayStream *stream
     cdef Held held = Held()
     held.kind = kind

@@ -51,7 +51,7 @@ cdef inline bint is_inside(const Source *s, int64_t position, int64_t length) no
 cdef int measure_headers(
     const Source *s, int64_t position, int64_t count, int64_t *names, int64_t *contents
 ) noexcept nogil:
-    """Bytes of the names and of the values of a record's headers; -1 where they are none."""
+    """Add up the bytes of the names and of the values of a record's headers; -1 where they are none."""
     cdef int64_t at = position, i, length, skipped
     if position < 0 or position > s.end:
         return -1
@@ -69,7 +69,7 @@ cdef int measure_headers(
 cdef int measure(
     const Wanted *w, int64_t number, int64_t count, int64_t rows, int64_t size, bint empty, Sizes *z
 ) noexcept nogil:
-    """How many of the picks from `number` on fit into `rows` rows and `size` bytes: 0, or -1.
+    """Count the picks from `number` on that fit into `rows` rows and `size` bytes: 0, or -1.
 
     Where the columns are `empty` the first one fits, however large.
     """
@@ -136,7 +136,7 @@ cdef inline void put_bytes(Values *v, const uint8_t *source, int64_t length) noe
 
 
 cdef void put_headers(const Source *s, int64_t position, int64_t count, Values *names, Values *contents) noexcept nogil:
-    """The headers of a record, which `measure_headers` has been over."""
+    """Append the headers of a record, which `measure_headers` has been over."""
     cdef int64_t at = position, i, start = 0, length = 0
     for i in range(count):
         get_varint(s.data, &at, s.end, &length)
@@ -208,7 +208,7 @@ cdef class ByteColumn:
         self.data = bytearray(FIRST_ROOM)
 
     cdef Values *room(self, int64_t more, int64_t more_bytes) except NULL:
-        """The column with room for so many more strings, and for so many bytes of them."""
+        """Return the column with room for so many more strings, and for so many bytes of them."""
         make_room(self.validity, (self.v.length + more + 7) >> 3)
         make_room(self.offsets, 4 * (self.v.length + more + 1))
         make_room(self.data, self.v.size + more_bytes)
@@ -219,7 +219,7 @@ cdef class ByteColumn:
         return &self.v
 
     cdef tuple take(self):
-        """(nulls, validity, offsets, data); the column is empty then."""
+        """Return (nulls, validity, offsets, data); the column is empty then."""
         cdef Py_ssize_t used = (self.v.length + 7) >> 3
         self.room(0, 0)
         if self.v.length & 7:
@@ -236,11 +236,11 @@ cdef class ByteColumn:
 
 
 def _column_name(name):
-    """The name of a column, and whether it is one of the batches."""
+    """Return the name of a column, and whether it is one of the batches."""
     return (name[6:], True) if name.startswith("batch.") else (name, False)
 
 
-cdef class RecordColumns:
+cdef class RecordColumns(Exclusive):
     """See portable.columns."""
 
     cdef readonly int64_t length
@@ -256,7 +256,7 @@ cdef class RecordColumns:
     cdef ByteColumn _header_names
     cdef ByteColumn _header_values
 
-    def __init__(self, numbers, key, value, headers, *, control, most_rows, most_bytes):
+    def __cinit__(self, numbers, key, value, headers, *, control, most_rows, most_bytes):
         if most_rows < 1 or not 0 <= most_bytes <= 0x7FFFFFFF:
             raise ValueError("a column holds at least one row, and at most 2147483647 bytes")
         self._most_rows = most_rows
@@ -273,13 +273,14 @@ cdef class RecordColumns:
             self._header_values = ByteColumn()
 
     def add(self, block, records, int64_t first, payloads, picks, int64_t skip=0):
-        """Append the records `picks[skip:]`; returns how many of the picks are dealt with."""
+        """Append the records `picks[skip:]`; return how many of the picks are dealt with."""
         cdef Batches b
         cdef Records r
         cdef Wanted w
         cdef Sizes z
         cdef Exports exports
         cdef Source *sources = NULL
+        cdef tuple kept = tuple(payloads)
         cdef int64_t count = len(picks)
         cdef int failed
         exports.count = 0
@@ -295,12 +296,13 @@ cdef class RecordColumns:
         else:
             listed = array("q", picks)
         w.first = first
-        w.stop = first + len(payloads)
+        w.stop = first + len(kept)
         w.keys = self._keys is not None
         w.values = self._values is not None
         w.headers = self._lists is not None
         w.control = self._control
         z.taken = z.rows = z.keys = z.values = z.headers = z.names = z.contents = 0
+        self.claim()
         try:
             if listed:
                 w.picks = numbers_of(listed, count, &exports)
@@ -310,7 +312,7 @@ cdef class RecordColumns:
             r.length = records.length
             if r.length < 0 or r.length > r.capacity:
                 raise ValueError("the record block is shorter than it says")
-            sources = bind_sources(&b, w.first, w.stop, payloads)
+            sources = bind_sources(&b, w.first, w.stop, kept)
             w.batches = &b
             w.records = &r
             w.sources = sources
@@ -322,6 +324,7 @@ cdef class RecordColumns:
                 raise ValueError("the records are not those of these batches")
             self._put(&w, &z, skip, block, records)
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return skip + z.taken
@@ -367,7 +370,14 @@ cdef class RecordColumns:
         return 0
 
     def take(self):
-        """What has been gathered, as (rows, numbers, key, value, headers); the columns are empty then."""
+        """Return what has been gathered, as (rows, numbers, key, value, headers); the columns are empty then."""
+        self.claim()
+        try:
+            return self._take()
+        finally:
+            self.unclaim()
+
+    cdef tuple _take(self):
         cdef bytearray buffer
         cdef int64_t length = self.length
         for buffer in self._numbers:
@@ -404,7 +414,7 @@ cdef uint32_t murmur2_of(const uint8_t *p, int64_t length) noexcept nogil:
 
 
 def murmur2(data, offsets):
-    """Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers."""
+    """Return Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers."""
     cdef const uint8_t[::1] source = data
     cdef const int32_t[::1] ends = memoryview(offsets).cast("B").cast("i")
     cdef int64_t row, rows = ends.shape[0] - 1

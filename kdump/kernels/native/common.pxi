@@ -35,6 +35,32 @@ ctypedef struct Batches:
     const uint8_t *data
 
 
+cdef class Exclusive:
+    """What serves one call at a time: a call writes to memory of the object, and moves it, while the GIL is released.
+
+    A second call meanwhile, from another thread or from a function that the first one calls, would use that memory
+    where it no longer is: it raises RuntimeError. The portable kernels have no such memory.
+    """
+
+    cdef bint is_claimed
+
+    cdef int check_unclaimed(self) except -1:
+        """Refuse to go on while a call is under way; enough for what lets no other code run before it is done."""
+        if self.is_claimed:
+            raise RuntimeError(f"a {type(self).__name__} is used by two threads at once, or by what it calls itself")
+        return 0
+
+    cdef int claim(self) except -1:
+        """Keep other calls out until `unclaim`, which belongs into a `finally`, and this in front of its `try`."""
+        self.check_unclaimed()
+        self.is_claimed = True
+        return 0
+
+    cdef int unclaim(self) noexcept:
+        self.is_claimed = False
+        return 0
+
+
 cdef inline int32_t get32(const uint8_t *p) noexcept nogil:
     return <int32_t>(<uint32_t>p[0] << 24 | <uint32_t>p[1] << 16 | <uint32_t>p[2] << 8 | <uint32_t>p[3])
 
@@ -74,7 +100,7 @@ cdef inline int release(Exports *exports) noexcept:
 
 
 cdef const Py_buffer *export(object owner, int flags, Exports *exports) except NULL:
-    """The memory of `owner`, which keeps its place and size until `release`."""
+    """Return the memory of `owner`, which keeps its place and size until `release`."""
     if exports.count == MAX_EXPORTS:
         raise ValueError("too many buffers at a time")
     PyObject_GetBuffer(owner, &exports.views[exports.count], flags)
@@ -83,7 +109,7 @@ cdef const Py_buffer *export(object owner, int flags, Exports *exports) except N
 
 
 cdef int64_t *numbers_of(object values, int64_t length, Exports *exports) except NULL:
-    """64-bit integers, once it is sure that there are `length` of them."""
+    """Return 64-bit integers, once it is sure that there are `length` of them."""
     cdef const Py_buffer *view = export(values, PyBUF_FORMAT | PyBUF_WRITABLE, exports)
     if view.itemsize != 8 or view.format[0] != c'q' or view.len // 8 < length:
         raise ValueError(f"a column is not {length} 64-bit integers")
@@ -91,7 +117,7 @@ cdef int64_t *numbers_of(object values, int64_t length, Exports *exports) except
 
 
 cdef inline int64_t *column(object block, str name, int64_t capacity, Exports *exports) except NULL:
-    """The numbers of one column of a block that has room for `capacity` rows."""
+    """Return the numbers of one column of a block that has room for `capacity` rows."""
     if capacity < 1:
         raise ValueError("a block must have room for a row")
     return numbers_of(getattr(block, name), capacity, exports)

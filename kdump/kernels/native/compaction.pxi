@@ -11,7 +11,7 @@ ctypedef struct RewrittenRows:
 
 
 def encode_kept(block, records, int64_t start, int64_t stop, verdicts, payload, int64_t base_offset, base_timestamp):
-    """The records that stay, behind room for a batch's header; their base timestamp and largest timestamp."""
+    """Encode the records that stay, behind room for a batch's header; also return their base and largest timestamp."""
     cdef Batches b
     cdef Records r
     cdef Source s
@@ -64,7 +64,7 @@ def encode_kept(block, records, int64_t start, int64_t stop, verdicts, payload, 
 
 
 def rewrite(block, records, int64_t first, int64_t stop, verdicts, int64_t horizon):
-    """What stays of rows, as far as that is to be told here; see portable.compaction."""
+    """Return what stays of rows, as far as that is to be told here; see portable.compaction."""
     cdef Batches b
     cdef Records r
     cdef Exports exports
@@ -159,7 +159,7 @@ cdef inline int64_t base_of(
     const Batches *b, const Records *r, int64_t row, int64_t start, const uint8_t *kept, int64_t tombstones,
     int64_t horizon,
 ) noexcept nogil:
-    """The base timestamp of a batch of which something stays: its delete horizon, or the first record's."""
+    """Return the base timestamp of a batch of which something stays: its delete horizon, or the first record's."""
     if b.attributes[row] & DELETE_HORIZON:
         return b.base_timestamp[row]
     if tombstones:
@@ -173,7 +173,7 @@ cdef int64_t rebuilt_size(
     const Batches *b, const Records *r, int64_t row, int64_t start, int64_t stop, const uint8_t *kept,
     const Source *s, int64_t base, RewrittenRows *out,
 ) noexcept nogil:
-    """How many bytes a batch takes of which not all stays; -1 where records lead out of the source."""
+    """Return how many bytes a batch takes of which not all stays; -1 where records lead out of the source."""
     cdef int64_t at, body, largest = INT64_MIN, size = HEADER_SIZE
     for at in range(start, stop):
         if not kept[at] & 1:
@@ -230,7 +230,7 @@ cdef inline void put_header(
     uint8_t *to, const Batches *b, int64_t row, int64_t size, int64_t count, int64_t base_timestamp,
     int64_t tombstones, int64_t max_timestamp,
 ) noexcept nogil:
-    """The header of a batch written anew, whose records are there."""
+    """Write the header of a batch made anew, whose records are there."""
     cdef int64_t attributes = b.attributes[row] & (LOG_APPEND_TIME | TRANSACTIONAL)
     if tombstones or b.attributes[row] & DELETE_HORIZON:
         attributes |= DELETE_HORIZON
@@ -267,7 +267,7 @@ cdef inline void put64(uint8_t *to, uint64_t value) noexcept nogil:
 cdef int64_t kept_size(
     const Batches *b, const Records *r, int64_t at, const Source *s, int64_t base_offset, int64_t base_timestamp
 ) noexcept nogil:
-    """How many bytes a record takes behind its length; -1 where its headers cannot be read."""
+    """Return how many bytes a record takes behind its length; -1 where its headers cannot be read."""
     cdef int64_t headers = headers_size(b, r, at, s)
     if headers < 0:
         return -1

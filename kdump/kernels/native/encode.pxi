@@ -14,7 +14,7 @@ ctypedef struct NewRecords:
 
 
 def encode(columns, int64_t first, int64_t stop, int64_t limit, int64_t reserve):
-    """The records of the rows from `first` on, behind `reserve` bytes of zeros, and the row that comes next."""
+    """Encode the rows from `first` on behind `reserve` bytes of zeros; return that, and the row that comes next."""
     cdef NewRecords r
     cdef Exports exports
     cdef int64_t row, size, body, total = reserve
@@ -117,7 +117,7 @@ cdef inline int64_t since(const NewRecords *r, int64_t row, int64_t first) noexc
 
 
 cdef inline int64_t new_size(const NewRecords *r, int64_t row, int64_t delta, int64_t first) noexcept nogil:
-    """How many bytes a record takes behind its length."""
+    """Return how many bytes a record takes behind its length."""
     return (
         1
         + varint_size(since(r, row, first))

@@ -14,18 +14,18 @@ cdef enum:
     MARKS_IN_BYTE = 4
 
 ctypedef struct MapEntry:
-    uint8_t sum[16]
+    uint8_t sum[HASH_SIZE]
     int64_t offset
 
 ctypedef struct Lanes:
     # keys whose sums are computed side by side
-    const uint8_t *key[16]
-    size_t length[16]
-    uint8_t *sum[16]
+    const uint8_t *key[LANES]
+    size_t length[LANES]
+    uint8_t *sum[LANES]
     int count
 
 
-cdef class OffsetMap:
+cdef class OffsetMap(Exclusive):
     """Kafka's SkimpyOffsetMap; see portable.compaction.
 
     Besides the table there are marks, two bits an offset as far as MARK_BYTES reach: whether the record at that offset
@@ -63,8 +63,9 @@ cdef class OffsetMap:
         free(self.marks)
 
     def put(self, bytes key, int64_t offset):
-        """Note that `key` has `offset`; False when the map has reached its limit, be it that the key is known."""
-        cdef uint8_t sum[16]
+        """Note that `key` has `offset`; return False if the map has reached its limit, be it that the key is known."""
+        cdef uint8_t sum[HASH_SIZE]
+        self.check_unclaimed()
         if self.size >= self.limit:
             return False
         kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
@@ -74,28 +75,31 @@ cdef class OffsetMap:
         return True
 
     def get(self, bytes key):
-        """The offset noted for `key`; -1 where there is none."""
-        cdef uint8_t sum[16]
+        """Return the offset noted for `key`; -1 where there is none."""
+        cdef uint8_t sum[HASH_SIZE]
+        self.check_unclaimed()
         kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
         return self.find(sum)
 
     def take(self, block, records, int64_t first, payloads, wanted, int64_t start_offset):
-        """Note the keys of decoded records; the number of the first one that there is no room for."""
+        """Note the keys of decoded records; return the number of the first one that there is no room for."""
         cdef Batches b
         cdef Records r
         cdef Lanes lanes
         cdef Source *sources = NULL
         cdef Exports exports
         cdef const uint8_t[::1] rows = wanted
-        cdef int64_t at, start, end = 0, stop = first + len(payloads), length = records.length, full_at = length
+        cdef tuple kept = tuple(payloads)
+        cdef int64_t at, start, end = 0, stop = first + len(kept), length = records.length, full_at = length
         if rows.shape[0] < stop - first:
             raise ValueError("not all rows are told to be wanted or not")
         exports.count = 0
+        self.claim()
         try:
             bind_batches(block, &b, &exports)
             bind_records(records, &r, &exports)
             check_rows(&b, first, stop, True)
-            sources = bind_sources(&b, first, stop, payloads)
+            sources = bind_sources(&b, first, stop, kept)
             check_keys(&b, &r, length, first, stop, sources)
             self.make_room(length)
             if length:
@@ -120,6 +124,7 @@ cdef class OffsetMap:
                             break
                         self.note(self.sums + HASH_SIZE * (at - start), r.offset[at])
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return full_at
@@ -128,24 +133,26 @@ cdef class OffsetMap:
         self, block, records, int64_t first, payloads, int64_t latest_offset, int64_t now, bint keeps_legacy_tombstones,
         int64_t taken_row, int64_t taken_stop,
     ):
-        """What becomes of each decoded record."""
+        """Return what becomes of each decoded record."""
         cdef Batches b
         cdef Records r
         cdef Lanes lanes
         cdef Source *sources = NULL
         cdef Exports exports
-        cdef int64_t at, start, end = 0, stop = first + len(payloads), length = records.length
+        cdef tuple kept = tuple(payloads)
+        cdef int64_t at, start, end = 0, stop = first + len(kept), length = records.length
         cdef uint8_t *verdicts
         cdef uint8_t verdict
         cdef int mark
         found = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>length)
         verdicts = <uint8_t *>PyByteArray_AsString(found)
         exports.count = 0
+        self.claim()
         try:
             bind_batches(block, &b, &exports)
             bind_records(records, &r, &exports)
             check_rows(&b, first, stop, True)
-            sources = bind_sources(&b, first, stop, payloads)
+            sources = bind_sources(&b, first, stop, kept)
             check_keys(&b, &r, length, first, stop, sources)
             lanes.count = 0
             with nogil:
@@ -172,6 +179,7 @@ cdef class OffsetMap:
                                 verdict = EXPIRED
                         verdicts[at] = verdict
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return found
@@ -200,7 +208,7 @@ cdef class OffsetMap:
             byte[0] = <uint8_t>(byte[0] & ~(3 << shift) | value << shift)
 
     cdef inline void sum_up(self, Lanes *lanes, const Records *r, int64_t at, const Source *s, int64_t to) noexcept nogil:
-        """The sum of a record's key, at once or together with those that follow, as number `to`."""
+        """Compute the sum of a record's key, at once or together with those that follow, as number `to`."""
         lanes.key[lanes.count] = s.data + r.key_position[at]
         lanes.length[lanes.count] = <size_t>r.key_length[at]
         lanes.sum[lanes.count] = self.sums + HASH_SIZE * to
@@ -252,7 +260,7 @@ cdef class OffsetMap:
         return 0
 
     cdef void note(self, const uint8_t *sum, int64_t offset) noexcept nogil:
-        """There must be an empty entry, or one of this key."""
+        """Note a sum; there must be an empty entry, or one of this key."""
         cdef MapEntry *entry
         cdef int64_t attempt = 0
         while True:
@@ -282,7 +290,7 @@ cdef class OffsetMap:
         return -1
 
     cdef inline int64_t slot(self, const uint8_t *sum, int64_t attempt) noexcept nogil:
-        """Where to look at this attempt: where Kafka does, or next to the first place while the table can still grow."""
+        """Return where to look at this attempt: where Kafka does, or beside the first place while the table can grow."""
         cdef bint grows = self.used_slots < self.slots
         cdef int64_t word = 0 if grows else min(attempt, <int64_t>LAST_WORD)
         cdef int32_t probe = <int32_t>(<uint32_t>get32(sum + word) + <uint32_t>(0 if grows else attempt - word))
@@ -303,7 +311,7 @@ cdef inline bint is_empty(const MapEntry *entry) noexcept nogil:
 
 
 cdef inline bint retains(const Batches *b, int64_t row, int64_t now, bint keeps_legacy_tombstones) noexcept nogil:
-    """Whether the tombstones of a batch stay."""
+    """Return whether the tombstones of a batch stay."""
     if b.magic[row] < 2:
         return keeps_legacy_tombstones
     return not b.attributes[row] & DELETE_HORIZON or now < b.base_timestamp[row]

@@ -56,7 +56,7 @@ ctypedef struct Wrapper:
 
 
 cdef inline int get_varint(const uint8_t *p, int64_t *at, int64_t end, int64_t *value) noexcept nogil:
-    """A zigzag varint: 0, PREMATURE_END at the buffer's end, or VARINT_LONG with the value reached."""
+    """Read a zigzag varint: 0, PREMATURE_END at the buffer's end, or VARINT_LONG with the value reached."""
     return 0 if kdump_short_varint(p, at, end, value) else long_varint(p, at, end, value)
 
 
@@ -104,7 +104,7 @@ cdef int long_varlong(const uint8_t *p, int64_t *at, int64_t end, int64_t *value
 cdef inline int get_sized(
     const uint8_t *p, int64_t *at, int64_t end, int64_t *position, int64_t *length
 ) noexcept nogil:
-    """The bytes behind a varint length (below 0: null, -1)."""
+    """Read the bytes behind a varint length (below 0: null, -1)."""
     cdef int64_t size
     if get_varint(p, at, end, &size):
         return STRUCTURE
@@ -120,7 +120,7 @@ cdef inline int get_sized(
 
 
 cdef int get_record(const Source *s, int64_t *at, Record *r, Fault *fault) noexcept nogil:
-    """One record with its deltas still relative; `at` moves behind it."""
+    """Read one record with its deltas still relative; `at` moves behind it."""
     cdef int64_t size, start, end = s.end, length, skipped, i
     cdef const uint8_t *p = s.data
     cdef int code = get_varint(p, at, end, &size)
@@ -168,7 +168,7 @@ cdef int get_record(const Source *s, int64_t *at, Record *r, Fault *fault) noexc
 cdef inline int next_record(
     const Batches *b, int64_t row, const Source *s, int64_t index, int64_t *at, Record *r, Fault *fault
 ) noexcept nogil:
-    """Record number `index` of v2 batch `row`, which starts at `at`, with everything absolute."""
+    """Read record number `index` of v2 batch `row`, which starts at `at`, with everything absolute."""
     cdef int32_t delta
     if get_record(s, at, r, fault):
         return fault.code
@@ -185,7 +185,7 @@ cdef inline int next_record(
 
 
 cdef inline int check_header(const Batches *b, int64_t row, Fault *fault) noexcept nogil:
-    """What makes a v2 batch unreadable before its first record."""
+    """Find what makes a v2 batch unreadable before its first record."""
     if b.size[row] < HEADER_SIZE:
         return fail(fault, OUT_OF_BOUNDS, HEADER_SIZE, b.size[row])
     if b.count[row] < 0:
@@ -206,7 +206,7 @@ cdef int check_batch(const Batches *b, int64_t row, const Source *s, Fault *faul
 
 
 cdef int source_of(const Batches *b, int64_t row, object payload, Source *s) except -1:
-    """Where the records of batch `row` are: in its payload, or in the block's data."""
+    """Find where the records of batch `row` are: in its payload, or in the block's data."""
     cdef int64_t start = b.position[row] - b.data_position
     if payload is None and b.attributes[row] & CODEC_MASK:
         payload = b""
@@ -227,23 +227,27 @@ cdef int source_of(const Batches *b, int64_t row, object payload, Source *s) exc
 
 
 cdef int get_length(const Source *s, const Message *m, int64_t at, int64_t *length, Fault *fault) noexcept nogil:
-    """The length field `at` bytes into the message."""
-    if at < 0 or at > m.size - 4:
-        return fail(fault, OUT_OF_BOUNDS, at + 4, m.size)
+    """Read the length field `at` bytes into the message."""
+    if at < 0 or at > m.size - LENGTH_SIZE:
+        return fail(fault, OUT_OF_BOUNDS, at + LENGTH_SIZE, m.size)
     length[0] = get32(s.data + m.position + at)
     return 0
 
 
+cdef inline int64_t key_size_at(const Message *m) noexcept nogil:
+    return KEY_SIZE_AT_V0 if m.magic == 0 else KEY_SIZE_AT_V1
+
+
 cdef inline int get_key(const Source *s, const Message *m, Record *r, Fault *fault) noexcept nogil:
-    cdef int64_t at = 6 if m.magic == 0 else 14
-    r.key_position = m.position + at + 4
+    cdef int64_t at = key_size_at(m)
+    r.key_position = m.position + at + LENGTH_SIZE
     return get_length(s, m, at, &r.key_length, fault)
 
 
 cdef inline int get_value(const Source *s, const Message *m, Record *r, Fault *fault) noexcept nogil:
     """Needs the key's length."""
-    cdef int64_t at = (6 if m.magic == 0 else 14) + 4 + max(0, r.key_length)
-    r.value_position = m.position + at + 4
+    cdef int64_t at = key_size_at(m) + LENGTH_SIZE + max(0, r.key_length)
+    r.value_position = m.position + at + LENGTH_SIZE
     return get_length(s, m, at, &r.value_length, fault)
 
 
@@ -254,7 +258,7 @@ cdef inline int check_limit(const Message *m, int64_t position, int64_t length, 
 
 
 cdef int get_contents(const Source *s, const Message *m, Record *r, Fault *fault) noexcept nogil:
-    """Key and value of a message, in the order in which Kafka looks at them."""
+    """Read key and value of a message, in the order in which Kafka looks at them."""
     if get_key(s, m, r, fault) or check_limit(m, r.key_position, r.key_length, fault):
         return fault.code
     if get_value(s, m, r, fault) or check_limit(m, r.value_position, r.value_length, fault):
@@ -263,16 +267,17 @@ cdef int get_contents(const Source *s, const Message *m, Record *r, Fault *fault
 
 
 cdef inline bint message_is_valid(const Source *s, const Message *m) noexcept nogil:
-    return kdump_crc32(0, s.data + m.position + 4, <size_t>(m.size - 4)) == <uint32_t>get32(s.data + m.position)
+    cdef const uint8_t *p = s.data + m.position
+    return kdump_crc32(0, p + CRC_SIZE, <size_t>(m.size - CRC_SIZE)) == <uint32_t>get32(p)
 
 
 cdef int inner_message(const Source *s, Wrapper *w, Message *m, Fault *fault) noexcept nogil:
-    """The next message inside a wrapper with its offset as stored: 0, a fault, or -1 at the end."""
+    """Read the next message inside a wrapper with its offset as stored: 0, a fault, or -1 at the end."""
     cdef const uint8_t *p = s.data + w.at
     cdef int32_t size
     if s.end - w.at < LOG_OVERHEAD:
         return -1
-    size = get32(p + 8)
+    size = get32(p + LENGTH_AT)
     if size < MIN_SIZE_FIELD:
         return fail(fault, INNER_SIZE, size, 0)
     m.position = w.at + LOG_OVERHEAD
@@ -280,9 +285,9 @@ cdef int inner_message(const Source *s, Wrapper *w, Message *m, Fault *fault) no
         return -1
     m.size = size
     m.offset = get64(p)
-    m.magic = <signed char>p[16]
-    m.attributes = p[17]
-    m.timestamp = get64(p + 18) if m.magic != 0 else -1
+    m.magic = <signed char>p[MAGIC_AT]
+    m.attributes = p[MESSAGE_ATTRIBUTES_AT]
+    m.timestamp = get64(p + MESSAGE_TIMESTAMP_AT) if m.magic != 0 else -1
     if m.magic == 1 and w.append_time:
         m.timestamp = w.append_timestamp
     w.at = m.position + size
@@ -297,7 +302,7 @@ cdef int open_wrapper(const Batches *b, int64_t row, const Source *s, Wrapper *w
     cdef int code
     if b.magic[row] < 0:
         return fail(fault, WRAPPER_MAGIC, b.magic[row], 0)
-    if b.attributes[row] & CODEC_MASK == 4:
+    if b.attributes[row] & CODEC_MASK == ZSTD:
         return fail(fault, WRAPPER_CODEC, b.magic[row], 0)
     w.at = 0
     w.shift = 0
@@ -322,11 +327,11 @@ cdef int open_wrapper(const Batches *b, int64_t row, const Source *s, Wrapper *w
 
 
 cdef inline int next_message(const Source *s, Wrapper *w, Message *m, Fault *fault) noexcept nogil:
-    """The next message of an opened wrapper with its absolute offset: 0, a fault, or -1 at the end."""
+    """Read the next message of an opened wrapper with its absolute offset: 0, a fault, or -1 at the end."""
     cdef int code = inner_message(s, w, m, fault)
     if code:
         return code
-    if m.attributes & CODEC_MASK > 4:
+    if m.attributes & CODEC_MASK > ZSTD:
         return fail(fault, UNKNOWN_CODEC, m.attributes & CODEC_MASK, 0)
     if m.attributes & CODEC_MASK:
         return fail(fault, INNER_COMPRESSED, 0, 0)
@@ -335,7 +340,7 @@ cdef inline int next_message(const Source *s, Wrapper *w, Message *m, Fault *fau
 
 
 cdef inline void own_message(const Batches *b, int64_t row, const Source *s, Message *m) noexcept nogil:
-    """The message that an uncompressed v0/v1 entry is."""
+    """Give the message that an uncompressed v0/v1 entry is."""
     m.offset = b.last_offset[row]
     m.timestamp = b.max_timestamp[row]
     m.position = s.start
@@ -348,13 +353,14 @@ cdef inline void own_message(const Batches *b, int64_t row, const Source *s, Mes
 
 
 def decode(block, records, int64_t first, int64_t stop, payloads):
-    """Fill `records` with the records of the batches before row `stop`; whether to call again."""
+    """Fill `records` with the records of the batches before row `stop`; return whether to call again."""
     cdef Batches b
     cdef Records r
     cdef Fault fault
     cdef Source *sources
     cdef Exports exports
     cdef int result
+    cdef tuple kept = tuple(payloads)
     fault.code = fault.a = fault.b = 0
     exports.count = 0
     sources = NULL
@@ -364,7 +370,7 @@ def decode(block, records, int64_t first, int64_t stop, payloads):
         check_rows(&b, first, stop, True)
         if r.next_row < first or r.next_index < 0 or r.next_position < 0:
             raise ValueError("the cursor is outside the rows")
-        sources = bind_sources(&b, first, stop, payloads)
+        sources = bind_sources(&b, first, stop, kept)
         with nogil:
             result = decode_rows(&b, &r, first, stop, sources, &fault)
     finally:
@@ -380,7 +386,7 @@ def decode(block, records, int64_t first, int64_t stop, payloads):
 
 
 def check(block, int64_t row, payload):
-    """The damage that reading all records of batch `row` meets first, or None."""
+    """Return the damage that reading all records of batch `row` meets first, or None."""
     cdef Batches b
     cdef Source s
     cdef Wrapper w
@@ -397,7 +403,7 @@ def check(block, int64_t row, payload):
         source_of(&b, row, payload, &s)
         if b.magic[row] >= 2:
             check_batch(&b, row, &s, &fault)
-        elif b.attributes[row] & CODEC_MASK > 4:
+        elif b.attributes[row] & CODEC_MASK > ZSTD:
             fail(&fault, UNKNOWN_CODEC, b.attributes[row] & CODEC_MASK, 0)
         elif not b.attributes[row] & CODEC_MASK:
             own_message(&b, row, &s, &m)
@@ -432,9 +438,11 @@ cdef int bind_records(object records, Records *r, Exports *exports) except -1:
     return 0
 
 
-cdef Source *bind_sources(const Batches *b, int64_t first, int64_t stop, object payloads) except NULL:
-    """The sources of the rows, as an array that the caller frees."""
+cdef Source *bind_sources(const Batches *b, int64_t first, int64_t stop, tuple payloads) except NULL:
+    """Return the sources of the rows, as an array that the caller frees. His tuple keeps the payloads they are in."""
     cdef int64_t row
+    if len(payloads) < stop - first:
+        raise IndexError("there are fewer payloads than rows")
     cdef Source *sources = <Source *>malloc(<size_t>(stop - first + 1) * sizeof(Source))
     if sources == NULL:
         raise MemoryError
@@ -509,7 +517,7 @@ cdef int decode_messages(const Batches *b, Records *r, const Source *s, Fault *f
     cdef Wrapper w
     cdef int64_t index = 0
     cdef int code
-    if b.attributes[r.next_row] & CODEC_MASK > 4:
+    if b.attributes[r.next_row] & CODEC_MASK > ZSTD:
         return fail(fault, UNKNOWN_CODEC, b.attributes[r.next_row] & CODEC_MASK, 0)
     if b.attributes[r.next_row] & CODEC_MASK == 0:
         own_message(b, r.next_row, s, &m)

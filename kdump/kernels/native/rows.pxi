@@ -35,7 +35,7 @@ cdef inline bint is_null(const Strings *s, int64_t row) noexcept nogil:
 
 
 cdef inline int span(const Strings *s, int64_t row, int64_t *start, int64_t *length) except -1 nogil:
-    """Where the data of a row are, once it is sure that they are there."""
+    """Find where the data of a row are, once it is sure that they are there."""
     cdef int32_t begin, end
     memcpy(&begin, s.ends + 4 * (s.first + row), 4)
     memcpy(&end, s.ends + 4 * (s.first + row + 1), 4)
@@ -48,7 +48,7 @@ cdef inline int span(const Strings *s, int64_t row, int64_t *start, int64_t *len
 
 
 cdef inline int put_lead(Out *out, const Lead *lead) except -1 nogil:
-    """What stands in front of a cell; there is room for a number behind it."""
+    """Put what stands in front of a cell; there is room for a number behind it."""
     cdef size_t at = 0
     reserve(out, lead.length + LEAD_STEP + NUMBER_ROOM)
     while at < lead.length:
@@ -69,7 +69,7 @@ cdef Lead lead_of(text) except *:
     return made
 
 
-cdef class RowText:
+cdef class RowText(Exclusive):
     """A renderer of rows; see portable.rows.RowText."""
 
     cdef bint is_csv
@@ -81,18 +81,8 @@ cdef class RowText:
     cdef Out cell
     cdef uint8_t *pages[LETTER_PAGES]
 
-    def __cinit__(self):
-        self.count = self.viewed = 0
-        self.columns = NULL
-        self.views = NULL
-        self.out.p = self.cell.p = NULL
-        self.out.length = self.out.capacity = self.cell.length = self.cell.capacity = 0
-        memset(self.pages, 0, sizeof(self.pages))
-
-    def __init__(self, columns, bint is_csv):
+    def __cinit__(self, columns, bint is_csv):
         cdef list wanted = list(columns)
-        if self.columns != NULL:
-            raise ValueError("a renderer is made once")
         self.is_csv = is_csv
         self.columns = <RowColumn *>calloc(len(wanted) + 1, sizeof(RowColumn))
         self.views = <Py_buffer *>calloc(COLUMN_VIEWS * (len(wanted) + 1), sizeof(Py_buffer))
@@ -120,10 +110,11 @@ cdef class RowText:
         """Write a line for each row."""
         cdef list given = list(columns)
         cdef int at
-        if self.viewed or len(given) != self.count or length < 0 or length > INT32_MAX:
+        if len(given) != self.count or length < 0 or length > INT32_MAX:
             raise ValueError("these are not the columns of the rows")
-        self.out.length = 0
+        self.claim()
         try:
+            self.out.length = 0
             for at in range(self.count):
                 self.bind(&self.columns[at], given[at], length)
             with nogil:
@@ -133,9 +124,10 @@ cdef class RowText:
             while self.viewed:
                 self.viewed -= 1
                 PyBuffer_Release(&self.views[self.viewed])
+            self.unclaim()
 
     cdef const uint8_t *view(self, object owner, int64_t least, int64_t *size) except? NULL:
-        """The bytes of a buffer, of which there must be so many."""
+        """Return the bytes of a buffer, of which there must be so many."""
         cdef Py_buffer *view = &self.views[self.viewed]
         PyObject_GetBuffer(owner, view, PyBUF_SIMPLE)
         self.viewed += 1
@@ -319,7 +311,7 @@ cdef class RowText:
         return 0
 
     cdef int pieces(self, const uint8_t *p, size_t length, size_t room, bint is_csv, object write) except -1 nogil:
-        """A valid text in quotes, escaped, piece by piece, so that there need be no room for six times its bytes."""
+        """Put a valid text in quotes, escaped, piece by piece, so that no room for six times its bytes is needed."""
         cdef size_t at = 0, piece
         cdef uint8_t *to
         while True:
@@ -352,7 +344,7 @@ cdef class RowText:
         return reserve(out, NUMBER_ROOM)
 
     cdef bint are_letters(self, const uint8_t *p, size_t length) except -1 nogil:
-        """Whether a text of letters, digits and characters beyond ASCII is one of letters and digits."""
+        """Return whether a text of letters, digits and characters beyond ASCII is one of letters and digits."""
         cdef size_t at = 0, size
         cdef bint valid
         cdef uint32_t character
@@ -383,7 +375,7 @@ cdef class RowText:
         return 0
 
     cdef int headers(self, Out *out, const RowColumn *column, int64_t row, object write) except -1 nogil:
-        """A record's headers as JSON: for a cell of CSV with characters beyond ASCII escaped."""
+        """Put a record's headers as JSON: for a cell of CSV with characters beyond ASCII escaped."""
         cdef int64_t start = 0, length = 0, at
         span(&column.own, row, &start, &length)
         reserve(out, NUMBER_ROOM)

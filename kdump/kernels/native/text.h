@@ -10,6 +10,21 @@
 #include <emmintrin.h>
 #endif
 
+static inline uint8_t *kdump_put_bytes(uint8_t *to, const char *text, size_t length) {
+    memcpy(to, text, length);
+    return to + length;
+}
+
+/* Copy a literal, without its last zero; where it ends. There must be room. Its length is that of its array:
+ * what has become a pointer does not compile. */
+#if defined(__GNUC__)
+#define KDUMP_NO_POINTER(text) \
+    (0 * sizeof(char[1 - 2 * __builtin_types_compatible_p(__typeof__(text), __typeof__(&(text)[0]))]))
+#else
+#define KDUMP_NO_POINTER(text) 0
+#endif
+#define KDUMP_PUT_LITERAL(to, text) kdump_put_bytes(to, text, sizeof(text) - 1 + KDUMP_NO_POINTER(text))
+
 /* Copy ASCII bytes up to the first other one; how many there were. `to` must have room for `n` bytes. */
 static inline size_t kdump_copy_ascii(uint8_t *to, const uint8_t *from, size_t n) {
     size_t done = 0;

@@ -12,7 +12,7 @@ ctypedef struct Out:
     size_t capacity
 
 cdef int reserve(Out *out, size_t size) except -1 nogil:
-    """Room for `size` more bytes."""
+    """Make room for `size` more bytes."""
     cdef size_t capacity
     cdef uint8_t *p
     if out.capacity - out.length >= size:
@@ -30,16 +30,6 @@ cdef int reserve(Out *out, size_t size) except -1 nogil:
 # A line is written through a cursor of its own, which stays in a register, up to where something of unknown length comes.
 
 
-cdef inline uint8_t *put(uint8_t *to, const char *text) noexcept nogil:
-    """Literal text, for which there is room; where it ends. Its length is known when this is compiled."""
-    return put_bytes_at(to, text, strlen(text))
-
-
-cdef inline uint8_t *put_bytes_at(uint8_t *to, const char *text, size_t length) noexcept nogil:
-    memcpy(to, text, length)
-    return to + length
-
-
 cdef inline uint8_t *put_number(uint8_t *to, int64_t number) noexcept nogil:
     return to + kdump_put_number(to, number)
 
@@ -54,7 +44,7 @@ cdef inline uint8_t *cursor(Out *out) noexcept nogil:
 
 
 cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
-    """Bytes as UTF-8, what is malformed replaced; grows the buffer."""
+    """Put bytes as UTF-8, what is malformed replaced; grows the buffer."""
     cdef size_t at = 0, run, length
     cdef bint valid = False
     reserve(out, n)
@@ -111,7 +101,7 @@ cdef inline uint8_t *put_offsets(uint8_t *to, const Batches *b, int64_t row) noe
 
 
 cdef inline uint8_t *put_batch_fields(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
-    """The part of a batch line from its count to its delete horizon."""
+    """Put the part of a batch line from its count to its delete horizon."""
     cdef int64_t attributes = b.attributes[row]
     to = put_number(put(to, b" count: "), b.count[row])
     to = put_number(put(to, b" baseSequence: "), b.base_sequence[row])
@@ -177,7 +167,7 @@ cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Repeat *last, F
         if b.magic[row] < 0:
             advance(out, to)
             return fail(fault, LEGACY_MAGIC, b.magic[row], 0)
-    if codec > 4:
+    if codec > ZSTD:
         advance(out, to)
         return fail(fault, UNKNOWN_CODEC, codec, 0)
     to = put(to, b" position: ")
@@ -189,13 +179,13 @@ cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Repeat *last, F
     to = put(to, b" magic: ")
     to = put_number(to, b.magic[row])
     to = put(to, b" compresscodec: ")
-    if codec == 0:
+    if codec == NONE:
         to = put(to, b"none")
-    elif codec == 1:
+    elif codec == GZIP:
         to = put(to, b"gzip")
-    elif codec == 2:
+    elif codec == SNAPPY:
         to = put(to, b"snappy")
-    elif codec == 3:
+    elif codec == LZ4:
         to = put(to, b"lz4")
     else:
         to = put(to, b"zstd")
@@ -234,7 +224,7 @@ cdef inline int put_contents(Out *out, const Source *s, const Record *r, bint ba
     return 0
 
 
-cdef class LogText:
+cdef class LogText(Exclusive):
     """A renderer for one log file; see portable.text.LogText."""
 
     cdef readonly object gaps
@@ -248,12 +238,7 @@ cdef class LogText:
     cdef int64_t gap_numbers
     cdef Repeat last
 
-    def __cinit__(self):
-        self.out.p = NULL
-        self.out.length = self.out.capacity = 0
-        self.last.length = 0
-
-    def __init__(self, bint deep, bint print_data, bint skip_metadata, control, *, bint hold=False, bint java=False):
+    def __cinit__(self, bint deep, bint print_data, bint skip_metadata, control, *, bint hold=False, bint java=False):
         self.deep = deep
         self.print_data = print_data
         self.skip_metadata = skip_metadata
@@ -277,6 +262,7 @@ cdef class LogText:
 
     def restart(self, int64_t last_offset=-1):
         """Forget the text that is held, and all offsets but the last one."""
+        self.check_unclaimed()
         self.out.length = 0
         self.gaps = array("q")
         self.gap_numbers = 0
@@ -285,7 +271,11 @@ cdef class LogText:
 
     def flush(self, write):
         """Write the text that is held."""
-        put_out(&self.out, write)
+        self.claim()
+        try:
+            put_out(&self.out, write)
+        finally:
+            self.unclaim()
 
     def render(self, block, int64_t first, int64_t stop, payloads, write):
         """Write the lines of the batches `first` to `stop` - 1; return the damage that ended them early, if any."""
@@ -293,15 +283,17 @@ cdef class LogText:
         cdef Fault fault
         cdef Source *sources = NULL
         cdef Exports exports
+        cdef tuple kept = tuple(payloads)
         fault.code = fault.a = fault.b = 0
         exports.count = 0
+        self.claim()
         try:
             bind_batches(block, &b, &exports)
             check_rows(&b, first, stop, self.deep)
             if self.deep:
-                sources = bind_sources(&b, first, stop, payloads)
+                sources = bind_sources(&b, first, stop, kept)
                 for row in range(first, stop):
-                    if b.attributes[row] & CODEC_MASK and payloads[row - first] is None:
+                    if b.attributes[row] & CODEC_MASK and kept[row - first] is None:
                         sources[row - first].data = NULL
             try:
                 with nogil:
@@ -312,6 +304,7 @@ cdef class LogText:
                 if not self.hold:
                     put_out(&self.out, write)
         finally:
+            self.unclaim()
             free(sources)
             release(&exports)
         return (fault.code, fault.a, fault.b) if fault.code else None
@@ -432,27 +425,27 @@ cdef class LogText:
         cdef uint8_t *to = cursor(&self.out)
         if r.key_length < 0:
             return fail(fault, CONTROL_NO_KEY, 0, 0)
-        if r.key_length < 4:
+        if r.key_length < CONTROL_KEY_LENGTH:
             return fail(fault, CONTROL_KEY_SIZE, r.key_length, 0)
         version = get16(key)
         if version < 0:
             return fail(fault, CONTROL_VERSION, version, 0)
-        number = get16(key + 2)
-        if number == 0 or number == 1:
+        number = get16(key + CONTROL_TYPE_AT)
+        if number == ABORT or number == COMMIT:
             if r.value_length < 0:
                 return fail(fault, MARKER_NO_VALUE, 0, 0)
-            if r.value_length < 6:
+            if r.value_length < MARKER_VALUE_LENGTH:
                 return fail(fault, MARKER_SIZE, r.value_length, 0)
             version = get16(value)
             if version < 0:
                 return fail(fault, MARKER_VERSION, version, 0)
-            if number:
+            if number == COMMIT:
                 to = put(to, b" endTxnMarker: COMMIT coordinatorEpoch: ")
             else:
                 to = put(to, b" endTxnMarker: ABORT coordinatorEpoch: ")
-            advance(&self.out, put_number(to, get32(value + 2)))
+            advance(&self.out, put_number(to, get32(value + MARKER_EPOCH_AT)))
             return 0
-        if number < 0 or number > 6:
+        if number < 0 or number > KRAFT_VOTERS:
             to = put_number(put(to, b" controlType: UNKNOWN("), number)
             advance(&self.out, put(to, b")"))
             return 0

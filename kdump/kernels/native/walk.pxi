@@ -31,7 +31,7 @@ def walk(block, int64_t position, int64_t end, int64_t file_end, int64_t row=0):
 
 
 cdef int64_t rows_with(const Batches *b, int64_t length, int64_t mask) noexcept nogil:
-    """How many rows' attributes have one of these bits."""
+    """Count the rows whose attributes have one of these bits."""
     cdef int64_t row, count = 0
     for row in range(length):
         count += b.attributes[row] & mask != 0
@@ -98,19 +98,21 @@ cdef inline void put_row(const Batches *b, int64_t row, int64_t position, const 
             and <int64_t>kdump_crc32c(0, p + CRC_START, <size_t>(total - CRC_START)) == b.crc[row]
         )
         return
-    timestamp = get64(p + 18) if magic != 0 else -1
+    timestamp = get64(p + MESSAGE_TIMESTAMP_AT) if magic != 0 else -1
     b.leader_epoch[row] = b.producer_id[row] = b.producer_epoch[row] = b.base_sequence[row] = -1
-    b.attributes[row] = p[17]
-    b.crc[row] = <uint32_t>get32(p + 12)
-    b.base_offset[row] = -1 if p[17] & CODEC_MASK else offset
+    b.attributes[row] = p[MESSAGE_ATTRIBUTES_AT]
+    b.crc[row] = <uint32_t>get32(p + MESSAGE_AT)
+    b.base_offset[row] = -1 if b.attributes[row] & CODEC_MASK else offset
     b.last_offset[row] = offset
     b.base_timestamp[row] = b.max_timestamp[row] = timestamp
-    b.count[row] = -1 if p[17] & CODEC_MASK else 1
-    b.valid[row] = <int64_t>kdump_crc32(0, p + 16, <size_t>(total - 16)) == b.crc[row]
+    b.count[row] = -1 if b.attributes[row] & CODEC_MASK else 1
+    b.valid[row] = (
+        <int64_t>kdump_crc32(0, p + MESSAGE_CRC_START, <size_t>(total - MESSAGE_CRC_START)) == b.crc[row]
+    )
 
 
 def skip_entries(data, int64_t start, int64_t stop, int64_t end):
-    """Index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`."""
+    """Return the index in `data` behind the last ordinary entry from index `start` on that begins before `stop`."""
     cdef Py_buffer buffer
     cdef int64_t at = start, total
     cdef const uint8_t *p
@@ -133,7 +135,7 @@ def skip_entries(data, int64_t start, int64_t stop, int64_t end):
 
 
 def find_batch(data, int64_t start, int64_t stop, int64_t left, int64_t lowest, int64_t highest):
-    """Index in `data[start:stop]` of the first entry whose header is plausible, or -1."""
+    """Return the index in `data[start:stop]` of the first entry whose header is plausible, or -1."""
     cdef Py_buffer buffer
     cdef int64_t found
     PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
@@ -172,12 +174,12 @@ cdef bint plausible_batch(const uint8_t *p, int32_t size, int64_t offset, int64_
     cdef int64_t delta = get32(p + LAST_OFFSET_DELTA_AT), count = get32(p + COUNT_AT)
     return (
         room >= 0
-        and attributes & ~0x7F == 0
-        and attributes & CODEC_MASK <= 4
+        and attributes & ~KNOWN_ATTRIBUTES == 0
+        and attributes & CODEC_MASK <= ZSTD
         and delta >= 0
         and <uint64_t>delta <= <uint64_t>highest - <uint64_t>offset  # which may be more than an int64 holds
         and 0 <= count <= delta + 1
-        and (attributes & CODEC_MASK != 0 or count * 7 <= room)
+        and (attributes & CODEC_MASK != 0 or count * MIN_RECORD_SIZE <= room)
         and get64(p + PRODUCER_ID_AT) >= -1
         and get16(p + PRODUCER_EPOCH_AT) >= -1
         and get32(p + BASE_SEQUENCE_AT) >= -1
@@ -185,14 +187,14 @@ cdef bint plausible_batch(const uint8_t *p, int32_t size, int64_t offset, int64_
 
 
 cdef bint plausible_message(const uint8_t *p, int64_t stop, int32_t size) noexcept nogil:
-    cdef int attributes = p[17]
-    cdef int64_t at = LOG_OVERHEAD + (14 if p[MAGIC_AT] else 6)
+    cdef int attributes = p[MESSAGE_ATTRIBUTES_AT]
+    cdef int64_t at = MESSAGE_AT + (KEY_SIZE_AT_V1 if p[MAGIC_AT] else KEY_SIZE_AT_V0)
     cdef int64_t key_length, room
-    if attributes > (0x0F if p[MAGIC_AT] else CODEC_MASK) or attributes & CODEC_MASK > 3:
+    if attributes & ~(KNOWN_ATTRIBUTES_V1 if p[MAGIC_AT] else KNOWN_ATTRIBUTES_V0) or attributes & CODEC_MASK > LZ4:
         return False
     key_length = get32(p + at)
-    room = <int64_t>size - (22 if p[MAGIC_AT] else 14) - max(0, key_length)
+    room = <int64_t>size - (OVERHEAD_V1 if p[MAGIC_AT] else OVERHEAD_V0) - max(0, key_length)
     if key_length < -1 or room < 0:
         return False
-    at += 4 + max(0, key_length)
-    return at + 4 > stop or max(0, get32(p + at)) == room
+    at += LENGTH_SIZE + max(0, key_length)
+    return at + LENGTH_SIZE > stop or max(0, get32(p + at)) == room

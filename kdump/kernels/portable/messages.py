@@ -9,10 +9,23 @@ from collections.abc import Iterator
 
 from kdump.blocks import BatchBlock
 from kdump.formats import faults
-from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_AT, MIN_SIZE_FIELD, wrap64
+from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MIN_SIZE_FIELD, wrap64
 from kdump.formats.checksums import crc32
+from kdump.formats.codecs import NONE, ZSTD
 from kdump.formats.faults import DamageError
-from kdump.formats.message_set import CRC, MESSAGE_FRAME, TIMESTAMP, check_limit, key_size_at, length_at
+from kdump.formats.message_set import (
+    ATTRIBUTES_IN_MESSAGE,
+    CRC,
+    CRC_SIZE,
+    LENGTH_SIZE,
+    MAGIC_IN_MESSAGE,
+    MESSAGE_FRAME,
+    TIMESTAMP,
+    TIMESTAMP_IN_MESSAGE,
+    check_limit,
+    key_size_at,
+    length_at,
+)
 from kdump.named_tuples import NamedTuple
 
 Source = bytes | bytearray
@@ -39,22 +52,22 @@ def messages(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Mes
     magic = block.magic[row]
     attributes = block.attributes[row]
     codec = attributes & CODEC_MASK
-    if codec > 4:
+    if codec > ZSTD:
         raise DamageError(faults.UNKNOWN_CODEC, codec)
-    if codec == 0:
+    if codec == NONE:
         start = block.position[row] - block.data_position + LOG_OVERHEAD
         size = block.size[row] - LOG_OVERHEAD
         yield Message(block.last_offset[row], block.max_timestamp[row], start, size, magic, attributes)
         return
     if magic < 0:
         raise DamageError(faults.WRAPPER_MAGIC, magic)
-    if codec == 4:
+    if codec == ZSTD:
         raise DamageError(faults.WRAPPER_CODEC, magic)
     last = _last_offset(payload)
     shift = _offset_shift(block.last_offset[row], last) if magic == 1 else 0
     for message in _inner(block, row, payload):
         inner_codec = message.attributes & CODEC_MASK
-        if inner_codec > 4:
+        if inner_codec > ZSTD:
             raise DamageError(faults.UNKNOWN_CODEC, inner_codec)
         if inner_codec:
             raise DamageError(faults.INNER_COMPRESSED)
@@ -74,12 +87,12 @@ def _inner(block: BatchBlock, row: int, payload: bytes) -> Iterator[Message]:
     """Yield the messages inside a wrapper, with the offsets as stored."""
     append_time = bool(block.attributes[row] & LOG_APPEND_TIME) and block.magic[row] > 0
     for offset, start, size in _frames(payload):
-        magic = payload[start + MAGIC_AT - LOG_OVERHEAD]
+        magic = payload[start + MAGIC_IN_MESSAGE]
         magic -= (magic & 0x80) << 1
-        timestamp = TIMESTAMP.unpack_from(payload, start + 6)[0] if magic else -1
+        timestamp = TIMESTAMP.unpack_from(payload, start + TIMESTAMP_IN_MESSAGE)[0] if magic else -1
         if magic == 1 and append_time:
             timestamp = block.max_timestamp[row]
-        yield Message(offset, timestamp, start, size, magic, payload[start + 5])
+        yield Message(offset, timestamp, start, size, magic, payload[start + ATTRIBUTES_IN_MESSAGE])
 
 
 def _last_offset(payload: bytes) -> int:
@@ -111,13 +124,13 @@ def _frames(payload: bytes) -> Iterator[tuple[int, int, int]]:
 def message_key(source: Source, message: Message) -> tuple[int, int]:
     """Return position and declared length of a message's key."""
     at = key_size_at(message.magic)
-    return message.position + at + 4, length_at(source, message.position, message.size, at)
+    return message.position + at + LENGTH_SIZE, length_at(source, message.position, message.size, at)
 
 
 def message_value(source: Source, message: Message, key_length: int) -> tuple[int, int]:
     """Return position and declared length of a message's value."""
-    at = key_size_at(message.magic) + 4 + max(0, key_length)
-    return message.position + at + 4, length_at(source, message.position, message.size, at)
+    at = key_size_at(message.magic) + LENGTH_SIZE + max(0, key_length)
+    return message.position + at + LENGTH_SIZE, length_at(source, message.position, message.size, at)
 
 
 def check_message_limit(message: Message, position: int, length: int) -> None:
@@ -128,4 +141,4 @@ def check_message_limit(message: Message, position: int, length: int) -> None:
 def message_is_valid(source: Source, message: Message) -> bool:
     """Return whether the CRC of a message holds."""
     stored: int = CRC.unpack_from(source, message.position)[0]
-    return crc32(memoryview(source)[message.position + 4 : message.position + message.size]) == stored
+    return crc32(memoryview(source)[message.position + CRC_SIZE : message.position + message.size]) == stored

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from kdump.formats.batch import CODEC_MASK, FRAME, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
-from kdump.formats.message_set import LENGTH, MESSAGE_AT, OVERHEAD_V0, key_size_at
-
-OVERHEAD_V1 = 22
-KNOWN_ATTRIBUTES = 0x7F
-MIN_RECORD = 7
+from kdump.formats.batch import (
+    CODEC_MASK,
+    FRAME,
+    HEADER,
+    HEADER_SIZE,
+    KNOWN_ATTRIBUTES,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MIN_RECORD_SIZE,
+    MIN_SIZE_FIELD,
+)
+from kdump.formats.codecs import LZ4, ZSTD
+from kdump.formats.message_set import (
+    KNOWN_ATTRIBUTES_V0,
+    KNOWN_ATTRIBUTES_V1,
+    LENGTH,
+    LENGTH_SIZE,
+    MESSAGE_AT,
+    MESSAGE_ATTRIBUTES_AT,
+    OVERHEAD_V0,
+    OVERHEAD_V1,
+    key_size_at,
+)
 
 
 def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int) -> int:
@@ -22,7 +39,7 @@ def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest
         if magic > 2:
             continue
         offset, size = FRAME.unpack_from(data, index)[:2]
-        if not lowest <= offset <= highest or size < OVERHEAD_V0 or size + LOG_OVERHEAD > left - index:
+        if not lowest <= offset <= highest or size < MIN_SIZE_FIELD or size + LOG_OVERHEAD > left - index:
             continue
         if _plausible_batch(data, index, highest) if magic == 2 else _plausible_message(data, index, stop, size, magic):
             return index
@@ -36,10 +53,10 @@ def _plausible_batch(data: bytes | bytearray, index: int, highest: int) -> bool:
     return (
         room >= 0
         and attributes & ~KNOWN_ATTRIBUTES == 0
-        and attributes & CODEC_MASK <= 4
+        and attributes & CODEC_MASK <= ZSTD
         and 0 <= delta <= highest - offset
         and 0 <= count <= delta + 1
-        and (attributes & CODEC_MASK != 0 or count * MIN_RECORD <= room)
+        and (attributes & CODEC_MASK != 0 or count * MIN_RECORD_SIZE <= room)
         and producer >= -1
         and epoch >= -1
         and sequence >= -1
@@ -47,8 +64,9 @@ def _plausible_batch(data: bytes | bytearray, index: int, highest: int) -> bool:
 
 
 def _plausible_message(data: bytes | bytearray, index: int, stop: int, size: int, magic: int) -> bool:
-    attributes = data[index + MAGIC_AT + 1]
-    if attributes > (0x0F if magic else CODEC_MASK) or attributes & CODEC_MASK > 3:
+    attributes = data[index + MESSAGE_ATTRIBUTES_AT]
+    known = KNOWN_ATTRIBUTES_V1 if magic else KNOWN_ATTRIBUTES_V0
+    if attributes & ~known or attributes & CODEC_MASK > LZ4:
         return False
     overhead = OVERHEAD_V1 if magic else OVERHEAD_V0
     at = index + MESSAGE_AT + key_size_at(magic)
@@ -56,8 +74,8 @@ def _plausible_message(data: bytes | bytearray, index: int, stop: int, size: int
     value_room = size - overhead - max(0, key_length)
     if key_length < -1 or value_room < 0:
         return False
-    at += 4 + max(0, key_length)
-    if at + 4 > stop:
+    at += LENGTH_SIZE + max(0, key_length)
+    if at + LENGTH_SIZE > stop:
         return True
     value_length: int = LENGTH.unpack_from(data, at)[0]
     return max(0, value_length) == value_room

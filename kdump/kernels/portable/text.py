@@ -12,13 +12,16 @@ from kdump.formats.batch import (
     CODEC_MASK,
     COMMIT,
     CONTROL,
+    CONTROL_KEY,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
+    MARKER_VALUE,
     TRANSACTIONAL,
     control_type_name,
     wrap64,
 )
 from kdump.formats.codecs import NAMES as CODEC_NAMES
+from kdump.formats.codecs import ZSTD
 from kdump.formats.faults import DamageError
 from kdump.formats.java_utf8 import java_utf8
 from kdump.formats.message_set import CRC
@@ -142,7 +145,7 @@ class LogText:
         if magic < MIN_LEGACY_MAGIC:
             raise DamageError(faults.LEGACY_MAGIC, magic)
         codec = block.attributes[row] & CODEC_MASK
-        if codec > 4:
+        if codec > ZSTD:
             raise DamageError(faults.UNKNOWN_CODEC, codec)
         self._out += (
             f" position: {block.position[row]} {_timestamp_type(block, row)}: {block.max_timestamp[row]}"
@@ -239,24 +242,24 @@ def control_type(key: bytes | None) -> int:
     """Return the type number in a control record's key (int16 version, int16 type). Raises DamageError."""
     if key is None:
         raise DamageError(faults.CONTROL_NO_KEY)
-    if len(key) < 4:
+    if len(key) < CONTROL_KEY.size:
         raise DamageError(faults.CONTROL_KEY_SIZE, len(key))
-    version = int.from_bytes(key[:2], "big", signed=True)
+    version, number = CONTROL_KEY.unpack_from(key)
     if version < 0:
         raise DamageError(faults.CONTROL_VERSION, version)
-    return int.from_bytes(key[2:4], "big", signed=True)
+    return int(number)
 
 
 def marker_epoch(value: bytes | None) -> int:
     """Return the coordinator epoch in a transaction marker's value (int16 version, int32 epoch). Raises DamageError."""
     if value is None:
         raise DamageError(faults.MARKER_NO_VALUE)
-    if len(value) < 6:
+    if len(value) < MARKER_VALUE.size:
         raise DamageError(faults.MARKER_SIZE, len(value))
-    version = int.from_bytes(value[:2], "big", signed=True)
+    version, epoch = MARKER_VALUE.unpack_from(value)
     if version < 0:
         raise DamageError(faults.MARKER_VERSION, version)
-    return int.from_bytes(value[2:6], "big", signed=True)
+    return int(epoch)
 
 
 def _part(source: Source, position: int, length: int) -> bytes | None:

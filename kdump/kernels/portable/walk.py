@@ -12,14 +12,20 @@ from kdump.formats.batch import (
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
-    MAGIC_AT,
     MIN_SIZE_FIELD,
     wrap64,
 )
 from kdump.formats.checksums import crc32
 from kdump.formats.checksums import library_crc32c as crc32c
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
-from kdump.formats.message_set import CRC, TIMESTAMP
+from kdump.formats.message_set import (
+    CRC,
+    MESSAGE_AT,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_CRC_START,
+    MESSAGE_TIMESTAMP_AT,
+    TIMESTAMP,
+)
 
 
 def walk(block: BatchBlock, position: int, end: int, file_end: int, row: int = 0) -> int:
@@ -98,7 +104,7 @@ def _next(block: BatchBlock, position: int, end: int, file_end: int) -> int:
 def _is_valid(block: BatchBlock, at: int, size: int, magic: int, crc: int) -> bool:
     view = memoryview(block.data)
     if magic < 2:
-        return crc32(view[at + MAGIC_AT : at + size]) == crc
+        return crc32(view[at + MESSAGE_CRC_START : at + size]) == crc
     return size >= HEADER_SIZE and crc32c(view[at + CRC_START : at + size]) == crc
 
 
@@ -133,10 +139,10 @@ def _put_batch(block: BatchBlock, row: int, at: int, leader_epoch: int) -> None:
 
 
 def _put_message(block: BatchBlock, row: int, at: int, offset: int, magic: int) -> None:
-    attributes = block.data[at + FRAME_SIZE]
+    attributes = block.data[at + MESSAGE_ATTRIBUTES_AT]
     plain = attributes & CODEC_MASK == 0
-    timestamp = TIMESTAMP.unpack_from(block.data, at + FRAME_SIZE + 1)[0] if magic else -1
-    crc = CRC.unpack_from(block.data, at + LOG_OVERHEAD)[0]
+    timestamp = TIMESTAMP.unpack_from(block.data, at + MESSAGE_TIMESTAMP_AT)[0] if magic else -1
+    crc = CRC.unpack_from(block.data, at + MESSAGE_AT)[0]
     block.base_offset[row] = offset if plain else -1
     block.last_offset[row] = offset
     block.attributes[row] = attributes

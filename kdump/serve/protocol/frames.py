@@ -1,5 +1,7 @@
 """The frames around requests and responses.
 
+The size is that of all behind it:
+
     request     int32 size · int16 api key · int16 version · int32 correlation id · nullable string client id
                 (int16 length, never compact) · in flexible versions a tagged section · body
     response    int32 size · int32 correlation id · in flexible versions a tagged section · body

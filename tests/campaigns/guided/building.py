@@ -89,7 +89,7 @@ def _translated() -> Path:
     before = Path.cwd()
     os.chdir(ROOT)
     try:
-        made = cythonize(
+        made = cythonize(  # type: ignore[no-untyped-call]
             str((HERE / "guided.pyx").relative_to(ROOT)),
             build_dir="build/cython",
             include_path=["build/cython", str(KERNELS.relative_to(ROOT)), str(HERE.relative_to(ROOT))],
@@ -100,7 +100,7 @@ def _translated() -> Path:
         )
     finally:
         os.chdir(before)
-    return ROOT / made[0].sources[0]
+    return ROOT / str(made[0].sources[0])
 
 
 def _run(*command: str) -> None:

@@ -1,12 +1,9 @@
-"""What `kdump append` does with its input: packs records into batches, or makes the batches again that it describes."""
+"""Append an input to a log: pack its records into batches, or make the batches again that it describes."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
-from typing import Self
 
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.encode import NewRecord
@@ -18,7 +15,7 @@ from kdump.write.incoming import CLIENT, COORDINATOR, UNKNOWN_OFFSET, AppendInfo
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing, pack
 from kdump.write.record_source import Message
-from kdump.write.sessions import epoch_of_markers
+from kdump.write.sessions import Producer, epoch_of_markers
 
 COMMIT, ABORT, OPEN = "commit", "abort", "open"
 MAX_BYTES = (1 << 31) - 1
@@ -26,20 +23,35 @@ MAX_BYTES = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class AppendOptions:
-    """How records become batches; `ending` is how the producer's transaction ends, at this level of the feature
-    transaction.version, `leader_epoch` None for the log's.
+    """How records become batches: as `packing` has it, which need not name the producer.
 
-    `keeps_offsets`: the batches of the input are appended as a follower appends its leader's. `needs_repack` are
+    The producer has its last epoch in the log, else 0, and the sequence number that is due, unless they are given.
+    `ending` is how its transaction ends, at this level of the feature transaction.version, `leader_epoch` None for the
+    log's. `keeps_offsets`: the batches of the input are appended as a follower appends its leader's. `needs_repack` are
     options that mean nothing for batches that the input tells of.
     """
 
     packing: Packing
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
     ending: str | None = None
     transaction_version: int = 0
     coordinator_epoch: int | None = None
     leader_epoch: int | None = None
     keeps_offsets: bool = False
     needs_repack: tuple[str, ...] = ()
+
+    def packing_for(self, log: LogWriter) -> Packing:
+        """Return how records become batches of the producer in a log."""
+        if self.producer_id is None:
+            return self.packing
+        known = log.states.producers.get(self.producer_id)
+        epoch = self.producer_epoch
+        if epoch is None:
+            epoch = max(0, known.epoch) if known else 0
+        producer = Producer(self.producer_id, epoch, transactional=self.ending is not None, packing=self.packing)
+        return producer.packing_for(log, self.base_sequence)
 
 
 @dataclass(slots=True)
@@ -73,6 +85,7 @@ class Appender:
         self._log = log
         self._lines = lines
         self._wish = wish
+        self._packing = wish.packing_for(log)
         self._held: Item | None = None
 
     def run(self, items: Iterator[Item]) -> None:
@@ -105,8 +118,7 @@ class Appender:
         """Pack records until the line of a batch comes."""
         if self._wish.keeps_offsets:
             raise self._lines.error("a record without the line of its batch, by which --keep-offsets goes")
-        packing = self._wish.packing
-        for batch in pack(self._messages(first, items), packing):
+        for batch in pack(self._messages(first, items), self._packing):
             before = self._log.end_offset
             info = self._log.append_as_leader(batch, self._wish.leader_epoch)
             self.tally.add(info, before, self._log.end_offset - before)
@@ -134,9 +146,9 @@ class Appender:
         self._held = item
         before = self._log.end_offset
         if self._wish.keeps_offsets:
-            info = self._log.append_as_follower(as_stored(batch, records, level=self._wish.packing.level))
+            info = self._log.append_as_follower(as_stored(batch, records, level=self._packing.level))
         elif records:
-            data = as_sent(batch, records, level=self._wish.packing.level)
+            data = as_sent(batch, records, level=self._packing.level)
             origin = COORDINATOR if batch.is_control else CLIENT
             info = self._log.append_as_leader(data, self._epoch(batch), origin)
         else:
@@ -155,36 +167,10 @@ class Appender:
         wish = self._wish
         if wish.ending in (COMMIT, ABORT):
             self._log.end_transaction(
-                wish.packing.producer_id,
-                epoch_of_markers(wish.packing.producer_epoch, wish.transaction_version),
+                self._packing.producer_id,
+                epoch_of_markers(self._packing.producer_epoch, wish.transaction_version),
                 commit=wish.ending == COMMIT,
                 coordinator_epoch=wish.coordinator_epoch,
                 leader_epoch=wish.leader_epoch,
             )
             self.tally.markers += 1
-
-
-class Interrupts:
-    """Lets Ctrl-C (`came`) end the reading of input, and never the writing of a batch."""
-
-    def __init__(self) -> None:
-        self.came = False
-        self._waits = False
-
-    def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._interrupt)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def waiting(self, waits: bool) -> None:
-        """Say whether a line is waited for. Raises KeyboardInterrupt if Ctrl-C came before."""
-        self._waits = waits
-        if self.came:
-            raise KeyboardInterrupt
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
-        if self._waits:
-            raise KeyboardInterrupt

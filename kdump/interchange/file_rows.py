@@ -34,8 +34,7 @@ from kdump.formats.uuids import format_uuid
 from kdump.interchange.fields import camel_case
 from kdump.interchange.rows import Table, Value
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
-
-from ..shell.paths import KafkaFile
+from kdump.storage.open import KafkaFile
 
 MAX_BYTES = 1 << 28
 """What is read of a file that has to be in memory as a whole: a snapshot, a text file."""

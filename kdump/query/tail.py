@@ -1,4 +1,4 @@
-"""Where the last records of a partition begin, for `kdump dump --tail N`."""
+"""Where the last records of a partition begin."""
 
 from __future__ import annotations
 

@@ -1,0 +1,99 @@
+"""Files that are read from temporary ones: unpacked, or from standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader, FileIO
+from typing import IO, Any, cast
+
+from kdump.disk.reading import STANDARD_INPUT
+from kdump.errors import KdumpError
+from kdump.named_tuples import NamedTuple
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_PACKED = (".gz", ".zst")
+_PIECE = 1 << 20
+_MIN_FREE = 1 << 30
+"""Bytes that unpacking leaves free on the disk."""
+
+
+class Unpacked(NamedTuple):
+    """A file with what was packed; `problem` says why only its beginning could be unpacked ("": all of it was)."""
+
+    path: str
+    problem: str = ""
+
+
+@contextmanager
+def unpacked(path: str) -> Iterator[Unpacked]:
+    """Hold what a .gz or .zst has, or standard input, in a temporary file; another file as it is.
+
+    Raises OSError, KdumpError.
+    """
+    if path != STANDARD_INPUT and not path.endswith(_PACKED):
+        yield Unpacked(path)
+        return
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="kdump-") as folder:
+        copy = os.path.join(folder, "log")
+        with _opened(path) as source, open(copy, "wb") as target:
+            problem = _copy(source, target, path)
+        yield Unpacked(copy, problem)
+
+
+@contextmanager
+def temporary_file(name: str, data: bytes) -> Iterator[str]:
+    """Hold some bytes as the only file of a directory, in a temporary place: its path. Raises OSError."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="kdump-") as folder:
+        path = os.path.join(folder, name)
+        with open(path, "wb") as target:
+            target.write(data)
+        yield path
+
+
+def _opened(path: str) -> BufferedIOBase:
+    if path == STANDARD_INPUT:
+        has_number = hasattr(sys.stdin, "fileno")
+        given: Any = FileIO(sys.stdin.fileno(), closefd=False) if has_number else sys.stdin.buffer
+        stream = BufferedReader(given)
+        return _unpacked(stream, stream.peek(len(_ZSTD)))
+    return _unpacked(BufferedReader(FileIO(path)), _GZIP if path.endswith(".gz") else _ZSTD)
+
+
+def _unpacked(source: BufferedReader, begin: bytes) -> BufferedIOBase:
+    """Return what unpacks a stream that begins so; no log does, as its first offset is below 2^56."""
+    if begin.startswith(_GZIP):
+        import gzip
+
+        return cast("BufferedIOBase", gzip.open(source, "rb"))
+    if not begin.startswith(_ZSTD):
+        return source
+    import zstandard
+
+    return cast("BufferedIOBase", zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True))
+
+
+def _copy(source: BufferedIOBase, target: IO[bytes], path: str) -> str:
+    """Copy everything, or as much as can be unpacked: why the rest cannot be. Raises KdumpError for a full disk."""
+    import shutil
+    import zlib
+    from gzip import BadGzipFile
+
+    from zstandard import ZstdError
+
+    while True:
+        try:
+            piece = source.read1(_PIECE)
+        except (EOFError, BadGzipFile, zlib.error, ZstdError) as error:
+            return f"unpacking ended with an error after {target.tell()} bytes of log: {error}"
+        if not piece:
+            return ""
+        if shutil.disk_usage(os.path.dirname(target.name)).free < _MIN_FREE:
+            raise KdumpError(f"{path}: {os.path.dirname(target.name)} has no room to unpack it; TMPDIR names another")
+        target.write(piece)

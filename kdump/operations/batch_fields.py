@@ -1,0 +1,59 @@
+"""Take one batch apart, field by field, and find the flipped bit that explains its damage."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.disk.unpacked import temporary_file
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.named_tuples import NamedTuple
+from kdump.query.batch_fields import BatchFields, fields_at
+from kdump.repair.flipped_bit import FlippedBit, flipped_bit_in
+from kdump.storage.lone_log import LoneLog
+from kdump.storage.open import KafkaFile
+from kdump.storage.partition import PartitionLog
+from kdump.storage.segment import Segment
+
+
+class BatchApart(NamedTuple):
+    """A batch, and the one flipped bit that explains why it fails its CRC, if there is one.
+
+    `partition` is the directory in which it can be repaired; "" for a log without a partition.
+    """
+
+    path: str
+    batch: BatchFields
+    flipped: FlippedBit | None
+    partition: str = ""
+
+
+def batch_in_file(file: KafkaFile, position: int) -> BatchApart:
+    """Return the batch at a byte of a partition's .log. Raises KdumpError, OSError."""
+    with Segment(file.path).open_log() as log:
+        batch = fields_at(log, position)
+    flipped = None if batch.is_valid else _flipped(file, batch)
+    return BatchApart(file.path, batch, flipped, os.path.dirname(file.path) or os.curdir)
+
+
+def batch_in_lone_log(lone: LoneLog, position: int) -> BatchApart:
+    """Return the batch at a byte of a log without a partition. Raises KdumpError, OSError."""
+    with lone.segment().open_log() as log:
+        try:
+            batch = fields_at(log, position)
+        except KdumpError as error:
+            raise KdumpError(str(error).replace(lone.path, lone.shown)) from None
+        data = b"" if batch.is_valid else log.read(batch.position, batch.size)
+    return BatchApart(lone.shown, batch, _flipped_alone(lone, batch, data) if data else None)
+
+
+def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
+    log = PartitionLog(os.path.dirname(os.path.abspath(file.path)))
+    return flipped_bit_in(log, os.path.basename(file.path), batch.position, batch.position + batch.size)
+
+
+def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:
+    """Return the flipped bit of a batch that is put into a partition of its own."""
+    with temporary_file(names.segment_file_name(lone.base_offset, ".log"), data) as path:
+        found = flipped_bit_in(PartitionLog(os.path.dirname(path)), os.path.basename(path), 0, batch.size)
+    return found and found._replace(position=found.position + batch.position)
