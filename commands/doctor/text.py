@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import duration, number_words, size_text
+from kdump.formats.words import duration, listed, number_words, size_text
 from kdump.operations.actions import Action, Stake
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.copies import reference_of, sight_of
@@ -262,9 +262,7 @@ class Page:
         is_single = len(self._health.directories) == 1
         named = [os.path.basename(path) if is_single else path for path in diagnosis.paths]
         named = [safe_path(name) for name in named if name] or [safe_path(diagnosis.paths[0])]
-        shown = ", ".join(named[:_MAX_NAMES])
-        more = len(named) - _MAX_NAMES
-        return f"{shown} and {more} more" if more > 0 else shown
+        return listed(named, _MAX_NAMES)
 
     def _rest(self) -> Iterator[str]:
         more = len(self._health.diagnoses) - len(self._shown)

@@ -65,7 +65,7 @@ def _short_marker(block: BatchBlock, stretch: Payloads) -> JavaError:
     return java_error(bad) if bad else JavaError(_UNDERFLOW)
 
 
-def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int = DEFAULT_LIMIT) -> JavaError:
+def java_codec_error(block: BatchBlock, row: int, error: KdumpError) -> JavaError:
     """Return what Kafka's tool dies of at batch `row`, whose payload cannot be decompressed to its end.
 
     Kafka reads records while it decompresses, and so may meet damage among the records first; of a v0 or v1 wrapper it
@@ -75,7 +75,7 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int 
         return java_error(error)
     codec, payload = packed_payload(block, row)
     bomb = isinstance(error, LimitError)
-    got, failure = delivered(codec, payload, magic=block.magic[row], limit=BOMB_HEAD if bomb else limit)
+    got, failure = delivered(codec, payload, magic=block.magic[row], limit=BOMB_HEAD if bomb else DEFAULT_LIMIT)
     is_wrapper = block.magic[row] < 2
     if got is not None and not is_wrapper and _has_too_many(block, row):
         return _no_such_array()

@@ -11,7 +11,7 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.formats.words import MAX_PLAIN, byte_words, count_text, number_words, offset_range
+from kdump.formats.words import MAX_PLAIN, byte_words, count_text, listed, number_words, offset_range
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.task import Task
@@ -188,8 +188,7 @@ class TextPrinter:
         elif not totals.failed:
             self._write("Nothing to do.\n")
         if undecided:
-            names = ", ".join(map(os.path.basename, self._to_decide[:3]))
-            names += f" and {undecided - 3} more" if undecided > 3 else ""
+            names = listed(list(map(os.path.basename, self._to_decide)), 3)
             then = again("--apply") if work and not applies else f"kdump repair {_common(self._to_decide[:1])} OPTION"
             self._write(f"Next: decide for {safe(names)}{'; then' if work and not applies else ':'} {then}\n")
         elif work and not applies:

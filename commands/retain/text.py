@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import byte_words, duration, number_words, offset_range, size_text
+from kdump.formats.words import byte_words, duration, listed, number_words, offset_range, size_text
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.blocking_batch import BlockingBatch
 from kdump.retention.partition import HIGH_WATERMARK, Block, DeletedAmount, PartitionRetention
@@ -335,5 +335,4 @@ def _name(state: SegmentState) -> str:
 
 
 def _listed(states: Sequence[SegmentState]) -> str:
-    shown = ", ".join(map(_name, states[:NAMES_SHOWN]))
-    return shown if len(states) <= NAMES_SHOWN else f"{shown} and {len(states) - NAMES_SHOWN} more"
+    return listed(list(map(_name, states)), NAMES_SHOWN)

@@ -26,15 +26,15 @@ def verdict(code: int, found: Sequence[str], fine: str) -> str:
     return f"OK. {fine}." if code == exit_codes.OK else f"{fine}."
 
 
-def loss_words(loss: Loss, *, offsets: bool = True) -> str:
-    """Return a loss in words; without `offsets` only how much it is."""
+def loss_words(loss: Loss) -> str:
+    """Return a loss in words."""
     if loss.zeros and not loss.has_data:
         return number_words(loss.zeros, "zero byte")
     if not loss.batches:
         return f"{byte_words(loss.bytes)} of damaged or incomplete batches"
     batches = number_words(loss.batches, "valid batch", "valid batches")
-    where = f", offsets {offset_range(loss.first_offset, loss.last_offset)}" if offsets else ""
-    return f"{byte_words(loss.bytes)} with {batches} of {number_words(loss.records, 'record')}{where}"
+    records, offsets = number_words(loss.records, "record"), offset_range(loss.first_offset, loss.last_offset)
+    return f"{byte_words(loss.bytes)} with {batches} of {records}, offsets {offsets}"
 
 
 def way_out(remedy: Remedy, path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kdump.formats import names
 from kdump.formats.names import DELETE as BEING_DELETED
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, offset_range, size_text
+from kdump.formats.words import listed, number_words, offset_range, size_text
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import (
@@ -279,10 +279,9 @@ def _offsets(loaded: Loaded) -> str:
 
 
 def _expiring_words(bases: Sequence[int]) -> str:
-    shown = ", ".join(map(str, bases[:_MAX_ALIKE])) + (f" and {len(bases) - _MAX_ALIKE} more" * (len(bases) > 3))
     return (
-        f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({shown}): the broker treats the"
-        " records as written in 1970 and deletes them at the first check of retention"
+        f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({listed(bases, _MAX_ALIKE)}): the"
+        " broker treats the records as written in 1970 and deletes them at the first check of retention"
     )
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from shlex import quote
 
+from kdump.formats.codecs import codec_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, number_words, size_text
 from kdump.named_tuples import NamedTuple
 from kdump.operations.stats import UNEVEN, WORTHWHILE, TopicStats
 
-from .text import codec_name, percent
+from .text import percent
 
 MAX_ROWS = 8
 """Rows of each answer."""

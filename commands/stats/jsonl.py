@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kdump.formats.codecs import NAMES
+from kdump.formats.codecs import NAMES, codec_name
 from kdump.formats.printable import safe_path
 from kdump.operations.stats import TopicStats
 from kdump.stats.partition import Dirtiness, Stats
@@ -12,7 +12,6 @@ from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
 from ..shell.rows import RowPrinter, fields_of
-from .text import codec_name
 
 
 class JsonLines(RowPrinter):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kdump.formats.codecs import NAMES
+from kdump.formats.codecs import NAMES, codec_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, count_text, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
@@ -241,11 +241,6 @@ def sizes_text(sizes: Sizes) -> str:
 def records_text(batches: BatchStats) -> str:
     """Return the number of records, as far as headers tell."""
     return f"{count_text(batches.records)}{'+' if batches.wrappers else ''}"
-
-
-def codec_name(codec: int) -> str:
-    """Return the name of a codec's id."""
-    return NAMES[codec] if codec < len(NAMES) else f"codec {codec}"
 
 
 def time_text(ms: int | None) -> str:

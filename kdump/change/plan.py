@@ -98,7 +98,8 @@ def make_plan(
         for name, recipe in wanted.items()
         if uses[name] > 1 or name not in present or recipe != SourceBytes(name, 0, present[name].size)
     }
-    logs = {parse_file_name(name).offset for name, found in by_name.items() if found and _is_log(name)}
+    kept = (parse_file_name(name) for name, found in by_name.items() if found)
+    logs = {parsed.offset for parsed in kept if parsed.is_live_log}
     for name, found in sorted(by_name.items()):
         parsed = parse_file_name(name)
         if found and name in present and parsed.kind in _BOUND_TO_LOG and parsed.offset in logs:
@@ -137,18 +138,13 @@ _BOUND_TO_LOG = (names.OFFSET_INDEX, names.TIME_INDEX)
 """The indexes that tell of positions and of the last batch."""
 
 
-def _is_log(name: str) -> bool:
-    parsed = parse_file_name(name)
-    return parsed.kind == names.LOG and parsed.state == names.LIVE
-
-
 def _turn(change: Operation) -> tuple[int, int]:
     """Return when a change is made: removals first, then logs, then what tells of logs; of segments always the last
     first.
     """
     if change.action == REMOVE:
-        rank = 0 if _is_log(change.name) else 1
-    elif _is_log(change.name):
+        rank = 0 if parse_file_name(change.name).is_live_log else 1
+    elif parse_file_name(change.name).is_live_log:
         rank = 2
     else:
         rank = 4 if change.name == names.LEADER_EPOCH_CHECKPOINT else 3
@@ -222,7 +218,7 @@ def narrowed(plan: Plan, kinds: Iterable[str], present: Mapping[str, FileName]) 
     now.
     """
     wanted = set(kinds)
-    bases = {parsed.offset for parsed in present.values() if parsed.kind == names.LOG and parsed.state == names.LIVE}
+    bases = {parsed.offset for parsed in present.values() if parsed.is_live_log}
 
     def concerns(operation: Operation) -> bool:
         parsed = parse_file_name(operation.source or operation.name)

@@ -11,6 +11,7 @@ from kdump.change.states import files_of, offsets_of
 from kdump.disk import durable
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError, RefusedError
+from kdump.formats.words import listed
 from kdump.named_tuples import NamedTuple
 from kdump.storage.planned import content_of
 
@@ -78,8 +79,7 @@ def check_same(saved: SavedPlans, plan: Plan) -> None:
     names = sorted({*was["files"], *now["files"]})
     changed = [name for name in names if was["files"].get(name) != now["files"].get(name)]
     if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        raise RefusedError(f"{now['path']}: {changed[0]}{more} changed since the plan {saved.path} was made")
+        raise RefusedError(f"{now['path']}: {listed(changed, 1)} changed since the plan {saved.path} was made")
     if was["offsets"] != now["offsets"]:
         raise RefusedError(f"{now['path']}: its checkpoints changed since the plan {saved.path} was made")
     if any(was[key] != now[key] for key in ("operations", "newContent")):

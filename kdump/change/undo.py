@@ -244,9 +244,7 @@ def _regrow(change: Change, step: Step, target: str, kept: str) -> None:
 def _pieces(*parts: tuple[str, int]) -> Iterator[bytes]:
     for path, size in parts:
         with open(path, "rb") as file:
-            while size and (piece := file.read(min(size, durable.COPY_SIZE))):
-                size -= len(piece)
-                yield piece
+            yield from durable.beginning(file, size)
 
 
 def close(change: Change) -> Change:

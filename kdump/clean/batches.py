@@ -16,8 +16,7 @@ from kdump.formats.batch import (
     MAGIC_AT,
     TRANSACTIONAL,
 )
-from kdump.formats.codecs import compress
-from kdump.formats.encode import NewBatch, NewRecord, encode_message, frame_batch
+from kdump.formats.encode import NewBatch, NewRecord, encode_wrapper, frame_batch
 from kdump.formats.message_set import MESSAGE_AT, MESSAGE_FRAME
 from kdump.storage.decoded import DecodedRows
 
@@ -110,12 +109,7 @@ def _rebuilt_legacy(batches: DecodedRows, row: int, kept: list[int]) -> tuple[by
     inner = [_new_record(batches, row, at) for at in kept]
     timestamp = block.max_timestamp[row] if append_time else max(record.timestamp for record in inner)
     last = inner[-1].offset
-    first = inner[0].offset if magic else 0
-    content = b"".join(
-        encode_message(record._replace(offset=record.offset - first), magic, append_time) for record in inner
-    )
-    wrapper = NewRecord(last, timestamp if magic else NO_TIMESTAMP, None, compress(codec, content, magic=magic))
-    data = encode_message(wrapper, magic, codec | append_time)
+    data = encode_wrapper(inner, magic, codec, timestamp if append_time else None, attributes=append_time)
     return data, Written(len(data), last, timestamp, last)
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from kdump.disk.reading import is_directory
 from kdump.errors import CheckpointError, KdumpError, Problem, Report
 from kdump.formats import names
+from kdump.storage.checkpoints import Checkpoints, Offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_file, check_is_not_around
-
-Lines = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Disk:
     cluster_id: str | None = field(default=None, compare=False)
     node_id: int | None = field(default=None, compare=False)
     directory_id: bytes | None = field(default=None, compare=False)
-    lines: Mapping[str, Lines] = field(default_factory=dict, compare=False)
+    lines: Mapping[str, Offsets] = field(default_factory=dict, compare=False)
 
     @property
     def metadata_path(self) -> str | None:
@@ -65,13 +64,7 @@ def _disk(path: str, report: Report) -> Disk:
             cluster_id, node_id, directory_id = meta.cluster_id, meta.node_id, meta.directory_id
     except CheckpointError as error:
         report(Problem(os.path.join(path, names.META_PROPERTIES), None, str(error)))
-    lines = {name: _lines(directory, name, report) for name in names.OFFSET_CHECKPOINTS}
-    return Disk(path, directory, cluster_id, node_id, directory_id, lines)
-
-
-def _lines(directory: LogDirectory, name: str, report: Report) -> Lines:
-    try:
-        return directory.checkpoint(name)
-    except CheckpointError as error:
-        report(Problem(os.path.join(directory.path, name), None, str(error)))
-        return {}
+    checkpoints = Checkpoints.read(path).readable()
+    for problem in checkpoints.problems:
+        report(problem)
+    return Disk(path, directory, cluster_id, node_id, directory_id, checkpoints.lines)

@@ -44,6 +44,11 @@ class OldProperties:
                 yield name, value
 
 
+def kept_settings(found: Sequence[OldProperties]) -> dict[str, str]:
+    """Return the lines that nodes go on with from some files; of two for one name the first file's."""
+    return {name: value for each in reversed(found) for name, value in each.kept()}
+
+
 def read_old_properties(path: str) -> OldProperties:
     """Read a server.properties. Raises OSError, ConfigError for what Kafka would not take for one."""
     try:

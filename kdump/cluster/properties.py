@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from kdump.cluster.choice import Chosen
 from kdump.cluster.files import NewDirectory
+from kdump.cluster.old_properties import kept_settings
 from kdump.cluster.resurrection import Resurrection, metadata_disk
 from kdump.cluster.topics_at_hand import partition_settings
 from kdump.cluster.wanted import ControllerAt
+from kdump.settings.table import UNCLEAN_LEADER_ELECTION
 
 
 def server_properties(
@@ -31,7 +33,7 @@ def server_properties(
     else:
         yield "controller.quorum.bootstrap.servers", f"{host}:{at.port}"
     yield "controller.listener.names", at.listener
-    yield "unclean.leader.election.enable", "false"
+    yield UNCLEAN_LEADER_ELECTION.name, "false"
     yield "auto.create.topics.enable", "false"
     counts = {name: str(number) for name, number in partition_settings(_counts(found.partitions))}
     yield from counts.items()
@@ -43,8 +45,7 @@ def server_properties(
 def _kept(found: Resurrection, node_id: int) -> dict[str, str]:
     """Return what a node goes on with from the server.properties of the old nodes whose log directories it has."""
     old = {disk.node_id for disk in found.node(node_id).disks}
-    files = [each for each in found.properties if each.node_id in old]
-    return {name: value for each in reversed(files) for name, value in each.kept()}
+    return kept_settings([each for each in found.properties if each.node_id in old])
 
 
 def _roles(found: Resurrection, node_id: int) -> str:

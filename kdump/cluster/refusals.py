@@ -14,7 +14,7 @@ from kdump.cluster.wanted import ALL_LOSSES, Refusal, Wanted
 from kdump.disk.locks import lock_holder
 from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.uuids import format_uuid
-from kdump.formats.words import number_words
+from kdump.formats.words import listed, number_words
 from kdump.releases import (
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
@@ -97,14 +97,14 @@ def check_partitions(partitions: Sequence[Chosen], wanted: Wanted) -> Iterator[R
     """Refuse holes, and the loss of valid records that stand after damage."""
     missing = [chosen.name for chosen in partitions if chosen.best is None]
     if missing and not wanted.new_empty:
-        reason = f"no PATH has a copy of {_listed(missing)}"
+        reason = f"no PATH has a copy of {listed(missing, _SHOWN)}"
         yield Refusal(_count(missing), reason, "give more log directories; or let them start empty: --new-empty")
     lost = [chosen for chosen in partitions if chosen.lost_records]
     total = sum(chosen.lost_records for chosen in lost)
     if lost and wanted.accept_loss not in (total, ALL_LOSSES):
         for chosen in lost:
             yield _lost(chosen)
-        names_ = _listed([chosen.name for chosen in lost])
+        names_ = listed([chosen.name for chosen in lost], _SHOWN)
         way_out = f"to lose them all the same: --accept-loss {total}"
         reason = f"the broker would cut {number_words(total, 'valid record')} after damage"
         yield Refusal(names_, reason, way_out)
@@ -139,7 +139,8 @@ def check_segment_bytes(image: ClusterImage, release: KafkaRelease) -> Iterator[
     topics = ((topic.name, image.configs.get((TOPIC_RESOURCE, topic.name), {})) for topic in image.topics.values())
     small = list(with_small_segments(topics, release))
     if small:
-        reason = f"{_listed(small)}: brokers of {release.value} end at their start where segment.bytes is below 1 MiB"
+        why = f"brokers of {release.value} end at their start where segment.bytes is below 1 MiB"
+        reason = f"{listed(small, _SHOWN)}: {why}"
         yield Refusal(_count(small, "topic"), reason, "start the release that ran before (--kafka), and raise it there")
 
 
@@ -151,14 +152,9 @@ def check_topics(image: ClusterImage, wanted: Wanted) -> Iterator[Refusal]:
         if TopicSettings.of(image.configs.get((TOPIC_RESOURCE, topic.name), {})).is_tiered
     ]
     if tiered and not wanted.has_remote_storage:
-        reason = f"{_listed(tiered)}: a part of the log is in remote storage, which kdump does not see"
+        reason = f"{listed(tiered, _SHOWN)}: a part of the log is in remote storage, which kdump does not see"
         way_out = "if the objects are there and the brokers reach them: --remote-storage"
         yield Refusal(_count(tiered, "topic"), reason, way_out)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _count(names: Sequence[str], what: str = "partition") -> str:

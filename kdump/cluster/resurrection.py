@@ -20,6 +20,7 @@ from kdump.cluster.new_image import (
 from kdump.cluster.nodes import Node, assign
 from kdump.cluster.old_properties import (
     OldProperties,
+    kept_settings,
     node_of,
     notes_on_properties,
     old_properties,
@@ -216,7 +217,7 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
     plan.notes += notes_on_state(plan.metadata, plan.metadata_copies, at_hand.adopted)
     plan.notes += notes_on_partitions(at_hand.partitions, at_hand.ids_to_write)
     plan.notes += hold_unclean_election(image)
-    expired = list(expired_topics(image, at_hand.partitions, now, _topic_defaults(plan)))
+    expired = list(expired_topics(image, at_hand.partitions, now, kept_settings(plan.properties)))
     if wanted.holds_retention:
         plan.notes += hold_retention(image, [each.topic for each in expired])
     else:
@@ -243,11 +244,6 @@ def _place_empty(plan: Resurrection) -> None:
     missing = [chosen for chosen in plan.partitions if chosen.best is None]
     for number, chosen in enumerate(missing):
         chosen.empty_on = brokers[number % len(brokers)]
-
-
-def _topic_defaults(plan: Resurrection) -> dict[str, str]:
-    """Return what the nodes go on with from their old server.properties, the first file first."""
-    return {name: value for each in reversed(plan.properties) for name, value in each.kept()}
 
 
 def _has_partitions(disk: Disk) -> bool:

@@ -20,7 +20,8 @@ from kdump.formats.uuids import is_reserved_directory_id
 from kdump.named_tuples import NamedTuple
 from kdump.storage.facts import segment_info
 from kdump.storage.partition import PartitionLog
-from kdump.storage.recipe import NewContent, Recipe, SourceBytes, joined
+from kdump.storage.planned import PlannedPartition
+from kdump.storage.recipe import NewContent, SourceBytes, joined
 
 
 class VoterAt(NamedTuple):
@@ -178,7 +179,7 @@ def change_plan(plan: NewVoters, copy: MetadataCopy, now: int) -> Plan:
     pair = voters_pair(plan.voters)
     batch = kraft_batch([pair], plan.offset, plan.epoch, now, is_control=True)
     log = PartitionLog(copy.path)
-    wanted: dict[str, Recipe] = {name: SourceBytes(name, 0, _size(log, name)) for name in log.files}
+    wanted = PlannedPartition(log).files
     new = NewContent(batch, len(batch))
     if log.segments:
         last = log.segments[-1]
@@ -192,7 +193,3 @@ def change_plan(plan: NewVoters, copy: MetadataCopy, now: int) -> Plan:
         name = segment_file_name(plan.offset, f".{names.LOG}")
         wanted[name] = new
     return make_plan(copy.path, wanted, {name: f"VotersRecord at offset {plan.offset}, epoch {plan.epoch}"})
-
-
-def _size(log: PartitionLog, name: str) -> int:
-    return os.stat(os.path.join(log.path, name)).st_size

@@ -10,6 +10,7 @@ from kdump.cluster.copies import Copy
 from kdump.cluster.wanted import Note, NoteKind, Refusal, Wanted
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
+from kdump.formats.words import listed
 from kdump.settings.sources import HASHED_TOPICS
 from kdump.topics.cluster_image import ClusterImage, Topic
 
@@ -99,10 +100,9 @@ def _topic_ids(image: ClusterImage, copies: Sequence[Copy], found: AtHand, *, ha
 def refuse_unknown(found: AtHand, wanted: Wanted) -> Iterator[Refusal]:
     """Say that the operator has to decide about topics that the metadata does not know."""
     if found.adopted and wanted.unknown_topics is None:
-        more = f" and {len(found.adopted) - 3} more" if len(found.adopted) > 3 else ""
-        topics = ", ".join(found.adopted[:3]) + more
         reason = "the metadata does not know these topics: it is older than they are, or they were deleted"
-        yield Refusal(topics, reason, "--unknown-topics adopt (nothing is lost) or --unknown-topics leave-out")
+        way_out = "--unknown-topics adopt (nothing is lost) or --unknown-topics leave-out"
+        yield Refusal(listed(found.adopted, 3), reason, way_out)
 
 
 def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, wanted: Wanted) -> Iterator[Chosen]:

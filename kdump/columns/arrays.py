@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kdump.columns.names import utf8
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
-from kdump.formats.codecs import NAMES
+from kdump.formats.codecs import codec_name
 from kdump.storage.txn_state import TxnState
 from kdump.transactions.states import TransactionStates
 
@@ -164,7 +164,7 @@ def codec_names(attributes: pa.Array) -> pa.Array:
     """Return the names of batches' codecs; `codec N` for ids that no release knows."""
     import pyarrow.compute as pc
 
-    known = strings([*NAMES, *(f"codec {number}" for number in range(len(NAMES), CODEC_MASK + 1))])
+    known = strings([codec_name(number) for number in range(CODEC_MASK + 1)])
     return known.take(pc.bit_wise_and(attributes, scalar(CODEC_MASK)))
 
 

@@ -22,7 +22,7 @@ from kdump.columns.names import (
     utf8,
 )
 from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
-from kdump.formats.codecs import NAMES
+from kdump.formats.codecs import codec_name
 from kdump.named_tuples import NamedTuple
 from kdump.storage.txn_state import TxnState
 
@@ -251,11 +251,6 @@ def _is_control(attributes: int, magic: int) -> bool:
     return magic >= 2 and bool(attributes & CONTROL)
 
 
-def _codec(attributes: int, _magic: int = 0) -> str:
-    number = attributes & CODEC_MASK
-    return NAMES[number] if number < len(NAMES) else f"codec {number}"
-
-
 def _flags(find: Callable[[int, int], bool]) -> Callable[[Numbers, str, int], Column]:
     def make(made: Numbers, _name: str, length: int) -> Column:
         return Column(BOOL, length, 0, (None, _bits(_by_flags(made, find))))
@@ -268,7 +263,7 @@ def _types(made: Numbers, _name: str, length: int) -> Column:
 
 
 def _codecs(made: Numbers, _name: str, _length: int) -> Column:
-    return _texts([_codec(attributes) for attributes in made[ATTRIBUTES]])
+    return _texts([codec_name(attributes & CODEC_MASK) for attributes in made[ATTRIBUTES]])
 
 
 _MAKES = {

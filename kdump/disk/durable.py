@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import BinaryIO
 
@@ -26,11 +26,7 @@ def named(path: str) -> Iterator[None]:
 
 def sync_directory(path: str) -> None:
     """Make the names in a directory last. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with_descriptor(path, os.fsync, getattr(os, "O_DIRECTORY", 0))
 
 
 def write_file(
@@ -129,7 +125,7 @@ def truncate(path: str, size: int, spare: str) -> None:
     if info.st_nlink > 1:
         remove_file(spare)
         with open(path, "rb") as file:
-            write_file(spare, _beginning(file, size), info, info.st_mtime_ns)
+            write_file(spare, beginning(file, size), info, info.st_mtime_ns)
         os.replace(spare, path)
         sync_directory(os.path.dirname(path))
         return
@@ -142,7 +138,8 @@ def truncate(path: str, size: int, spare: str) -> None:
         os.close(descriptor)
 
 
-def _beginning(file: BinaryIO, size: int) -> Iterator[bytes]:
+def beginning(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield the next `size` bytes of a file in pieces, or what is left of it. Raises OSError."""
     while size and (piece := file.read(min(size, COPY_SIZE))):
         size -= len(piece)
         yield piece
@@ -150,9 +147,14 @@ def _beginning(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 def sync_file(path: str) -> None:
     """Put the content of a file on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
+    with_descriptor(path, os.fsync)
+
+
+def with_descriptor(path: str, call: Callable[[int], object], flags: int = 0) -> None:
+    """Open a path for reading for one call of the system, with `flags` of open. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
-        os.fsync(descriptor)
+        call(descriptor)
     finally:
         os.close(descriptor)
 

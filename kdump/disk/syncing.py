@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from kdump.disk.durable import sync_file, with_descriptor
+
 MANY = 8
 _OLDEST_LINUX = (5, 8)  # before, syncfs kept write errors to itself
 
@@ -19,18 +21,10 @@ def sync(paths: Sequence[str], folder: str) -> None:
     Raises OSError.
     """
     if len(paths) > MANY and (syncfs := _syncfs()) is not None:
-        _with_descriptor(folder, syncfs)
+        with_descriptor(folder, syncfs)
         return
     for path in paths:
-        _with_descriptor(path, os.fsync)
-
-
-def _with_descriptor(path: str, call: Callable[[int], object]) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        call(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_file(path)
 
 
 @cache

@@ -23,8 +23,6 @@ from kdump.named_tuples import NamedTuple
 _SCHEMES = re.compile(r"(?:s3|s3a|gs|az|azure|abfs|abfss|adl)://[^/]")
 _ACCOUNT = "uploaded"
 
-Progress = Callable[[str, int], object]
-
 
 class StoreError(KdumpError):
     """What an object store, or its library, says against an upload."""
@@ -48,11 +46,10 @@ def check_library() -> None:
     _library()
 
 
-def upload(folder: str, url: str, progress: Progress = lambda path, size: None) -> Uploaded:
+def upload(folder: str, url: str) -> Uploaded:
     """Send the files of an export's directory to a store, and `_SUCCESS` if it is whole.
 
-    `progress` hears of each file that has arrived. Raises RefusedError where something else is under the URL,
-    StoreError, OSError.
+    Raises RefusedError where something else is under the URL, StoreError, OSError.
     """
     library = _library()
     with _errors(url):
@@ -75,7 +72,6 @@ def upload(folder: str, url: str, progress: Progress = lambda path, size: None) 
             with open(os.path.join(folder, path), "rb") as file:
                 library.put(store, path, file)
             account.add(path, files[path])
-            progress(path, files[path][0])
         if is_whole:
             library.put(store, SUCCESS, b"")
     return Uploaded(len(left), sum(files[path][0] for path in left), len(files) - len(left))

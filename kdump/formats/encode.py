@@ -171,16 +171,17 @@ def encode_message(record: NewRecord, magic: int, attributes: int = 0) -> bytes:
 
 
 def encode_wrapper(
-    records: Iterable[NewRecord], magic: int, codec: int, append_time: int | None = None, *, level: int | None = None
-) -> bytes:
+    records: Iterable[NewRecord], magic: int, codec: int, append_time: int | None = None, *,
+    attributes: int = 0, level: int | None = None,
+) -> bytes:  # fmt: skip
     """Return a compressed v0 or v1 wrapper of `records`.
 
     `append_time` (ms) makes it a LogAppendTime wrapper: the messages inside keep the timestamps of their producer.
-    `level` is the codec's compression level, None for Kafka's default.
+    `attributes` are those of the messages inside. `level` is the codec's compression level, None for Kafka's default.
     """
     inner = list(records)
     first = inner[0].offset if magic else 0
-    payload = b"".join(encode_message(record._replace(offset=record.offset - first), magic) for record in inner)
+    payload = b"".join(encode_message(each._replace(offset=each.offset - first), magic, attributes) for each in inner)
     timestamp = max(record.timestamp for record in inner) if append_time is None else append_time
     wrapper = NewRecord(inner[-1].offset, timestamp, None, compress(codec, payload, magic=magic, level=level))
     return encode_message(wrapper, magic, codec | (0 if append_time is None else LOG_APPEND_TIME))

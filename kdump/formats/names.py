@@ -18,6 +18,7 @@ Kafka looks for a partition's number after the last '-', and for any file's offs
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 
@@ -122,6 +123,11 @@ class FileName(NamedTuple):
         """Whether Kafka names files so: not `notes.txt`, nor the `server.log` that an operator puts beside the data."""
         return self.kind != OTHER and (self.kind not in SEGMENT_KINDS or self.offset is not None)
 
+    @property
+    def is_live_log(self) -> bool:
+        """Whether this is the .log of a segment that is in use; its name may still begin with no offset."""
+        return self.kind == LOG and self.state == LIVE
+
 
 class PartitionDirName(NamedTuple):
     """What the name of a partition directory says; `state` is LIVE, FUTURE, DELETE or STRAY.
@@ -160,6 +166,21 @@ def parse_file_name(name: str) -> FileName:
     if suffix == KRAFT_SNAPSHOT:
         return _parse_kraft_snapshot(stem, state)
     return FileName(offset_in_name(name), FileKind(suffix) if suffix in SEGMENT_KINDS else OTHER, state)
+
+
+def live_logs(files: Iterable[str]) -> list[tuple[int, str]]:
+    """Return those of `files`, by name, that are the .log of a segment in use, each after its base offset."""
+    found = ((parse_file_name(name), name) for name in files)
+    return [(parsed.offset, name) for parsed, name in found if parsed.is_live_log and parsed.offset is not None]
+
+
+def producer_snapshots(files: Mapping[str, FileName]) -> dict[int, str]:
+    """Return the names of the producer snapshots in use, each by its offset."""
+    return {
+        parsed.offset: name
+        for name, parsed in files.items()
+        if parsed.kind == PRODUCER_SNAPSHOT and parsed.state == LIVE and parsed.offset is not None
+    }
 
 
 def offset_in_name(name: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kdump.formats.time_units import MS
 
@@ -39,6 +39,12 @@ def either(words: Iterable[object]) -> str:
     """Return alternatives: a, b or c."""
     *others, last = map(str, words)
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def listed(items: Sequence[object], most: int) -> str:
+    """Return the first of some items, `most` at most, and how many more there are: a, b and 3 more."""
+    shown = ", ".join(map(str, items[:most]))
+    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
 def size_text(size: int) -> str:

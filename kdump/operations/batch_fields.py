@@ -9,11 +9,10 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.query.batch_fields import BatchFields, fields_at
-from kdump.repair.flipped_bit import FlippedBit, find_flipped_bit
+from kdump.repair.flipped_bit import FlippedBit, flipped_bit_in
 from kdump.storage.lone_log import LoneLog
 from kdump.storage.open import KafkaFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import PlannedPartition
 from kdump.storage.segment import Segment
 
 
@@ -49,29 +48,12 @@ def batch_in_lone_log(lone: LoneLog, position: int) -> BatchApart:
 
 
 def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
-    if file.name.offset is None:
-        return None
     log = PartitionLog(os.path.dirname(os.path.abspath(file.path)))
-    later = [segment.base_offset for segment in log.segments if segment.base_offset > file.name.offset]
-    try:
-        return find_flipped_bit(
-            PlannedPartition(log),
-            os.path.basename(file.path),
-            file.name.offset,
-            later[0] if later else None,
-            batch.position,
-            batch.position + batch.size,
-        )
-    except KdumpError:
-        return None
+    return flipped_bit_in(log, os.path.basename(file.path), batch.position, batch.position + batch.size)
 
 
 def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:
     """Return the flipped bit of a batch that is put into a partition of its own."""
     with temporary_file(names.segment_file_name(lone.base_offset, ".log"), data) as path:
-        try:
-            directory = PlannedPartition(PartitionLog(os.path.dirname(path)))
-            found = find_flipped_bit(directory, os.path.basename(path), lone.base_offset, None, 0, batch.size)
-        except KdumpError:
-            return None
+        found = flipped_bit_in(PartitionLog(os.path.dirname(path)), os.path.basename(path), 0, batch.size)
     return found and found._replace(position=found.position + batch.position)

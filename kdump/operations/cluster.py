@@ -262,7 +262,7 @@ def _rename(path: str, source: str, name: str) -> Operation:
 
 def check_built(found: Resurrection, directories: Sequence[NewDirectory]) -> None:
     """Read what was written as a broker will, and raise KdumpError unless every partition directory has its place."""
-    home = next(each for each in directories if _has_metadata(each.path))
+    home = next(each for each in directories if is_directory(os.path.join(each.path, names.CLUSTER_METADATA_DIR)))
     problems: list[Problem] = []
     log = PartitionLog(os.path.join(home.path, names.CLUSTER_METADATA_DIR))
     image = state_of_directory(log, problems.append).image
@@ -274,10 +274,6 @@ def check_built(found: Resurrection, directories: Sequence[NewDirectory]) -> Non
             chosen = wanted.get(os.path.basename(partition.path))
             if chosen is not None:
                 _check_place(image.topic(chosen.topic_id).partitions[chosen.partition], chosen, each, partition)
-
-
-def _has_metadata(path: str) -> bool:
-    return is_directory(os.path.join(path, names.CLUSTER_METADATA_DIR))
 
 
 def _check_place(record: dict[str, object], chosen: Chosen, at: NewDirectory, partition: PartitionLog) -> None:

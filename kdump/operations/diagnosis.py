@@ -14,7 +14,6 @@ from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
 from kdump.findings.kind import SEVERITIES, BrokerEffect, FindingKind, Severity
-from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
 from kdump.operations.actions import COMMITTED_CODES, Action, Stake, action_of, log_actions
@@ -120,7 +119,7 @@ def diagnoses_of(
         families.setdefault(_family(finding.code), []).append(finding)
     if loaded is not None:
         if loaded.outcome.failure is not None:
-            yield _of_failure(path, loaded.outcome.failure, weighty)
+            yield of_failure(path, loaded.outcome.failure, weighty)
             return
         is_told = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
         if not is_told and (loaded.has_findings or loaded.committed_missing):
@@ -134,11 +133,6 @@ def diagnoses_of(
             diagnosis = _of_family(path, loaded, found, family)
         if diagnosis is not None:
             yield diagnosis
-
-
-def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
-    """Return a failure of a log directory as such, with the findings about the same file."""
-    return _of_failure(path, failure, findings)
 
 
 def merged(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
@@ -193,8 +187,7 @@ def _mended_by_start(loaded: Loaded | None) -> set[str]:
 
 
 def _puts_right(step: Step) -> bool:
-    parsed = parse_file_name(step.file)
-    if parsed.kind == names.LOG and parsed.state == names.LIVE:
+    if parse_file_name(step.file).is_live_log:
         return step.action == TRUNCATE and step.loss is not None and not step.loss.has_data
     return step.action in _MENDS
 
@@ -203,8 +196,10 @@ _WITHOUT_START = {ways.FETCH: ways.REPLICA, ways.LEAVE_CHECKPOINT: ways.MOVE_CHE
 """What to do where a way out counts on a broker that starts."""
 
 
-def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
-    """Return a start that fails: no way out may wait for what the broker does once it has started."""
+def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
+    """Return a start that fails, with the findings about the same file: no way out may wait for what the broker does
+    once it has started.
+    """
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from kdump.change.checkpoint_lines import within_log
 from kdump.change.plan import CHECKPOINT, Operation, Plan, make_plan
-from kdump.errors import CheckpointError, RefusedError
+from kdump.errors import RefusedError
 from kdump.formats import names
-from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
-from kdump.formats.names import parse_file_name
+from kdump.formats.checkpoints import format_leader_epochs
+from kdump.formats.names import live_logs, parse_file_name
 from kdump.formats.words import byte_words, number_words, offset_words
 from kdump.operations.heal_front import earlier_notes, front_notes, front_of, lowered_log_start
 from kdump.operations.heal_sources import (
@@ -62,8 +62,8 @@ def plan_heal(
     cleaned = max(0, *(checkpoint_offset(each, names.CLEANER_CHECKPOINT) for each in copies))
     if log.segments:
         peers = [replace(peer, start=cleaned) for peer in peers]
-    front = front_of(log, startup, _epochs(log), log_start, cleaned)
-    healing = heal(log, peers, _epochs(log), has_gaps=cleaned > 0, start=front.start if front else None)
+    front = front_of(log, startup, log.known_epochs, log_start, cleaned)
+    healing = heal(log, peers, log.known_epochs, has_gaps=cleaned > 0, start=front.start if front else None)
     check_not_cleaned(healing, cleaned)
     if healing.lacking and (healing.taken or healing.first_damaged is not None):
         return Task(log.path, None, problems=tuple(_lacking(log, healing)))
@@ -75,7 +75,8 @@ def plan_heal(
     if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
     plan = make_plan(log.path, outcome.files, _reasons(healing))
-    changed = {parse_file_name(each.name).offset for each in plan.operations if _is_log(each.name)}
+    parsed = [parse_file_name(each.name) for each in plan.operations]
+    changed = {each.offset for each in parsed if each.is_live_log}
     operations = [each for each in plan.operations if _concerns(each, changed)]
     operations = [*_checkpoints(log, peers, healing), *lowered_log_start(log, log_start, healing), *operations]
     recipes = {each.name: plan.recipes[each.name] for each in operations if each.name in plan.recipes}
@@ -105,13 +106,13 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
     for name, parsed in log.files.items():
         if parsed.kind == names.PRODUCER_SNAPSHOT and parsed.offset is not None and parsed.offset > first:
             directory.delete(name, "made before records were restored")
-    epochs = fitting_epochs(_epochs(log), [_epochs(peer.log) for peer in peers], healing)
+    epochs = fitting_epochs(log.known_epochs, [peer.log.known_epochs for peer in peers], healing)
     directory.write(names.LEADER_EPOCH_CHECKPOINT, format_leader_epochs(epochs))
     if log.metadata is None:
         topic_ids = (peer.log for peer in peers if peer.log.metadata)
         source = next(topic_ids, None)
         if source is not None:
-            directory.write(names.PARTITION_METADATA, _content(source, names.PARTITION_METADATA))
+            directory.write(names.PARTITION_METADATA, PlannedPartition(source).read(names.PARTITION_METADATA))
     point = first if startup.clean else min(first, startup.recovery_point)
     outcome = load_log(log, startup._replace(clean=False, recovery_point=point), directory)
     if outcome.ok and (outcome.loss.batches or outcome.log_end_offset != healing.end):
@@ -131,7 +132,7 @@ def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
     before, healed = PlannedPartition(log), directory_after_load(log, outcome)
     own: dict[str, list[tuple[int, int]]] = {}
     copies: Counter[tuple[int, int]] = Counter()
-    for name in filter(_is_log, healed.names()):
+    for _, name in live_logs(healed.names()):
         at = 0
         with LogView(healed, name) as view:
             for part in parts_of(healed.files[name]):
@@ -153,22 +154,6 @@ def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
             else:
                 lost.append(batch.loss)
     return total_loss(lost)
-
-
-def _epochs(log: PartitionLog) -> list[EpochEntry]:
-    try:
-        return log.leader_epochs
-    except (CheckpointError, OSError):
-        return []
-
-
-def _content(log: PartitionLog, name: str) -> bytes:
-    return PlannedPartition(log).read(name)
-
-
-def _is_log(name: str) -> bool:
-    parsed = parse_file_name(name)
-    return parsed.kind == names.LOG and parsed.state == names.LIVE
 
 
 def _concerns(operation: Operation, changed: set[int | None]) -> bool:

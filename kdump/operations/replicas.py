@@ -300,7 +300,7 @@ class Replicas:
         outcome = load_log(log, startup)
         mark = directory.high_watermark_of(log)
         loaded = _loaded_log(log, outcome, mark)
-        front = None if config.remote_storage else lost_front(log, _epochs_on_disk(log), log_start, clean=clean)
+        front = None if config.remote_storage else lost_front(log, log.known_epochs, log_start, clean=clean)
         return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure, front)
 
     def _state_around(self, path: str) -> DirectoryState:
@@ -348,25 +348,13 @@ def _loaded_log(log: PartitionLog, outcome: LoadOutcome, mark: int | None) -> Lo
     if not outcome.ok:
         return None
     files = outcome.files or {}
-    bases = [
-        parsed.offset
-        for parsed in map(names.parse_file_name, files)
-        if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None
-    ]
     return LoadedLog(
         outcome.log_start_offset,
         outcome.log_end_offset,
-        min(bases, default=outcome.log_start_offset),
+        min((base for base, _ in names.live_logs(files)), default=outcome.log_start_offset),
         tuple(_epochs(log, outcome)),
         mark,
     )
-
-
-def _epochs_on_disk(log: PartitionLog) -> list[EpochEntry]:
-    try:
-        return log.leader_epochs
-    except (CheckpointError, OSError):
-        return []  # loading it says so
 
 
 def _epochs(log: PartitionLog, outcome: LoadOutcome) -> list[EpochEntry]:

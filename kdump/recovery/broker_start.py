@@ -20,7 +20,7 @@ from kdump.errors import (
 from kdump.findings.remedies import NOT_FORMATTED
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
-from kdump.formats.words import number_words
+from kdump.formats.words import listed, number_words
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Failure
 from kdump.releases import (
@@ -173,9 +173,8 @@ def not_formatted_directory(path: str) -> Failure:
 
 def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
     """Return what ends the process of a broker of this release where the segment.bytes of topics is below its least."""
-    more = f" and {len(topics) - _SHOWN_TOPICS} more" if len(topics) > _SHOWN_TOPICS else ""
     text = (
-        f"segment.bytes of {', '.join(topics[:_SHOWN_TOPICS])}{more} is below {MIN_SEGMENT_BYTES}, the least that Kafka"
+        f"segment.bytes of {listed(topics, _SHOWN_TOPICS)} is below {MIN_SEGMENT_BYTES}, the least that Kafka"
         f" {release.minor} takes: its broker ends as soon as it reads that. Raise it with the release that ran before"
     )
     return Failure(CONFIG_EXCEPTION, text, names.CLUSTER_METADATA_DIR, offline=False)

@@ -9,6 +9,7 @@ from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.formats.words import listed
 from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import Joined, NewContent, SourceBytes
@@ -82,8 +83,7 @@ def _epochs(directory: PlannedPartition, recipe: NewContent) -> str:
 
 
 def _entries(entries: list[EpochEntry]) -> str:
-    shown = ", ".join(f"epoch {entry.epoch} from offset {entry.start_offset}" for entry in entries[:3])
-    return shown if len(entries) <= 3 else f"{shown} and {len(entries) - 3} more"
+    return listed([f"epoch {entry.epoch} from offset {entry.start_offset}" for entry in entries], 3)
 
 
 def _counted(number: int, noun: str) -> str:

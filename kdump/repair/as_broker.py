@@ -7,7 +7,6 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import RECOVER, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import PlannedPartition
 
 
 def as_if_killed(startup: Startup) -> Startup:
@@ -15,14 +14,11 @@ def as_if_killed(startup: Startup) -> Startup:
     return startup._replace(clean=False, recovery_point=0)
 
 
-def plan_recovery(
-    log: PartitionLog, startup: Startup, directory: PlannedPartition | None = None
-) -> tuple[LoadOutcome, Plan | None]:
+def plan_recovery(log: PartitionLog, startup: Startup) -> tuple[LoadOutcome, Plan | None]:
     """Return what a broker would do with the log, and the plan that does it; none where loading fails.
-
-    `directory` is the log's as it shall be found, if not as it is. Raises OSError.
+    Raises OSError.
     """
-    outcome = load_log(log, startup, directory)
+    outcome = load_log(log, startup)
     if outcome.files is None:
         return outcome, None
     return outcome, make_plan(log.path, outcome.files, reasons(outcome), outcome.present)

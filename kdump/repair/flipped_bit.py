@@ -12,14 +12,17 @@ check exists for the base offset and the leader epoch of a v2 batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
+from kdump.formats.names import parse_file_name
 from kdump.named_tuples import NamedTuple
 from kdump.repair.salvage import choose_batches
 from kdump.repair.stretches import ByteRange
+from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 
@@ -93,6 +96,20 @@ def find_flipped_bit(
                 bounds = position, position + size
                 found[at, bit] = FlippedBit(position + at, bit, fixed[at], bounds, *offsets, 8 * size)
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def flipped_bit_in(log: PartitionLog, name: str, position: int, resumed: int) -> FlippedBit | None:
+    """Return the same of a .log among the files of a partition; none where CRC-32C cannot be computed here.
+    Raises OSError.
+    """
+    base = parse_file_name(name).offset
+    if base is None:
+        return None
+    following = (each.base_offset for each in log.segments if each.base_offset > base)
+    next_base = min(following, default=None)
+    with suppress(KdumpError):
+        return find_flipped_bit(PlannedPartition(log), name, base, next_base, position, resumed)
+    return None
 
 
 def _sizes(frame: bytes, gap: int, left: int) -> Iterator[int]:

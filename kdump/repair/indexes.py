@@ -37,18 +37,16 @@ def examine_indexes(
     bases: frozenset[int] | None,
     *,
     wants_all: bool = False,
-    found: Survey | None = None,
 ) -> Task:
     """Return what it takes to build the unsound indexes anew; of the segments with these base offsets only, unless
     None.
 
     `kinds` are some of INDEX_KINDS. `wants_all`: sound ones, too, as Kafka's recovery of the whole log builds them. Of
     what is there only the .log files count. Where one of them is damaged, its indexes are a problem, and the other
-    segments' are built. `found` is what a survey has found, if there was one. Raises OSError, RefusedError for a
-    directory without Kafka files.
+    segments' are built. Raises OSError, RefusedError for a directory without Kafka files.
     """
     check_has_kafka_files(log)
-    found = survey(log, startup, deep=False) if found is None else found
+    found = survey(log, startup, deep=False)
     wanted = set(_wanted(log, None if wants_all else found.unsound, kinds, bases))
     wanted |= {name for name in beside(wanted, found.noted) if parse_file_name(name).kind in _files_of(kinds)}
     damaged = _cut_by_recovery(found)
@@ -127,8 +125,7 @@ def _files_of(kinds: Iterable[str]) -> list[str]:
 
 def _logs(files: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield the base offset of each segment, in order, and the name of its .log."""
-    logs = (parsed for parsed in map(parse_file_name, files) if parsed.kind == names.LOG and parsed.state == names.LIVE)
-    for base in sorted(parsed.offset for parsed in logs if parsed.offset is not None):
+    for base, _ in sorted(names.live_logs(files)):
         yield base, names.segment_file_name(base, f".{names.LOG}")
 
 

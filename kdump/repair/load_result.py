@@ -67,11 +67,9 @@ def _is_at_rest(startup: Startup, before: PlannedPartition, outcome: LoadOutcome
 def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogView]]:
     """Yield the .log files that an outcome leaves, in order, each with its base offset. Raises OSError."""
     directory = directory_after_load(log, outcome)
-    for name in directory.names():
-        parsed = parse_file_name(name)
-        if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None:
-            with LogView(directory, name) as view:
-                yield parsed.offset, view
+    for base, name in names.live_logs(directory.names()):
+        with LogView(directory, name) as view:
+            yield base, view
 
 
 def log_sizes(outcome: LoadOutcome) -> Iterator[tuple[str, int]]:

@@ -18,7 +18,6 @@ from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, ABORTED_TXN_VERSION, AbortedTxn, decode_aborted_txns
 from kdump.formats.java_text import LONG_MAX
-from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.producer_batches import RecoveredBatches
@@ -150,7 +149,7 @@ class _Walk:
 
     def gaps(self, removed: Sequence[int]) -> Iterator[Gap]:
         """Yield the gaps with a free offset, in order."""
-        bases = sorted(_bases(self._directory))
+        bases = sorted(base for base, _ in names.live_logs(self._directory.names()))
         for base, following in pairwise((*bases, LONG_MAX)):
             name = names.segment_file_name(base, f".{names.LOG}")
             seams = _seams(self._directory, name)
@@ -172,13 +171,6 @@ class _Walk:
         first = max(self._next, base)
         if first <= last:
             yield Gap(name, position, first, last, self._leader_epoch, tuple(self.open_txns()))
-
-
-def _bases(directory: PlannedPartition) -> Iterator[int]:
-    for name in directory.names():
-        parsed = parse_file_name(name)
-        if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None:
-            yield parsed.offset
 
 
 def _seams(directory: PlannedPartition, name: str) -> set[int]:

@@ -74,11 +74,7 @@ def _has_unsound(found: Survey, kind: str) -> bool:
 def _strays(plan: Plan, log: PartitionLog) -> frozenset[str]:
     """Return the snapshots that are out of place beside the new ones of a plan: one may be the newest no more."""
     new = {operation.name: parse_file_name(operation.name) for operation in plan.operations if operation.old_size < 0}
-    snapshots = {
-        parsed.offset: name
-        for name, parsed in {**log.files, **new}.items()
-        if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state and parsed.offset is not None
-    }
+    snapshots = names.producer_snapshots({**log.files, **new})
     bases = {segment.base_offset for segment in log.segments}
     return frozenset(snapshots[offset] for offset in stray_offsets(snapshots, bases))
 

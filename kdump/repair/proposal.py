@@ -99,8 +99,7 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
 def _index_left(plan: Plan, part: Plan) -> str:
     """Return the first index of a changed log that a plan changes and the narrower plan does not."""
     chosen = {operation.name for operation in part.operations}
-    live = (parsed for parsed in map(parse_file_name, chosen) if parsed.state == names.LIVE)
-    logs = {parsed.offset for parsed in live if parsed.kind == names.LOG}
+    logs = {parsed.offset for parsed in map(parse_file_name, chosen) if parsed.is_live_log}
     for operation in plan.operations:
         parsed = parse_file_name(operation.name)
         if parsed.kind in names.INDEX_KINDS and parsed.offset in logs and operation.name not in chosen:

@@ -199,7 +199,7 @@ class _Attempt:
 
     def _leave_out_misnamed_logs(self) -> None:
         """Take out what a broker takes for a segment by its name, but whose content it then looks for elsewhere."""
-        for base, name in list(self.files.logs()):
+        for base, name in self.files.logs():
             if name != file_name(base, names.LOG):
                 self.files.leave_out_file(name, f"a broker reads {file_name(base, names.LOG)} in its place")
 

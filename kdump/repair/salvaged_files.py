@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kdump.change.plan import Cut
 from kdump.change.splice import spliced
@@ -151,12 +151,9 @@ class SalvagedFiles:
         for kind in (names.LOG, *names.INDEX_KINDS):
             self.directory.delete(file_name(base, kind), why)
 
-    def logs(self) -> Iterator[tuple[int, str]]:
-        """Yield the .log files of segments as they are now, with their base offsets."""
-        for name in self.directory.names():
-            parsed = parse_file_name(name)
-            if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None:
-                yield parsed.offset, name
+    def logs(self) -> list[tuple[int, str]]:
+        """Return the .log files of segments as they are now, with their base offsets."""
+        return names.live_logs(self.directory.names())
 
     def _keep(self, name: str, parts: Sequence[ByteRange | LeftOut]) -> None:
         recipe = self.directory.files[name]
@@ -203,7 +200,7 @@ class SalvagedFiles:
 
     def put_indexes(self) -> None:
         """Put empty indexes where there are none: a segment without one is loaded twice, and before those before it."""
-        for base, _ in list(self.logs()):
+        for base, _ in self.logs():
             index = file_name(base, names.OFFSET_INDEX)
             if not self.directory.exists(index):
                 self.directory.write(index, b"")

@@ -9,11 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import Plan, make_plan
-from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
@@ -198,17 +196,13 @@ def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     from kdump.repair.decision import Decision
     from kdump.repair.salvaged_files import GivenUp
 
-    cuts = (cut for cut in saved.cuts if _is_log(cut.file))
+    cuts = (cut for cut in saved.cuts if parse_file_name(cut.file).kind == names.LOG)
     ranges: Sequence[GivenUp] = saved.given_up or tuple(
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
     )
     ranges = sorted(ranges, key=lambda each: (each.file, each.start))
     decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewritten)
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
-
-
-def _is_log(name: str) -> bool:
-    return parse_file_name(name).kind == names.LOG
 
 
 def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
@@ -222,12 +216,9 @@ def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
         base = parse_file_name(each.file).offset
         flipped = None
         if number < MAX_SEARCHED and base in bases and directory.exists(each.file):
-            from kdump.repair.flipped_bit import find_flipped_bit
+            from kdump.repair.flipped_bit import flipped_bit_in
 
-            following = bases[bases.index(base) + 1 :]
-            next_base = following[0] if following else None
-            with suppress(KdumpError):  # CRC-32C cannot be computed here
-                flipped = find_flipped_bit(directory, each.file, base, next_base, each.start, each.stop)
+            flipped = flipped_bit_in(log, each.file, each.start, each.stop)
         found.append(Damaged(each, flipped))
     return found
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kdump.change.plan import KINDS, ORPHANS, Cut, Plan
 from kdump.errors import check_number, check_word
-from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.named_tuples import NamedTuple
@@ -118,6 +117,6 @@ def changed_log(plan: Plan) -> str:
     """Return the first live .log that a plan changes."""
     for operation in plan.operations:
         parsed = parse_file_name(operation.name)
-        if parsed.kind == names.LOG and parsed.state == names.LIVE:
+        if parsed.is_live_log:
             return operation.name
     return ""

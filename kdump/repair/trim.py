@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from kdump.change.plan import Plan, make_plan
 from kdump.disk.reading import ReadOnlyFile
-from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
@@ -35,7 +33,6 @@ from kdump.storage.damage import AT_THE_END, Damage, DamageKind
 from kdump.storage.indexes import may_end_at
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 from kdump.storage.segment import Segment
@@ -130,17 +127,11 @@ def _left(what: str, damage: Damage) -> str:
 
 def _is_one_bit(partition: PartitionLog, segment: Segment, damage: Damage) -> bool:
     """Return whether the end of a log is a whole batch but for one bit, as of its size. Raises OSError."""
-    from kdump.repair.flipped_bit import find_flipped_bit
+    from kdump.repair.flipped_bit import flipped_bit_in
 
     if damage.kind == DamageKind.ZEROS:
         return False
-    following = [each.base_offset for each in partition.segments if each.base_offset > segment.base_offset]
-    directory, name = PlannedPartition(partition), os.path.basename(segment.log_path)
-    next_base = min(following, default=None)
-    with suppress(KdumpError):  # CRC-32C cannot be computed here
-        found = find_flipped_bit(directory, name, segment.base_offset, next_base, damage.position, damage.resumed)
-        return found is not None
-    return False
+    return flipped_bit_in(partition, os.path.basename(segment.log_path), damage.position, damage.resumed) is not None
 
 
 def _valid_indexes(log: PartitionLog, segment: Segment, held: _ValidLog) -> Iterator[tuple[str, Recipe, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kdump.disk.reading import status_of
-from kdump.errors import CheckpointError, RefusedError
+from kdump.errors import RefusedError
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
@@ -132,10 +132,7 @@ def _is_older(one: _Cursor, other: _Cursor) -> bool:
 
 def _newest_term(log: PartitionLog) -> int:
     """Return the last leader epoch that a copy knows of; -1 for none."""
-    try:
-        return max((entry.epoch for entry in log.leader_epochs), default=-1)
-    except (CheckpointError, OSError):
-        return -1
+    return max((entry.epoch for entry in log.known_epochs), default=-1)
 
 
 def _batch(rows: BatchRows, row: int) -> FoundBatch:

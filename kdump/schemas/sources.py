@@ -16,7 +16,6 @@ from typing import Any
 
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError, Report
-from kdump.formats import names
 from kdump.formats.encode import NewRecord
 from kdump.interchange.csv import read_csv
 from kdump.interchange.jsonl import read_jsonl
@@ -58,7 +57,7 @@ def schemas_partition(log_directory: str) -> str | None:
 
 
 def _has_log(path: str) -> bool:
-    return any(parsed.kind == names.LOG and not parsed.state for parsed in PartitionLog(path).files.values())
+    return any(parsed.is_live_log for parsed in PartitionLog(path).files.values())
 
 
 def _take_partition(registry: Registry, path: str, report: Report) -> None:

@@ -24,11 +24,13 @@ class KeptFile(LogFile):
             self.close()
 
 
+_MAX_FILES = 256
+
+
 class OpenFiles:
     """The logs used last, by path; the one used longest ago makes room."""
 
-    def __init__(self, most: int = 256) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._files: dict[str, KeptFile] = {}
         self._lock = threading.Lock()
 
@@ -41,6 +43,6 @@ class OpenFiles:
             if known is None or known.state != state:
                 known = KeptFile(path, state)
             self._files[path] = known
-            if len(self._files) > self._most:
+            if len(self._files) > _MAX_FILES:
                 del self._files[next(iter(self._files))]
             return known

@@ -7,6 +7,7 @@ from typing import Any
 
 from kdump.errors import ConfigError
 from kdump.formats.close_names import closest
+from kdump.formats.words import listed
 from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES, words
 from kdump.settings.table import BY_NAME, Setting, names_of
 
@@ -48,8 +49,7 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | N
             else:
                 yield f"{name} is not a setting of Kafka: not used. Did you mean '{close}'?"
     if strange:
-        more = f" and {len(strange) - MAX_NAMED} more" if len(strange) > MAX_NAMED else ""
-        yield f"not a setting of Kafka, not used: {', '.join(strange[:MAX_NAMED])}{more}"
+        yield f"not a setting of Kafka, not used: {listed(strange, MAX_NAMED)}"
     if idle:
         yield f"not used here: {', '.join(idle)}"
 

@@ -105,9 +105,9 @@ class TopicSettings(NamedTuple):
         """Return the settings of which nothing but these properties is known."""
         return cls((_layer(origin, properties),))
 
-    def under(self, properties: Mapping[str, str], origin: str = COMMAND_LINE) -> TopicSettings:
-        """Return these settings with a layer more, which wins."""
-        return TopicSettings((*self.layers, _layer(origin, properties)))
+    def under(self, properties: Mapping[str, str]) -> TopicSettings:
+        """Return these settings with a layer of the command line more, which wins."""
+        return TopicSettings((*self.layers, _layer(COMMAND_LINE, properties)))
 
     def get(self, setting: Setting[_T]) -> _T:
         """Return what a setting is, Kafka's default where nothing is said. Raises ConfigError."""

@@ -112,10 +112,7 @@ def one_replica_each(partitions: Iterable[Partition]) -> list[Partition]:
 
 def _progress(partition: Partition) -> tuple[int, int]:
     log = partition.log
-    try:
-        epochs = log.leader_epochs
-    except (KdumpError, OSError):
-        epochs = []
+    epochs = log.known_epochs
     return (epochs[-1].epoch if epochs else -1, end_offset(log))
 
 

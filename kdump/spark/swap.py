@@ -51,8 +51,7 @@ def copy_log(path: str, to: str) -> None:
     """
     os.mkdir(to)
     files = {entry.name: names.parse_file_name(entry.name) for entry in os.scandir(path) if entry.is_file()}
-    logs = [parsed.offset for parsed in files.values() if parsed.kind == names.LOG and parsed.state == names.LIVE]
-    last = max((offset for offset in logs if offset is not None), default=-1)
+    last = max((base for base, _ in names.live_logs(files)), default=-1)
     for name, parsed in files.items():
         source, target = os.path.join(path, name), os.path.join(to, name)
         if parsed.kind in names.SEGMENT_KINDS and parsed.offset is not None and parsed.offset < last:

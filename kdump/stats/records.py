@@ -77,7 +77,7 @@ class RecordStats:
         self.values.add([size for size in values if size >= 0] if min(values) < 0 else values)
         counts = _taken(records.headers_count, keep)
         self.headers += sum(counts)
-        self.with_headers += length - _zeros(counts)
+        self.with_headers += length - counts.count(0)
         times = _taken(records.timestamp, keep)
         known = [time for time in times if time != -1] if min(times) < 0 else times
         self.no_timestamp += length - len(known)
@@ -189,7 +189,3 @@ def _taken(column: Sequence[int], picks: Sequence[int]) -> Sequence[int]:
 
 def _negative(numbers: Sequence[int]) -> int:
     return sum(number < 0 for number in numbers) if min(numbers) < 0 else 0
-
-
-def _zeros(numbers: Sequence[int]) -> int:
-    return sum(number == 0 for number in numbers)

@@ -15,7 +15,7 @@ from kdump.disk.reading import status_of
 from kdump.errors import CorruptIndexError, CorruptRecordError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
-from kdump.formats.codecs import NAMES
+from kdump.formats.codecs import codec_name
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.named_tuples import NamedTuple
@@ -213,7 +213,7 @@ def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
         records=seen.records if is_counted and not seen.wrappers else None,
         first_timestamp=seen.first_timestamp,
         largest_timestamp=None if largest is None or largest < 0 else largest,
-        codecs=tuple(NAMES[codec] if codec < len(NAMES) else f"codec {codec}" for codec in sorted(seen.codecs)),
+        codecs=tuple(map(codec_name, sorted(seen.codecs))),
         magics=tuple(sorted(seen.magics)),
         is_counted=is_counted,
         damage=tuple(found for found in seen.damage if not (zero_tail and found.position == used_size)),

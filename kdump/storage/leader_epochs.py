@@ -16,11 +16,11 @@ class EpochCache:
     `is_written`: the broker has rewritten the file since it read it, be it with the same entries.
     """
 
-    def __init__(self, entries: Iterable[EpochEntry], file: str = LEADER_EPOCH_CHECKPOINT) -> None:
+    def __init__(self, entries: Iterable[EpochEntry]) -> None:
         """Start with the entries of the file, each assigned in its turn. Raises LoadError for a negative number."""
         self.entries: list[EpochEntry] = []
         for entry in entries:
-            self.assign(entry.epoch, entry.start_offset, file)
+            self.assign(entry.epoch, entry.start_offset, LEADER_EPOCH_CHECKPOINT)
         self.is_written = False
 
     @property

@@ -202,7 +202,7 @@ def _is_swapping(files: Iterable[str]) -> bool:
 
 def _base_offsets(files: Iterable[str]) -> list[int]:
     found = map(parse_file_name, files)
-    return sorted(parsed.offset or 0 for parsed in found if parsed.kind == names.LOG and not parsed.state)
+    return sorted(parsed.offset or 0 for parsed in found if parsed.is_live_log)
 
 
 def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> set[str]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import MAX_SMALL, is_named, is_there, list_directory, read_small
-from kdump.errors import NameFormatError, OnError
+from kdump.errors import CheckpointError, NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
@@ -61,8 +61,7 @@ class PartitionLog:
 
     def orphans(self) -> Iterator[str]:
         """Yield index files without their .log, which a broker deletes at start."""
-        logs = (parsed for parsed in self.files.values() if parsed.kind == names.LOG and parsed.state == names.LIVE)
-        bases = {parsed.offset for parsed in logs} - {None}
+        bases = {parsed.offset for parsed in self.files.values() if parsed.is_live_log} - {None}
         for name, parsed in self.files.items():
             if parsed.kind in names.INDEX_KINDS and parsed.state == names.LIVE and parsed.offset not in bases:
                 yield name
@@ -81,6 +80,14 @@ class PartitionLog:
         if len(data) < MAX_SMALL:
             self.contents[names.LEADER_EPOCH_CHECKPOINT] = data
         return list(parse_leader_epochs(data, path))
+
+    @property
+    def known_epochs(self) -> list[EpochEntry]:
+        """The same; none either where the file cannot be read or parsed."""
+        try:
+            return self.leader_epochs
+        except (CheckpointError, OSError):
+            return []
 
     @cached_property
     def metadata(self) -> PartitionMetadata | None:
@@ -139,4 +146,4 @@ class PartitionLog:
 def base_offsets(path: str) -> list[int]:
     """Return the base offsets of the segments in a partition directory, ascending. Raises OSError."""
     found = map(names.parse_file_name, os.listdir(path))
-    return sorted(parsed.offset or 0 for parsed in found if parsed.kind == names.LOG and parsed.state == names.LIVE)
+    return sorted(parsed.offset or 0 for parsed in found if parsed.is_live_log)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kdump.blocks import BatchBlock, content_at
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
-from kdump.formats.codecs import DEFAULT_LIMIT, NAMES
+from kdump.formats.codecs import DEFAULT_LIMIT, codec_name
 from kdump.formats.sequences import last_sequence
 from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
@@ -38,8 +38,7 @@ class Batch(NamedTuple):
     @property
     def codec(self) -> str:
         """Name of the codec; `codec N` for ids that no release knows."""
-        codec = self.attributes & CODEC_MASK
-        return NAMES[codec] if codec < len(NAMES) else f"codec {codec}"
+        return codec_name(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> str:

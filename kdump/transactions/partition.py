@@ -273,10 +273,9 @@ class _Walk:
     def _snapshots(self, least: int) -> Iterator[tuple[int, str]]:
         """Yield the snapshots from an offset on, each with its path."""
         log = self._found.replica.log
-        for name, parsed in log.files.items():
-            is_snapshot = parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state
-            if is_snapshot and parsed.offset is not None and parsed.offset >= least:
-                yield parsed.offset, os.path.join(log.path, name)
+        for offset, name in names.producer_snapshots(log.files).items():
+            if offset >= least:
+                yield offset, os.path.join(log.path, name)
 
     def _entries(self, path: str) -> list[ProducerEntry] | None:
         """Return what a snapshot has; None where it cannot be read, which is reported."""

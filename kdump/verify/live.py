@@ -114,9 +114,5 @@ def segments_in_doubt(doubtful: Iterable[Finding], log: PartitionLog) -> tuple[i
 
 def _newest_snapshot(log: PartitionLog) -> str | None:
     """Return the name of the producer snapshot that may be in the middle of being written."""
-    found = [
-        (parsed.offset, name)
-        for name, parsed in log.files.items()
-        if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state and parsed.offset is not None
-    ]
-    return max(found)[1] if found else None
+    found = names.producer_snapshots(log.files)
+    return found[max(found)] if found else None

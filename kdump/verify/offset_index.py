@@ -113,17 +113,18 @@ class OffsetIndexCheck:
             self._index.close()
             self._index = None
 
-    def _load(self, index: OffsetIndex) -> Iterator[Finding]:
-        """Yield the next entries, those out of order left out."""
-        count = min(CHUNK_ENTRIES, index.entries - self._next)
-        data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
-        self.content = data if len(data) == index.size else b""
-        columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
-        offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
-        for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):
-            text = order_text(entry, other, _entry_words, self._segment.base_offset)
-            yield found_in_entry("KD-IDX-ORDER", self.path, text, entry[0], entry[1], OFFSET_ENTRY_SIZE)
-        self._next += max(count, 1)
+    def _load(self) -> Iterator[Finding]:
+        """Read on if there are no entries left, those out of order left out: without any the file is over then."""
+        while self._index is not None and not self._entries and self._next < self._index.entries:
+            count = min(CHUNK_ENTRIES, self._index.entries - self._next)
+            data = self._index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
+            self.content = data if len(data) == self._index.size else b""
+            columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
+            offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
+            for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):
+                text = order_text(entry, other, _entry_words, self._segment.base_offset)
+                yield found_in_entry("KD-IDX-ORDER", self.path, text, entry[0], entry[1], OFFSET_ENTRY_SIZE)
+            self._next += max(count, 1)
 
     def take(self, rows: BatchRows) -> Iterator[Finding]:
         """Take good batches; yield what is found. Raises OSError."""
@@ -135,11 +136,7 @@ class OffsetIndexCheck:
         self._end = rows.end
         entries = self._entries
         while True:
-            if not entries:
-                if self._next >= self._index.entries:
-                    break
-                yield from self._load(self._index)
-                continue
+            yield from self._load()
             stop = bisect_left(entries.second, rows.end)
             if not stop:
                 break
@@ -163,12 +160,8 @@ class OffsetIndexCheck:
     def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
         """Take bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
         self._waiting = None
-        while self._index is not None:
-            if not self._entries:
-                if self._next >= self._index.entries:
-                    break
-                yield from self._load(self._index)
-                continue
+        while True:
+            yield from self._load()
             stop = bisect_left(self._entries.second, bad.resumed)
             if not stop:
                 break
@@ -223,7 +216,7 @@ class OffsetIndexCheck:
         """Yield the log is over: what is left leads beyond it. Raises OSError."""
         if self._index is None:
             return
-        yield from self.leftovers.pass_on(self._rest(self._index))
+        yield from self.leftovers.pass_on(self._rest())
         yield from self.leftovers.settle(self._index.entries)
         if self._end - self._gap_from > max(SPARSE_BYTES, self._gap[1] - self._gap[0]):
             self._gap = self._gap_from, self._end
@@ -232,19 +225,18 @@ class OffsetIndexCheck:
             text = f"{self._index.entries} entries; the longest stretch without one has {stop - start} bytes, from byte"
             yield found("KD-IDX-SPARSE", self.path, f"{text} {start} on")
 
-    def _rest(self, index: OffsetIndex) -> Iterator[Finding]:
+    def _rest(self) -> Iterator[Finding]:
         """Yield the entries that lead beyond the log."""
         if self._waiting:
             yield self._misnamed(*self._waiting)
-        while True:
+        yield from self._load()
+        while self._entries:
             for number, offset, position in self._entries:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, the last valid batch ends at"
                 text += f" {self._end}"
                 yield found_in_entry("KD-IDX-POSITION", self.path, text, number, offset, OFFSET_ENTRY_SIZE)
             self._entries.drop(len(self._entries))
-            if self._next >= index.entries:
-                break
-            yield from self._load(index)
+            yield from self._load()
 
 
 def _entry_words(entry: Entry) -> str:

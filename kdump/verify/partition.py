@@ -155,11 +155,7 @@ class PartitionCheck:
 
     def _stray_snapshots(self) -> Iterator[Finding]:
         bases = {segment.base_offset for segment in self.log.segments}
-        snapshots = {
-            parsed.offset: name
-            for name, parsed in self.log.files.items()
-            if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state and parsed.offset is not None
-        }
+        snapshots = names.producer_snapshots(self.log.files)
         strays = set(stray_offsets(snapshots, bases))
         for offset in sorted(strays):
             path = os.path.join(self.log.path, snapshots[offset])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kdump.disk.durable import replace_file
 from kdump.disk.reading import FileStatus, is_file, read_small, status_of
@@ -128,14 +128,13 @@ def _verified(
     return Verified(base_offset, identities, checksum, last_offset, leader_epoch, deep)
 
 
-def write_state(path: str, state: State, present: Iterable[str] | None = None) -> None:
-    """Write the state, if `present` are given of these partitions alone; all of it or nothing. Raises OSError."""
+def write_state(path: str, state: State) -> None:
+    """Write the state; all of it or nothing. Raises OSError."""
     import json
 
-    wanted = state.partitions if present is None else {each: state.partitions.get(each, []) for each in present}
     content = {
         "kdump_verify_state": VERSION,
         "last_pass": state.last_pass,
-        "partitions": {partition: segments for partition, segments in wanted.items() if segments},
+        "partitions": {partition: segments for partition, segments in state.partitions.items() if segments},
     }
     replace_file(path, json.dumps(content, separators=(",", ":")).encode() + b"\n", durable=True)

@@ -100,19 +100,20 @@ class TimeIndexCheck:
             self._index.close()
             self._index = None
 
-    def _load(self, index: TimeIndex) -> Iterator[Finding]:
-        """Yield the next entries, those out of order left out."""
-        count = min(CHUNK_ENTRIES, index.entries - self._next)
-        data = index.read(self._next * TIME_ENTRY_SIZE, count * TIME_ENTRY_SIZE)
-        self.content = data if len(data) == index.size else b""
-        data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
-        signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
-        times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
-        offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
-        for entry, other in self._entries.fill(self._next, times, offsets):
-            text = order_text(entry, other, _entry_words, self._segment.base_offset)
-            yield found_in_entry("KD-TIDX-ORDER", self.path, text, entry[0], entry[2], TIME_ENTRY_SIZE)
-        self._next += max(count, 1)
+    def _load(self) -> Iterator[Finding]:
+        """Read on if there are no entries left, those out of order left out: without any the file is over then."""
+        while self._index is not None and not self._entries and self._next < self._index.entries:
+            count = min(CHUNK_ENTRIES, self._index.entries - self._next)
+            data = self._index.read(self._next * TIME_ENTRY_SIZE, count * TIME_ENTRY_SIZE)
+            self.content = data if len(data) == self._index.size else b""
+            data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
+            signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
+            times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
+            offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
+            for entry, other in self._entries.fill(self._next, times, offsets):
+                text = order_text(entry, other, _entry_words, self._segment.base_offset)
+                yield found_in_entry("KD-TIDX-ORDER", self.path, text, entry[0], entry[2], TIME_ENTRY_SIZE)
+            self._next += max(count, 1)
 
     def take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
         """Take good batches, and how many of them were there when the offset index got its last entry, and the one
@@ -134,11 +135,7 @@ class TimeIndexCheck:
         self._end_offset = max(self._end_offset, rows.last_offset[-1] + 1)
         entries = self._entries
         while True:
-            if not entries:
-                if self._next >= self._index.entries:
-                    return
-                yield from self._load(self._index)
-                continue
+            yield from self._load()
             stop = bisect_left(entries.second, rows.last_offset[-1] + 1)
             if not stop:
                 return
@@ -193,7 +190,7 @@ class TimeIndexCheck:
         """Yield the log is over. The offset index `is_misled`, and so what was said to be covered. Raises OSError."""
         if self._index is None:
             return
-        yield from self._leftovers.pass_on(self._beyond(self._index))
+        yield from self._leftovers.pass_on(self._beyond())
         yield from self._leftovers.settle(self._index.entries)
         if self._leftovers.are_there or is_misled or self._is_beyond or not has_batches:
             return
@@ -210,9 +207,10 @@ class TimeIndexCheck:
         what = f"the last entry has timestamp {shown(self._last_time)}" if self._index.entries else "the file is empty"
         yield found("KD-TIDX-LAST", self.path, f"{what}, the largest in the log up to there is {shown(wanted)}")
 
-    def _beyond(self, index: TimeIndex) -> Iterator[Finding]:
+    def _beyond(self) -> Iterator[Finding]:
         """Yield the entries for offsets beyond the log."""
-        while True:
+        yield from self._load()
+        while self._entries:
             for number, timestamp, offset in self._entries:
                 self._is_beyond = True
                 if self._hole:
@@ -221,9 +219,7 @@ class TimeIndexCheck:
                 text += f" {self._end_offset}"
                 yield found_in_entry("KD-TIDX-OFFSET", self.path, text, number, offset, TIME_ENTRY_SIZE)
             self._entries.drop(len(self._entries))
-            if self._next >= index.entries:
-                break
-            yield from self._load(index)
+            yield from self._load()
 
 
 def _counted_times(rows: BatchRows) -> array[int]:

@@ -24,8 +24,8 @@ from kdump.formats.batch import (
     TRANSACTIONAL,
 )
 from kdump.formats.checksums import crc32, crc32c
-from kdump.formats.codecs import ZSTD, compress
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
+from kdump.formats.codecs import ZSTD
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.message_set import (
     CRC,
     KNOWN_ATTRIBUTES_V1,
@@ -279,10 +279,4 @@ def _legacy(records: list[NewRecord], magic: int, codec: int, append_time: int |
         records = [record._replace(timestamp=append_time) for record in records]
     if not codec:
         return b"".join(encode_message(record, magic, attributes) for record in records)
-    first = records[0].offset if magic else 0
-    inner = b"".join(
-        encode_message(record._replace(offset=record.offset - first), magic, attributes) for record in records
-    )
-    timestamp = max(record.timestamp for record in records)
-    payload = compress(codec, inner, magic=magic, level=level)
-    return encode_message(NewRecord(records[-1].offset, timestamp, None, payload), magic, attributes | codec)
+    return encode_wrapper(records, magic, codec, append_time if magic else None, attributes=attributes, level=level)

@@ -24,12 +24,7 @@ class SnapshotsOnDisk(SnapshotFiles):
         self.folder = folder
         self.durable = durable
         self.like = like
-        self.by_offset = {
-            parsed.offset: name
-            for name in list_directory(folder)[1]
-            for parsed in (parse_file_name(name),)
-            if parsed.kind == names.PRODUCER_SNAPSHOT and parsed.state == names.LIVE and parsed.offset is not None
-        }
+        self.by_offset = names.producer_snapshots({name: parse_file_name(name) for name in list_directory(folder)[1]})
 
     def read(self, offset: int) -> bytes:
         """Return the content of a snapshot. Raises OSError."""

@@ -18,11 +18,12 @@ field alone. The libraries are loaded when they are first needed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Protocol, cast
 
 from kdump.errors import CodecError, UnknownCodecError
 from kdump.formats.codecs.common import (
     GZIP,
-    KAFKA_STEP,
     LZ4,
     NAMES,
     NONE,
@@ -32,8 +33,19 @@ from kdump.formats.codecs.common import (
     LimitError,
     bounded,
     join,
-    recut,
 )
+
+if TYPE_CHECKING:
+
+    class _Module(Protocol):
+        """What the module of each codec has; `magic` is that of the batch or wrapper message."""
+
+        def decompress(self, data: Buffer, magic: int, limit: int, /) -> bytes: ...
+
+        def compress(self, data: Buffer, magic: int, level: int | None, /) -> bytes: ...
+
+        def kafka_pieces(self, data: Buffer, magic: int, limit: int, /) -> Iterator[bytes]: ...
+
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -59,9 +71,8 @@ LEVELS = {GZIP: (1, 9), LZ4: (1, 17), ZSTD: (-131072, 22)}
 
 
 def codec_name(codec: int) -> str:
-    """Return Kafka's name of a codec id. Raises UnknownCodecError."""
-    _check(codec)
-    return NAMES[codec]
+    """Return Kafka's name of a codec id; `codec N` for ids that no release knows."""
+    return NAMES[codec] if codec < len(NAMES) else f"codec {codec}"
 
 
 def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT_LIMIT) -> bytes:
@@ -71,24 +82,7 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT
     Raises CodecError where Kafka's stream would fail at any point, where the output grows past `limit` and where the
     codec's library is not installed; UnknownCodecError for the ids 5 to 7.
     """
-    if codec == ZSTD:
-        from kdump.formats.codecs import zstd
-
-        return zstd.decompress(data, limit)
-    if codec == LZ4:
-        from kdump.formats.codecs import lz4
-
-        return lz4.decompress(data, magic, limit)
-    if codec == SNAPPY:
-        from kdump.formats.codecs import snappy
-
-        return join(snappy.pieces(data, limit), limit)
-    if codec == GZIP:
-        from kdump.formats.codecs import gzip
-
-        return gzip.decompress(data, limit)
-    _check(codec)
-    return join((bytes(data),), limit)
+    return _module(codec).decompress(data, magic, limit) if codec else join((bytes(data),), limit)
 
 
 def delivered(
@@ -108,7 +102,8 @@ def delivered(
         raise
     except CodecError as error:
         failure = error.with_traceback(None)  # or it would hold on to what was decompressed
-    got = list(_until_failure(bounded(_kafka_pieces(codec, data, magic, limit), limit)))
+    pieces = _module(codec).kafka_pieces(data, magic, limit) if codec else iter(())
+    got = list(_until_failure(bounded(pieces, limit)))
     return b"".join(got) if got else None, failure
 
 
@@ -119,47 +114,20 @@ def compress(codec: int, data: Buffer, *, magic: int = 2, level: int | None = No
     the bytes that Kafka gives; snappy and lz4 the same framing around blocks that may differ. Raises CodecError for
     a level that the codec does not have or a library that is not installed, UnknownCodecError for the ids 5 to 7.
     """
-    _check(codec)
+    module = _module(codec) if codec else None
     if level is not None:
         _check_level(codec, level)
-    if codec == GZIP:
-        from kdump.formats.codecs import gzip
-
-        return gzip.compress(data, level)
-    if codec == SNAPPY:
-        from kdump.formats.codecs import snappy
-
-        return snappy.compress(data)
-    if codec == LZ4:
-        from kdump.formats.codecs import lz4
-
-        return lz4.compress(data, magic, level)
-    if codec == ZSTD:
-        from kdump.formats.codecs import zstd
-
-        return zstd.compress(data, level)
-    return bytes(data)
+    return module.compress(data, magic, level) if module else bytes(data)
 
 
-def _kafka_pieces(codec: int, data: Buffer, magic: int, limit: int) -> Iterator[bytes]:
-    """Return an empty piece once the stream is open, then pieces as Kafka's reader asks for them."""
-    if codec == GZIP:
-        from kdump.formats.codecs import gzip
+@cache
+def _module(codec: int) -> _Module:
+    """Return the module of a codec, which is imported for its first payload. Raises UnknownCodecError."""
+    from importlib import import_module
 
-        return gzip.kafka_pieces(data)
-    if codec == SNAPPY:
-        from kdump.formats.codecs import snappy
-
-        return recut(snappy.pieces(data, limit), snappy.KAFKA_STEP)
-    if codec == LZ4:
-        from kdump.formats.codecs import lz4
-
-        return lz4.pieces(data, magic)
-    if codec == ZSTD:
-        from kdump.formats.codecs import zstd
-
-        return recut(zstd.pieces(data, blocks_at_once=1), KAFKA_STEP, reads_ahead=True)
-    return iter(())
+    if not NONE < codec <= ZSTD:
+        raise UnknownCodecError(f"Unknown compression type id: {codec}")
+    return cast("_Module", import_module(f"{__name__}.{NAMES[codec]}"))
 
 
 def _until_failure(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -167,11 +135,6 @@ def _until_failure(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from pieces
     except CodecError:
         return
-
-
-def _check(codec: int) -> None:
-    if not NONE <= codec <= ZSTD:
-        raise UnknownCodecError(f"Unknown compression type id: {codec}")
 
 
 def _check_level(codec: int, level: int) -> None:

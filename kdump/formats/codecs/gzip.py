@@ -39,7 +39,7 @@ _FEED = 64 << 10  # input bytes handed over at once: the libraries copy what the
 _KAFKA_FEED = 8 << 10  # the input buffer that Kafka gives to GZIPInputStream
 
 
-def decompress(data: Buffer, limit: int) -> bytes:
+def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
     """Return the output of all members. Raises CodecError, LimitError past `limit` bytes.
 
     isal, where it is installed, takes some Huffman codes that leave bit patterns unused and that zlib refuses; such a
@@ -58,14 +58,14 @@ def decompress(data: Buffer, limit: int) -> bytes:
     return join(_pieces(data, zlib, _FEED, _STEP), limit)
 
 
-def kafka_pieces(data: Buffer) -> Iterator[bytes]:
+def kafka_pieces(data: Buffer, _magic: int, _limit: int) -> Iterator[bytes]:
     """Return an empty piece once the stream is open, then the output in the portions that Kafka gets. Raises
     CodecError.
     """
     return _pieces(data, zlib, _KAFKA_FEED, KAFKA_STEP)
 
 
-def compress(data: Buffer, level: int | None) -> bytes:
+def compress(data: Buffer, _magic: int, level: int | None) -> bytes:
     """Return one member, byte for byte as Kafka on a current Java writes it."""
     deflate = zlib.compressobj(6 if level is None else level, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
     trailer = _TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFFFFFF)

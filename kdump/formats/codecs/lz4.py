@@ -65,10 +65,10 @@ def decompress(data: Buffer, magic: int, limit: int) -> bytes:
         output = _decompress_block(_library(), block[:size], _BLOCK_SIZE)
         if isinstance(output, bytes) and output and block[size:] == _END_MARK:
             return output
-    return join(pieces(data, magic), limit)
+    return join(kafka_pieces(data, magic, limit), limit)
 
 
-def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
+def kafka_pieces(data: Buffer, magic: int, _limit: int) -> Iterator[bytes]:
     """Yield an empty piece once the stream is open, then one for each block. Raises CodecError."""
     library = _library()
     view = memoryview(data)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from kdump.errors import CodecError
-from kdump.formats.codecs.common import SNAPPY, Buffer, LimitError, missing
+from kdump.formats.codecs.common import SNAPPY, Buffer, LimitError, join, missing, recut
 
 KAFKA_STEP = 2 << 10
 """Bytes that Kafka's buffered reader asks of a snappy stream at once."""
@@ -43,6 +43,18 @@ class ChunkSizeError(CodecError):
     def __init__(self, text: str, said: str) -> None:
         super().__init__(text)
         self.said = said
+
+
+def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
+    """Return the output of all chunks, of at most `limit` bytes. Raises CodecError, LimitError."""
+    return join(pieces(data, limit), limit)
+
+
+def kafka_pieces(data: Buffer, _magic: int, limit: int) -> Iterator[bytes]:
+    """Return an empty piece once the stream is open, then the output in the portions that Kafka gets. Raises as
+    `pieces`.
+    """
+    return recut(pieces(data, limit), KAFKA_STEP)
 
 
 def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
@@ -85,7 +97,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
         at += 4 + size
 
 
-def compress(data: Buffer) -> bytes:
+def compress(data: Buffer, _magic: int, _level: int | None) -> bytes:
     """Return a stream of chunks as Kafka's writer frames it."""
     try:
         import snappy

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import CodecError
-from kdump.formats.codecs.common import ZSTD, Buffer, join, library_text, missing
+from kdump.formats.codecs.common import KAFKA_STEP, ZSTD, Buffer, join, library_text, missing, recut
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
@@ -41,7 +41,7 @@ _DEFAULT_LEVEL = 3
 _contexts: Any = None  # a threading.local: a context must never serve two threads
 
 
-def decompress(data: Buffer, limit: int) -> bytes:
+def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
     """Return all output, of at most `limit` bytes. Raises CodecError, LimitError."""
     view = memoryview(data)
     # what nearly all batches are: one frame of few blocks, which the library may have at once
@@ -51,6 +51,13 @@ def decompress(data: Buffer, limit: int) -> bytes:
         except _library().ZstdError as error:
             raise CodecError(library_text(error)) from None
     return join(pieces(view), limit)
+
+
+def kafka_pieces(data: Buffer, _magic: int, _limit: int) -> Iterator[bytes]:
+    """Return an empty piece once the stream is open, then the output in the portions that Kafka gets. Raises
+    CodecError.
+    """
+    return recut(pieces(data, blocks_at_once=1), KAFKA_STEP, reads_ahead=True)
 
 
 def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
@@ -83,7 +90,7 @@ def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
         raise CodecError("Truncated source")
 
 
-def compress(data: Buffer, level: int | None) -> bytes:
+def compress(data: Buffer, _magic: int, level: int | None) -> bytes:
     """Return one frame, byte for byte as Kafka writes it: it flushes before it closes, so that an empty block comes
     last.
     """
