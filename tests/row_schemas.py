@@ -35,6 +35,9 @@ SUMMARY: Schema = {
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
+_DEEPEST = 3
+
+
 def path_of(command: str, version: int = 1) -> Path:
     return FOLDER / f"{command}.{version}.schema.json"
 
@@ -58,8 +61,20 @@ def empty(command: str) -> Schema:
 
 
 def text_of(schema: Schema) -> str:
+    """The schema as a file has it: a field of a row on a line of its own, for people read them too."""
     kinds = schema["definitions"]
-    return json.dumps({**schema, "anyOf": [{"$ref": f"#/definitions/{kind}"} for kind in kinds]}, indent=1) + "\n"
+    return _lines_of({**schema, "anyOf": [{"$ref": f"#/definitions/{kind}"} for kind in kinds]}) + "\n"
+
+
+def _lines_of(value: Schema, indent: str = "") -> str:
+    """An object with each member on a line; what is below the fields of a row is not divided further."""
+    members = []
+    for name, member in value.items():
+        is_divided = isinstance(member, dict) and (name in ("definitions", "properties") or "properties" in member)
+        is_divided &= len(indent) < _DEEPEST
+        text = _lines_of(member, f"{indent} ") if is_divided else json.dumps(member)
+        members.append(f"{indent} {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(members) + f"\n{indent}}}"
 
 
 def widened(schema: Schema, rows: Iterable[Row]) -> Schema:
