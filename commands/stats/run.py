@@ -106,4 +106,4 @@ def _write_report(path: str, topics: list[TopicStats], options: Options) -> None
     from .html import page
 
     text = page(topics, now=options.now, retention_ms=options.retention_ms)
-    replace_alone(path, text.encode("utf-8", "backslashreplace"))
+    replace_alone(path, text.encode("utf-8", "backslashreplace"), durable=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from kdump.disk.durable import replace_file
+from kdump.disk.durable import replace_alone
 from kdump.findings.finding import Finding
 from kdump.formats.printable import escape_json
 from kdump.operations.verify import Totals
@@ -106,4 +106,4 @@ class FileReport(Together):
             self._pieces.append(self._envelope.end(code))
         text = "".join(self._pieces)
         data = (escape_json(text) if self._escapes else text).encode("utf-8", "backslashreplace")
-        replace_file(self._path, data, durable=False)
+        replace_alone(self._path, data, durable=False)

@@ -53,7 +53,7 @@ def save(path: str, command: str, rows: Iterable[Mapping[str, Any]]) -> None:
     import json
 
     document = {"type": "kdump.plan", "version": VERSION, "command": command, "partitions": list(rows)}
-    durable.replace_file(os.path.abspath(path), json.dumps(document, indent=1).encode() + b"\n", durable=True)
+    durable.replace_alone(path, json.dumps(document, indent=1).encode() + b"\n", durable=True)
 
 
 def load(path: str) -> SavedPlans:

@@ -203,27 +203,28 @@ def replace_file(path: str, data: bytes, *, durable: bool, like: os.stat_result 
         sync_directory(os.path.dirname(path) or os.curdir)
 
 
-def replace_alone(path: str, data: bytes) -> None:
-    """Let a user's file hold `data`: a reader finds the old content or the new, and nothing beside it is written over.
+def replace_alone(path: str, data: bytes, *, durable: bool) -> None:
+    """Do for a user's file what `replace_file` does for Kafka's, and write over nothing beside it.
 
+    A file of Kafka's has its `.tmp` beside it meanwhile, as with a broker; a user's file of that name is the user's.
     Raises OSError; what was there before is then still there, and nothing else.
     """
-    from tempfile import mkdtemp
+    from tempfile import TemporaryDirectory
 
+    like = None
+    with suppress(FileNotFoundError):
+        like = os.stat(path, follow_symlinks=False)
+    folder = os.path.dirname(os.path.abspath(path))
     try:
-        work = mkdtemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
+        with TemporaryDirectory(prefix=".kdump-", dir=folder) as work:
+            temporary = os.path.join(work, "new")
+            replace_file(temporary, data, durable=durable, like=like)
+            os.replace(temporary, path)
+        if durable:
+            sync_directory(folder)
     except OSError as error:
         error.filename = path  # what was asked for
         raise
-    temporary = os.path.join(work, os.path.basename(path))
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(temporary)
-        os.rmdir(work)
 
 
 def reflink(source: str, target: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.disk.durable import remove_file, replace_file
+from kdump.disk.durable import remove_file, replace_alone
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
@@ -96,7 +96,7 @@ def write_resume_point(path: str, paths: list[str], mark: Mark, totals: PassTota
     import json
 
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
-    replace_file(path, json.dumps(content).encode() + b"\n", durable=True)
+    replace_alone(path, json.dumps(content).encode() + b"\n", durable=True)
 
 
 def remove_mark(path: str) -> None:

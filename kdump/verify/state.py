@@ -7,7 +7,7 @@ import zlib
 from array import array
 from collections.abc import Sequence
 
-from kdump.disk.durable import replace_file
+from kdump.disk.durable import replace_alone
 from kdump.disk.reading import FileStatus, is_file, read_small, status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -137,4 +137,4 @@ def write_state(path: str, state: State) -> None:
         "last_pass": state.last_pass,
         "partitions": {partition: segments for partition, segments in state.partitions.items() if segments},
     }
-    replace_file(path, json.dumps(content, separators=(",", ":")).encode() + b"\n", durable=True)
+    replace_alone(path, json.dumps(content, separators=(",", ":")).encode() + b"\n", durable=True)

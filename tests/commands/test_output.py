@@ -19,6 +19,7 @@ from kdump.commands.shell.output import Style
 from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import escape_json, is_unsafe, safe, safe_path
 from kdump.formats.words import size_text
+from tests.commands.logs import write_partition
 from tests.commands.running import Run
 
 UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -207,3 +208,30 @@ def test_a_time_may_be_so_long_ago() -> None:
     now = time.time_ns() // 1_000_000
     assert now - 900_000 <= filters.time_ms("-15m") <= now - 900_000 + 60_000
     assert filters.time_ms("-2") == -2
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("state.json", ("verify", "--state", "state.json")),
+        ("found.xml", ("verify", "--report", "junit:found.xml")),
+        ("plan.json", ("repair", "--unclean", "--plan-out", "plan.json")),
+        ("page.html", ("stats", "--report", "page.html")),
+    ],
+)
+def test_nothing_beside_a_file_that_is_asked_for_is_written_over(
+    name: str, words: tuple[str, ...], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_partition(tmp_path / "data" / "t-0", segments=1, batches=2)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{name}.tmp").write_text("mine")
+    (tmp_path / name).write_bytes(b"")
+    (tmp_path / name).chmod(0o640)
+    if name == "state.json":
+        (tmp_path / name).unlink()
+    command, *options = words
+    assert run(command, "data/t-0", *options) in (0, 1)
+    assert (tmp_path / f"{name}.tmp").read_text() == "mine"
+    assert (tmp_path / name).stat().st_size > 0
+    assert name == "state.json" or (tmp_path / name).stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", name, f"{name}.tmp"]
