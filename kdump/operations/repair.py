@@ -135,7 +135,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool =
             return Repaired(path, None, error=error)
 
     jobs = guard.rails.jobs or (processors() if _has_large_log(target.partitions) else 1)
-    for _, found in ordered(target.partitions, one, lambda _: True, jobs):
+    for _, found in ordered(target.partitions, one, lambda _: True, jobs, caller_works=False):
         if isinstance(found, BaseException):
             raise found
         assert found is not None

@@ -40,13 +40,19 @@ class _Begun(Generic[Task, Result]):
 
 
 def ordered(
-    tasks: Iterable[Task], work: Callable[[Task], Result | None], takes: Callable[[Task], bool], jobs: int
+    tasks: Iterable[Task],
+    work: Callable[[Task], Result | None],
+    takes: Callable[[Task], bool],
+    jobs: int,
+    *,
+    caller_works: bool = True,
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
     """Yield each task with what `work` made of it, or the exception that it raised, in the tasks' order.
 
     With several `jobs`, those tasks that threads should take are laid out before they are asked for: two for each
     thread; the others come without a result. The calling thread is one of them: rather than wait it does a task that
-    no other has begun. Raises MemoryError where a thread has ended for want of memory.
+    no other has begun. Unless `caller_works`: then it only waits, and Ctrl-C, which comes to it, breaks off no task.
+    Raises MemoryError where a thread has ended for want of memory.
     """
 
     def tried(task: Task) -> Result | BaseException | None:
@@ -56,7 +62,7 @@ def ordered(
             return error
 
     if jobs > 1:
-        return _by_threads(tasks, tried, takes, jobs)
+        return _by_threads(tasks, tried, takes, jobs, caller_works)
     return ((task, tried(task)) for task in tasks)
 
 
@@ -65,6 +71,7 @@ def _by_threads(
     tried: Callable[[Task], Result | BaseException | None],
     takes: Callable[[Task], bool],
     jobs: int,
+    caller_works: bool,
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
     tasks = iter(tasks)
     head: list[Task] = []
@@ -76,7 +83,7 @@ def _by_threads(
     if len(head) < 2:
         yield from ((task, tried(task)) for task in head)
     else:
-        yield from _laid_out(chain(head, tasks), tried, takes, jobs)
+        yield from _laid_out(chain(head, tasks), tried, takes, jobs, caller_works)
 
 
 def _laid_out(
@@ -84,6 +91,7 @@ def _laid_out(
     tried: Callable[[Task], Result | BaseException | None],
     takes: Callable[[Task], bool],
     jobs: int,
+    caller_works: bool,
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
     """Yield the tasks with their results; threads are begun for them."""
     from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +101,7 @@ def _laid_out(
     begun: deque[_Begun[Task, Result | BaseException | None]] = deque()
 
     def result_of(first: _Begun[Task, Result | BaseException | None]) -> Result | BaseException | None:
-        while first.future is not None and not first.future.done():
+        while caller_works and first.future is not None and not first.future.done():
             mine = next((each for each in (first, *begun) if each.future is not None and each.future.cancel()), None)
             if mine is None:
                 break
@@ -109,7 +117,7 @@ def _laid_out(
             return mine
 
     free = AHEAD * jobs  # how many more may be laid out
-    with ThreadPoolExecutor(jobs - 1, "kdump", lambda: threads.append(current_thread())) as pool:
+    with ThreadPoolExecutor(jobs - caller_works, "kdump", lambda: threads.append(current_thread())) as pool:
         try:
             for task in tasks:
                 is_taken = takes(task)

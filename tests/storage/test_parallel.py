@@ -55,6 +55,15 @@ def test_the_caller_works_too_and_tasks_are_not_laid_out_without_end() -> None:
     assert all(name.startswith(("kdump", threading.current_thread().name)) for name in threads)
 
 
+def test_a_caller_that_only_waits_does_no_task() -> None:
+    def working(task: int) -> str:
+        return threading.current_thread().name
+
+    names = {result for _, result in ordered(range(50), working, lambda _: True, 2, caller_works=False)}
+    assert names
+    assert threading.current_thread().name not in names
+
+
 def test_how_many_processors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
     assert processors() == 3
