@@ -19,7 +19,7 @@ from processes import RunError
 
 import kdump
 from kdump.formats import names
-from kdump.library.arguments import targets_of
+from kdump.library.mending import targets_at
 from kdump.operations.rails import SafetyOptions
 from kdump.operations.repair import Examine, Repair, repair
 from kdump.operations.startup import StartupOptions
@@ -126,7 +126,7 @@ def plan(path: Path, strategy: str, *, is_damaged: bool = False) -> None:
 def mend(path: Path, examine: Examine, *, is_damaged: bool = False) -> None:
     """Plan what `kdump trim` or `kdump rebuild-index` does, and change nothing."""
     wanted = Repair(examine, StartupOptions(), Clusters(()), _fail)
-    for target in targets_of([path]):
+    for target in targets_at([path]):
         for done in repair(target, wanted, SafetyOptions(applies=False, command="trim")):
             if done.task is None or done.task.plan is None or bool(done.task.problems) != is_damaged:
                 raise RunError(f"{done.path}: not the plan that it needs")
