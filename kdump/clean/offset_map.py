@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.blocks import content_at
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import read_batches
 from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions, aborted_from
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.formats.control import KEY as CONTROL_KEY
+from kdump.formats.control import ControlError, control_type_of
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.decoded import DecodedRows
 from kdump.storage.facts import SegmentFacts
@@ -148,12 +149,8 @@ def control_type(batches: DecodedRows, row: int, start: int, end: int) -> int | 
     if start == end:
         return None
     records = batches.records
-    source = batches.source_of(row)
-    position, length = records.key_position[start], records.key_length[start]
-    if length < CONTROL_KEY.size:
-        raise CleaningError(
-            f"the control record at offset {records.offset[start]} has a key of {max(0, length)} bytes, which cannot be"
-            " that of a marker"
-        )
-    number: int = CONTROL_KEY.unpack_from(source, position)[1]
-    return number
+    key = content_at(batches.source_of(row), records.key_position[start], records.key_length[start])
+    try:
+        return control_type_of(key)
+    except ControlError as error:
+        raise CleaningError(f"the control record at offset {records.offset[start]}: {error}") from None

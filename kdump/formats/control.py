@@ -116,13 +116,19 @@ def parse_key(key: bytes | None) -> tuple[int, int]:
 
     Raises ControlError.
     """
+    version, number = key_parts(key)
+    if version < 0:
+        raise ControlError(CONTROL_VERSION, version)
+    return version, number
+
+
+def key_parts(key: bytes | None) -> tuple[int, int]:
+    """Return version and type of a control record's key, whatever they are. Raises ControlError where it has none."""
     if key is None:
         raise ControlError(CONTROL_NO_KEY)
     if len(key) < KEY.size:
         raise ControlError(CONTROL_KEY_SIZE, len(key))
     version, number = KEY.unpack_from(key)
-    if version < 0:
-        raise ControlError(CONTROL_VERSION, version)
     return version, number
 
 
@@ -138,14 +144,22 @@ def decode_marker(control_type: int, value: bytes | None) -> EndTxnMarker:
     """Return the marker of this type; later versions are read as Kafka does, as 0. Raises ControlError."""
     if control_type not in (ABORT, COMMIT):
         raise ControlError(MARKER_TYPE, control_type)
+    version, coordinator_epoch = value_parts(value)
+    if version < 0:
+        raise ControlError(MARKER_VERSION, version)
+    return EndTxnMarker(control_type, coordinator_epoch, version)
+
+
+def value_parts(value: bytes | None) -> tuple[int, int]:
+    """Return version and coordinator epoch of a marker's value, whatever they are. Raises ControlError where it has
+    none.
+    """
     if value is None:
         raise ControlError(MARKER_NO_VALUE)
     if len(value) < MARKER_VALUE.size:
         raise ControlError(MARKER_SIZE, len(value))
     version, coordinator_epoch = MARKER_VALUE.unpack_from(value)
-    if version < 0:
-        raise ControlError(MARKER_VERSION, version)
-    return EndTxnMarker(control_type, coordinator_epoch, version)
+    return version, coordinator_epoch
 
 
 def version_of_short_marker(value: bytes) -> ControlError | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Protocol
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock, content_at
-from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL
-from kdump.formats.control import parse_marker
+from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL, HEADER_SIZE
+from kdump.formats.control import KEY, MARKER_VALUE, parse_marker
 from kdump.formats.faults import DamageError
 from kdump.named_tuples import NamedTuple
 from kdump.storage.payloads import payload_of
@@ -36,6 +37,22 @@ class Marker(NamedTuple):
         return self.control_type == ABORT
 
 
+class MarkerParts(NamedTuple):
+    """What key and value of a marker have, whatever it is: versions, control type, coordinator epoch."""
+
+    key_version: int
+    control_type: int
+    value_version: int
+    coordinator_epoch: int
+
+
+PLAIN_MARKER_SIZE = 78
+"""Bytes of nearly every control batch that ends a transaction."""
+_SHAPE = b"\x20\0\0\0\x08"  # length 16, attributes, timestamp delta and offset delta 0, key of 4 bytes
+_VALUE_SIZE, _NO_HEADERS = 0x0C, 0  # as varints
+_PARTS = Struct(f"{KEY.format}x{MARKER_VALUE.format[1:]}")
+
+
 class _Held(Protocol):
     """What a control record is read from: a ControlRecord, or any other record with the same fields."""
 
@@ -58,6 +75,20 @@ def end_of_transaction(record: _Held) -> Marker:
     """Return the marker in a control record of a producer. Raises ControlError."""
     marker = parse_marker(record.key, record.value)
     return Marker(marker.control_type, marker.coordinator_epoch, record.offset, record.timestamp)
+
+
+def plain_marker(block: BatchBlock, row: int) -> MarkerParts | None:
+    """Return what a marker of the usual shape has, read in place; None where the batch, which the block holds, has
+    another shape.
+    """
+    if block.size[row] != PLAIN_MARKER_SIZE or block.count[row] != 1 or block.attributes[row] & CODEC_MASK:
+        return None
+    data, record = block.data, block.position[row] - block.data_position + HEADER_SIZE
+    key = record + len(_SHAPE)
+    value = key + KEY.size
+    if data[record:key] != _SHAPE or data[value] != _VALUE_SIZE or data[value + 1 + MARKER_VALUE.size] != _NO_HEADERS:
+        return None
+    return MarkerParts(*_PARTS.unpack_from(data, key))
 
 
 def control_record(block: BatchBlock, row: int, *, to_the_end: bool = False) -> ControlRecord | None:

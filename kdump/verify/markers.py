@@ -1,26 +1,21 @@
 """Control batches: what kind of marker each holds, and whether it is one that a broker can take in.
 
-A transaction marker is a batch of 78 bytes, nearly always of the same shape, which is read in place.
+What a broker takes in and what it does not is judged here; storage.control_batches reads them.
 """
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from kdump.blocks import BatchBlock
-from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, HEADER_SIZE
+from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, MARKER_VALUE
 from kdump.formats.faults import DamageError, fault_error
 from kdump.named_tuples import NamedTuple
 from kdump.storage.log_reader import LogFile
 from kdump.verify.column_checks import is_uniform
 
 if TYPE_CHECKING:
-    from kdump.storage.control_batches import ControlRecord
-
-MARKER_SIZE = 78
-_SHAPE = b"\x20\0\0\0\x08"  # length 16, attributes, timestamp delta and offset delta 0, key of 4 bytes
-_MARKER = Struct(">hhBhi")
+    from kdump.storage.control_batches import ControlRecord, MarkerParts
 
 
 class Marker(NamedTuple):
@@ -55,21 +50,11 @@ def markers_of(log: LogFile, block: BatchBlock, first: int, stop: int) -> dict[i
 
 
 def _marker(log: LogFile, block: BatchBlock, row: int) -> Marker:
+    from kdump.storage.control_batches import plain_marker
+
     block, row = log.held(block, row)
-    at = block.position[row] - block.data_position
-    data = block.data
-    record = at + HEADER_SIZE
-    if (
-        block.size[row] == MARKER_SIZE
-        and data[record : record + 5] == _SHAPE
-        and data[record + 9] == 0x0C
-        and data[record + 16] == 0
-        and not block.attributes[row] & CODEC_MASK
-        and block.count[row] == 1
-    ):
-        version, kind, _, value_version, epoch = _MARKER.unpack_from(data, record + 5)
-        return _judged(block, row, kind, epoch, version, value_version, 6)
-    return _decoded(block, row)
+    plain = plain_marker(block, row)
+    return _decoded(block, row) if plain is None else _judged(block, row, plain, MARKER_VALUE.size)
 
 
 def _decoded(block: BatchBlock, row: int) -> Marker:
@@ -87,23 +72,22 @@ def _decoded(block: BatchBlock, row: int) -> Marker:
 
 
 def _from_record(block: BatchBlock, row: int, record: ControlRecord) -> Marker:
-    from kdump.formats.control import KEY, MARKER_VALUE
+    from kdump.formats.control import ControlError, key_parts, value_parts
+    from kdump.storage.control_batches import MarkerParts
 
-    key, value = record.key, record.value
-    if key is None or len(key) < KEY.size:
-        return Marker(None, fault=f"its key is {'null' if key is None else f'{len(key)} bytes'}, not a control type")
-    version, kind = KEY.unpack_from(key)
-    if kind not in (ABORT, COMMIT):
-        return _judged(block, row, kind, -1, version, 0, 6)
-    if value is None or len(value) < MARKER_VALUE.size:
-        return Marker(kind, fault=f"the marker's value is {'null' if value is None else f'{len(value)} bytes'}")
-    value_version, epoch = MARKER_VALUE.unpack_from(value)
-    return _judged(block, row, kind, epoch, version, value_version, len(value))
+    kind: int | None = None
+    try:
+        version, kind = key_parts(record.key)
+        if kind not in (ABORT, COMMIT):
+            return _judged(block, row, MarkerParts(version, kind, 0, -1), MARKER_VALUE.size)
+        parts = MarkerParts(version, kind, *value_parts(record.value))
+    except ControlError as error:
+        return Marker(kind, fault=str(error))
+    return _judged(block, row, parts, len(record.value or b""))
 
 
-def _judged(
-    block: BatchBlock, row: int, kind: int, epoch: int, version: int, value_version: int, value_size: int
-) -> Marker:
+def _judged(block: BatchBlock, row: int, parts: MarkerParts, value_size: int) -> Marker:
+    version, kind, value_version, epoch = parts
     timestamp = block.max_timestamp[row]
     has_producer = block.producer_id[row] > -1
     if version < 0:
@@ -119,6 +103,6 @@ def _judged(
         unexpected = f"key version {version}, value version {value_version}"
     elif not 0 <= kind <= 6:
         unexpected = f"control type {kind}"
-    elif value_size > 6:
-        unexpected = f"{value_size - 6} bytes after the marker's value"
+    elif value_size > MARKER_VALUE.size:
+        unexpected = f"{value_size - MARKER_VALUE.size} bytes after the marker's value"
     return Marker(kind, epoch, timestamp, unexpected=unexpected)
