@@ -69,9 +69,15 @@ def test_every_command_has_a_transcript(command: str) -> None:
     assert any(step.columns == "80" for step in told()[command]), f"no session has `$ COLUMNS=80 kdump {command} …`"
 
 
-@pytest.mark.parametrize("command", listed("fixture"))
-def test_every_command_of_fixture_has_a_transcript(command: str) -> None:
-    assert any(step.words[1:2] == [command] for step in told()["fixture"])
+@pytest.mark.parametrize(
+    ("group", "command"), [(group, command) for group in ("fixture", "quorum") for command in listed(group)]
+)
+def test_every_command_of_a_group_has_a_transcript(group: str, command: str) -> None:
+    lines = [step.words for step in told()[group] if command in step.words or command == "show"]
+    assert lines
+    if "jsonl" in kdump(Path.cwd(), group, command, "--help", "--all").out:
+        assert any("jsonl" in words for words in lines), f"no session has `$ kdump {group} {command} --format jsonl …`"
+    assert any("jsonl" not in words for words in lines)
 
 
 def test_no_success_is_told_after_a_failure() -> None:
