@@ -141,7 +141,7 @@ def _batch_lines(batches: BatchStats) -> Iterator[tuple[str, str]]:
     each = batches.records_per_batch
     text = f"{records_text(batches)} in {number_words(batches.batches, 'batch', 'batches')}"
     if each.mean is not None:
-        text += f", {each.mean:.1f} a batch ({each.least} to {each.most})"
+        text += f", {each.mean:.1f} a batch ({each.min} to {each.max})"
     if batches.records and not batches.wrappers:
         text += f", {batches.bytes / batches.records:.1f} bytes each on disk"
     yield "records", text
@@ -229,11 +229,11 @@ def _record_lines(found: RecordStats) -> Iterator[tuple[str, str]]:
 
 def sizes_text(sizes: Sizes) -> str:
     """Return a histogram of bytes in a few words."""
-    if sizes.mean is None or sizes.least is None or sizes.most is None:
+    if sizes.mean is None or sizes.min is None or sizes.max is None:
         return "none"
     half = sizes.quantile(0.5) or 0
     return (
-        f"mean {size_text(round(sizes.mean))}, {size_text(sizes.least)} to {size_text(sizes.most)},"
+        f"mean {size_text(round(sizes.mean))}, {size_text(sizes.min)} to {size_text(sizes.max)},"
         f" median ≤ {size_text(half)}"
     )
 

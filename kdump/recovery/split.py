@@ -139,7 +139,7 @@ def _parts(log: LogView, old: LoadedSegment, config: LoadingSettings) -> list[Pa
             end = builder.end
         log.check_end(block)
     if end < log.size:
-        raise LoadError(NO_SUCH_ELEMENT, f"no whole batch at position {end} of {log.path}", log.name)
+        raise LoadError(NO_SUCH_ELEMENT, f"not a complete batch at position {end} of {log.path}", log.name)
     if builder is not None:
         parts.append(builder.finish())
     return parts

@@ -115,7 +115,7 @@ def _valid_log(partition: PartitionLog, segment: Segment) -> _ValidLog | str:
 
 
 _INCOMPLETE = (*AT_THE_END, DamageKind.SIZE)
-"""What may be at the end of a log that holds no whole batch."""
+"""What may be at the end of a log that holds no complete batch."""
 
 
 _WAYS_OUT = "kdump repair shows the ways out"

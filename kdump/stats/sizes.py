@@ -19,12 +19,12 @@ class Bucket(NamedTuple):
 
 @dataclass(slots=True)
 class Sizes:
-    """A histogram of numbers that are not negative; `total` is their sum, `least` and `most` are None without any."""
+    """A histogram of numbers that are not negative; `total` is their sum, `min` and `max` are None without any."""
 
     count: int = 0
     total: int = 0
-    least: int | None = None
-    most: int | None = None
+    min: int | None = None
+    max: int | None = None
     lengths: Counter[int] = field(default_factory=Counter)
     """How many numbers have so many binary digits."""
 
@@ -37,15 +37,15 @@ class Sizes:
 
     def merge(self, other: Sizes) -> None:
         """Count what another has counted."""
-        if other.least is not None and other.most is not None:
-            self._put(other.count, other.total, other.least, other.most)
+        if other.min is not None and other.max is not None:
+            self._put(other.count, other.total, other.min, other.max)
             self.lengths.update(other.lengths)
 
-    def _put(self, count: int, total: int, least: int, most: int) -> None:
+    def _put(self, count: int, total: int, smallest: int, largest: int) -> None:
         self.count += count
         self.total += total
-        self.least = least if self.least is None else min(self.least, least)
-        self.most = most if self.most is None else max(self.most, most)
+        self.min = smallest if self.min is None else min(self.min, smallest)
+        self.max = largest if self.max is None else max(self.max, largest)
 
     @property
     def mean(self) -> float | None:
@@ -62,11 +62,11 @@ class Sizes:
 
     def quantile(self, share: float) -> int | None:
         """Return a number that at least `share` (0 to 1) of all are no larger than: the end of a bucket, at most
-        `most`.
+        `max`.
         """
         seen = 0
         for bucket in self.buckets():
             seen += bucket.members
             if seen >= share * self.count:
-                return bucket.high - 1 if self.most is None else min(bucket.high - 1, self.most)
-        return self.most
+                return bucket.high - 1 if self.max is None else min(bucket.high - 1, self.max)
+        return self.max

@@ -59,7 +59,7 @@ class MetadataState:
 
 
 def state_of_directory(log: PartitionLog, report: Report, at: int | None = None) -> MetadataState:
-    """Return the state after the newest sound snapshot and the log behind it; with `at`, after the record of that
+    """Return the state after the newest usable snapshot and the log behind it; with `at`, after the record of that
     offset.
 
     A snapshot with damaged batches or one that is not complete is reported, and the one before it taken. Raises
@@ -107,7 +107,7 @@ def state_up_to(log: PartitionLog, end_offset: int, report: Report) -> MetadataS
     state = MetadataState() if path is None else _read_snapshot(path, report, on_damage=_pass_over)[0]
     first = log.segments[0].base_offset if log.segments else end_offset
     if first > state.end_offset:
-        raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no sound snapshot to start from")
+        raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no usable snapshot to start from")
     reader = _Reader(state, report)
     reader.read(log.segments_from(state.end_offset), end_offset)
     reader.finish()
@@ -229,10 +229,10 @@ def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | N
             if state is not None:
                 return state
     if first is None:
-        raise KdumpError(f"{log.path}: neither a sound snapshot nor a log of the cluster's metadata")
+        raise KdumpError(f"{log.path}: neither a usable snapshot nor a log of the cluster's metadata")
     if first == 0 and at is None:
         return MetadataState()
-    wanted = "sound snapshot" if at is None else f"sound snapshot of offset {at} or before"
+    wanted = "usable snapshot" if at is None else f"usable snapshot of offset {at} or before"
     raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no {wanted} to start from")
 
 

@@ -281,7 +281,7 @@ class TestSplitting:
 
     def test_what_is_no_batch_cannot_be_split(self, tmp_path: Path) -> None:
         directory = PlannedPartition(make_log(tmp_path, {file(0, "log"): b"x"}))
-        self.fails(directory, "no whole batch at position 0 of")
+        self.fails(directory, "not a complete batch at position 0 of")
 
     def fails(self, directory: PlannedPartition, text: str) -> None:
         segment = LoadedSegment(directory, 0, 10485760)

@@ -27,7 +27,7 @@ def test_sizes_add_up_and_merge(first: list[int], second: list[int]) -> None:
     assert one == both
     every = [*first, *second]
     assert (both.count, both.total) == (len(every), sum(every))
-    assert (both.least, both.most) == ((min(every), max(every)) if every else (None, None))
+    assert (both.min, both.max) == ((min(every), max(every)) if every else (None, None))
     for bucket in both.buckets():
         assert bucket.members == sum(bucket.low <= number < bucket.high for number in every)
     assert sum(bucket.members for bucket in both.buckets()) == len(every)

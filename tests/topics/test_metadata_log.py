@@ -284,7 +284,7 @@ def test_the_state_at_an_offset(log: Log) -> None:
 
 def test_a_log_without_its_beginning(tmp_path: Path) -> None:
     log = Log(tmp_path / "__cluster_metadata-0", base_offset=5).add(*metadata_pairs(TOPIC))
-    with pytest.raises(KdumpError, match="the log starts at offset 5 and there is no sound snapshot to start from"):
+    with pytest.raises(KdumpError, match="the log starts at offset 5 and there is no usable snapshot to start from"):
         state(log)
     snapshot_file(log.folder, 3, 1, metadata_pairs())
     troubles: list[Problem] = []
@@ -303,7 +303,7 @@ def test_a_cluster_that_has_never_run(log: Log) -> None:
 
 def test_an_empty_directory_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
-    with pytest.raises(KdumpError, match="neither a sound snapshot nor a log"):
+    with pytest.raises(KdumpError, match="neither a usable snapshot nor a log"):
         state_of_directory(PartitionLog(str(tmp_path / "__cluster_metadata-0")), unexpected)
 
 
