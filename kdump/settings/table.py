@@ -357,6 +357,15 @@ SHARE_STATE_SEGMENT_BYTES = _servers(
 )
 PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", _COUNT, 86_400_000)
 
+COORDINATORS = frozenset((
+    OFFSETS_RETENTION_MS,
+    OFFSETS_PARTITIONS,
+    TRANSACTION_MAX_TIMEOUT_MS,
+    TRANSACTIONS_PARTITIONS,
+    SHARE_STATE_PARTITIONS,
+))
+"""Settings by which coordinators go, and which no log depends on."""
+
 SETTINGS: tuple[Setting[Any], ...] = tuple(found for found in list(globals().values()) if isinstance(found, Setting))
 """All settings of which kdump knows more than the name: most of them some part of it follows."""
 

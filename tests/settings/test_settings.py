@@ -267,3 +267,8 @@ def test_every_name_is_in_one_place() -> None:
 
 def test_the_policy_has_one_spelling() -> None:
     assert TopicSettings.of({"cleanup.policy": "compact"}).own(CLEANUP_POLICY) == frozenset({"compact"})
+
+
+def test_what_coordinators_go_by_is_passed_over_where_logs_matter() -> None:
+    found = {"offsets.topic.num.partitions": "4", "transaction.max.timeout.ms": "5", "log.initial.task.delay.ms": "500"}
+    assert list(notes_on(found, ())) == ["not used here: log.initial.task.delay.ms"]
