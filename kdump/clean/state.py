@@ -6,6 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kdump.clean.producers import LastRecord, Producers, producers_at
 from kdump.clean.reading import repair_first
@@ -21,17 +22,28 @@ from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
 from kdump.storage.timestamps import TimestampRule
 
-ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = "active segment", "high watermark", "transaction", "min.compaction.lag.ms"
+
+class LimitKind(StrEnum):
+    """What keeps the cleaner from cleaning records."""
+
+    ACTIVE = "active segment"
+    HIGH_WATERMARK = "high watermark"
+    TRANSACTION = "transaction"
+    """One that is open."""
+    LAG = "min.compaction.lag.ms"
+    """The segment is too young."""
+
+
+ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = LimitKind
 
 
 class Limit(NamedTuple):
     """Something that keeps the cleaner from cleaning the records from `offset` (absolute) on.
 
-    `kind` is ACTIVE, HIGH_WATERMARK, TRANSACTION (that `producer_id` has open) or LAG (its segment is too young until
-    `until`, in ms).
+    Of a transaction there is the `producer_id` that has it open, of the lag `until` when (ms) the segment is too young.
     """
 
-    kind: str
+    kind: LimitKind
     offset: int
     producer_id: int = -1
     until: int = -1

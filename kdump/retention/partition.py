@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -22,9 +23,15 @@ from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.timestamps import TimestampSource
 
-TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
-"""What blocks a segment."""
 
+class BlockReason(StrEnum):
+    """What blocks a segment."""
+
+    TIMESTAMP = "timestamp"
+    HIGH_WATERMARK = "highWatermark"
+
+
+TIMESTAMP, HIGH_WATERMARK = BlockReason
 
 class DeletedAmount(NamedTuple):
     """What a policy deletes: segments, and the bytes of all their files."""
@@ -45,14 +52,14 @@ class CheckpointChange(NamedTuple):
 class Block:
     """Segments that are old enough to go and do not.
 
-    `blocker` is the oldest segment that stays: for its `reason` (TIMESTAMP or HIGH_WATERMARK) all later ones do.
+    `blocker` is the oldest segment that stays: for its `reason` all later ones do.
     `held` are the old ones (with the blocker itself, where the high watermark is the reason). `holder` is the batch
     that makes the blocker too young. `free_offset` (absolute) is where the log would have to start for everything to
     go that is old, or only held by timestamps of the future.
     """
 
     blocker: SegmentState
-    reason: str
+    reason: BlockReason
     held: tuple[SegmentState, ...]
     holder: BlockingBatch | None
     free_offset: int

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 
 from kdump.errors import Problem, Report
 from kdump.named_tuples import NamedTuple
 from kdump.storage.replica import Replica
 from kdump.topics.groups import Commit
 
-INSIDE = "inside"
-BEFORE_START = "before log start"
-BEYOND_END = "beyond log end"
 BEYOND_CODE = "KD-GROUP-BEYOND"
+
+
+class OffsetPlace(StrEnum):
+    """Where a committed offset stands in the log that it is of."""
+
+    INSIDE = "inside"
+    BEFORE_START = "before log start"
+    BEYOND_END = "beyond log end"
+
+
+INSIDE, BEFORE_START, BEYOND_END = OffsetPlace
 
 
 class Range(NamedTuple):
@@ -25,7 +34,7 @@ class Range(NamedTuple):
         """Return how many offsets lie between a commit and the end; below 0 where the commit is beyond it."""
         return self.end - commit.offset
 
-    def place(self, commit: Commit) -> str:
+    def place(self, commit: Commit) -> OffsetPlace:
         """Return whether a consumer that starts from the commit finds its offset."""
         if commit.offset < self.start:
             return BEFORE_START
