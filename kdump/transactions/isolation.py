@@ -7,11 +7,17 @@ the consumer (`TransactionStates`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.query.selection import Selection
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Record, records_of
 from kdump.storage.replica import replicas
+from kdump.storage.scan import MAX_OFFSET, scan
 from kdump.storage.txn_state import TxnState
 from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
@@ -38,6 +44,33 @@ class CommittedRows:
             return True
         state = self._states.state_of(block.producer_id[row], block.last_offset[row])
         return state in (TxnState.NONE, TxnState.COMMITTED)
+
+
+def consumed(
+    log: PartitionLog, isolation: Isolation, start_offset: int | None = None, stop_offset: int | None = None
+) -> Iterator[Record | BadBatch | Damage]:
+    """Yield the records in [start_offset, stop_offset) (absolute) that a consumer gets, and the damage between them.
+
+    Markers of Kafka's own are no consumer's, whatever its isolation level. Raises OSError.
+    """
+    from kdump.storage.control_batches import is_control
+
+    selection = isolated(Selection(start_offset, stop_offset), log, isolation)
+    first, last = selection.start_offset or 0, MAX_OFFSET if stop_offset is None else stop_offset
+    for segment in selection.segments(log):
+        with segment.open_log() as file:
+            for part in scan(file, segment.base_offset, selection.start(segment, file)):
+                if isinstance(part, Damage):
+                    yield part
+                    continue
+                for row, end in selection.runs(*part):
+                    for record in records_of(part.block, row, end):
+                        if isinstance(record, BadBatch):
+                            yield record._replace(path=segment.log_path)
+                        elif first <= record.offset < last and not is_control(part.block, record.row):
+                            yield record
+                if selection.is_behind(part.block, part.stop - 1):
+                    break
 
 
 def isolated(

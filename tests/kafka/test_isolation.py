@@ -7,12 +7,14 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Record
+from kdump.transactions.isolation import consumed
 from kdump.transactions.isolation_level import Isolation
 from tests.kafka.broker import Broker
 from tests.kafka.command import jsonl
 from tests.kafka.directories import DISKS, Rich, copy_tree
 from tests.kafka.tally import Column, Tally
-from tests.transactions.consuming import consumed
 
 Records = dict[tuple[str, int], tuple[Any, ...]]
 """Timestamp, key and value of records by partition and offset."""
@@ -50,7 +52,8 @@ def test_committed_records_are_those_that_librdkafka_gets(directory: Rich, tmp_p
         broker.kill()
     found: Records = {}
     for folder in (path for disk in disks for path in disk.iterdir() if _is_users(path.name)):
-        for record in consumed(folder, Isolation.READ_COMMITTED):
+        for record in consumed(PartitionLog(str(folder)), Isolation.READ_COMMITTED):
+            assert isinstance(record, Record), record
             found[folder.name, record.offset] = (record.timestamp, record.key, record.value)
     with tally.of(directory.release, Column.READ) as compare:
         compare.holds("there are records", len(wanted) > 500)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Record
+from kdump.transactions.isolation import consumed
 from kdump.transactions.isolation_level import Isolation
 from tests.topics.building import Log, Pair, checkpoint
-from tests.transactions.consuming import consumed
 
 A, B = (1000, 0), (2000, 0)
 
@@ -18,7 +20,8 @@ def pairs(*names: str) -> list[Pair]:
 
 
 def keys(log: Log, isolation: Isolation = Isolation.READ_COMMITTED, start: int | None = None) -> str:
-    return "".join(record.key.decode() for record in consumed(log.folder, isolation, start) if record.key is not None)
+    found = consumed(PartitionLog(str(log.folder)), isolation, start)
+    return "".join(record.key.decode() for record in found if isinstance(record, Record) and record.key is not None)
 
 
 @pytest.fixture
