@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from kdump.disk.durable import named
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
@@ -34,7 +35,6 @@ from .options import (
     chosen_config,
     chosen_opening,
     known_rules,
-    naming,
     refused,
     tell_backup,
     write_options,
@@ -181,7 +181,7 @@ def command(
         with Interrupts() as interrupts:
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
             items = _begun(READERS[format_](lines, reading))
-            with naming(path), opened(path, config, how) as log:
+            with named(path), opened(path, config, how) as log:
                 appender = Appender(log, lines, _wish(options, packing, () if repack else given))
                 _run(appender, items, interrupts)
     except REFUSALS as error:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import click
 
@@ -139,17 +138,6 @@ def refused(error: RefusedError | NotAppendableError, path: str) -> int:
     """Say why the log at this path, as it was given, is not touched; the exit code."""
     tell_refused(error, safe(as_given(str(error), {os.path.abspath(path): path})))
     return exit_codes.REFUSED
-
-
-@contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Let what the system says of an open file, such as that the disk is full, tell of this path."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = path
-        raise
 
 
 def check_partition(path: str, *, may_be_new: bool = False) -> None:

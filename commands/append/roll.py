@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kdump.disk.durable import named
 from kdump.formats.names import segment_file_name
 from kdump.formats.printable import safe
 from kdump.operations.append import opened
@@ -20,7 +21,6 @@ from .options import (
     chosen_config,
     chosen_opening,
     known_rules,
-    naming,
     refused,
     tell_backup,
     write_options,
@@ -64,7 +64,7 @@ def command(
                 rules = known_rules(path)
                 config = chosen_config(config_file, settings, index_entries, kafka, rules)
                 opening = chosen_opening(path, force=force, rules=rules, **how)
-                with naming(path), opened(path, config, opening) as log:
+                with named(path), opened(path, config, opening) as log:
                     name = safe(log.partition)
                     if log.active.size:
                         base_offset = log.roll()
