@@ -7,7 +7,7 @@ from typing import Any
 
 from kdump.formats.printable import safe
 from kdump.formats.words import byte_words, count_text, number_words
-from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
+from kdump.topics.groups import Assignment, Commit, Group, GroupType, Member
 from kdump.topics.lag import BEFORE_START, BEYOND_CODE, BEYOND_END, Range, Ranges
 from kdump.topics.share_state import ShareStart
 
@@ -150,7 +150,7 @@ def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Ite
 def _headline(group: Group) -> Iterator[str]:
     yield f"{group.kind} group"
     yield group.state
-    if group.kind == CLASSIC:
+    if group.kind is GroupType.CLASSIC:
         if group.state_timestamp >= 0:
             yield f"since {iso_time(group.state_timestamp)}"
         if group.epoch is not None:

@@ -7,21 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from kdump.named_tuples import NamedTuple
 from kdump.serve.protocol.errors import ErrorCode
-from kdump.topics.groups import CLASSIC
-
-
-class GroupState(StrEnum):
-    """The state of a classic group, by Kafka's names."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
+from kdump.topics.groups import GroupState, GroupType
 
 
 class GroupError(Exception):
@@ -78,7 +67,7 @@ class Group:
     """A group. `kind` is its type in Kafka: classic, consumer, share or streams."""
 
     name: str
-    kind: str = CLASSIC
+    kind: GroupType = GroupType.CLASSIC
     protocol_type: str = ""
     protocol: str = ""
     leader: str = ""

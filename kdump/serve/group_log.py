@@ -9,8 +9,8 @@ from kdump.formats import names
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.group import CommittedOffset, Group
 from kdump.topics.group_log import GroupLog
-from kdump.topics.groups import CLASSIC, groups_of
 from kdump.topics.groups import Group as LoggedGroup
+from kdump.topics.groups import GroupType, groups_of
 
 
 def logged_groups(cluster: ServedCluster, report: Report) -> Iterator[Group]:
@@ -26,5 +26,5 @@ def _served(group: LoggedGroup) -> Group:
         (each.topic, each.partition): CommittedOffset(each.offset, each.leader_epoch, each.metadata)
         for each in group.commits
     }
-    protocol_type = group.protocol_type if group.kind == CLASSIC else group.kind
+    protocol_type = group.protocol_type if group.kind is GroupType.CLASSIC else group.kind
     return Group(group.name, group.kind, protocol_type, generation=group.epoch or 0, commits=commits)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kdump.serve.context import Context, Fields
-from kdump.serve.group import CommittedOffset, Group, GroupError, GroupState
+from kdump.serve.group import CommittedOffset, Group, GroupError
 from kdump.serve.groups import Joining
 from kdump.serve.producers import known_ids
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
+from kdump.topics.groups import GroupState
 
 _GROUP, _TRANSACTION = 0, 1
 NO_COORDINATOR = "kdump serve is read-only: it has no transactions to coordinate"

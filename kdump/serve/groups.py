@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from kdump.named_tuples import NamedTuple
-from kdump.serve.group import CommittedOffset, Group, GroupError, GroupState, Member
+from kdump.serve.group import CommittedOffset, Group, GroupError, Member
 from kdump.serve.protocol.errors import ErrorCode
-from kdump.topics.groups import CLASSIC
+from kdump.topics.groups import GroupState, GroupType
 
 MAX_GROUPS = 10_000
 MAX_MEMBERS = 1_000
@@ -93,7 +93,7 @@ class Coordinator:
         _update(member, asked)
         if not group.members or len(group.members) == 1:
             group.protocol_type = asked.protocol_type
-        group.kind = CLASSIC
+        group.kind = GroupType.CLASSIC
         member.is_alive()
         is_follower = group.leader != member.member_id
         if is_unchanged and (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from kdump.formats.schemas.consumer_offsets import (
@@ -19,31 +20,43 @@ from kdump.formats.uuids import format_uuid
 from kdump.topics.group_log import GroupLog, Slot, Value
 from kdump.topics.share_state import ShareStart
 
-CLASSIC = "classic"
-CONSUMER = "consumer"
-SHARE = "share"
-STREAMS = "streams"
 
-EMPTY = "Empty"
-STABLE = "Stable"
-DEAD = "Dead"
-ASSIGNING = "Assigning"
-RECONCILING = "Reconciling"
+class GroupType(StrEnum):
+    """The protocol that a group's members speak (Kafka: Group.GroupType)."""
 
-_MEMBER_STATES = {0: STABLE, 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"}
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+class GroupState(StrEnum):
+    """The state of a group of any type, by Kafka's names (org.apache.kafka.common.GroupState)."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+
+
+_STABLE_MEMBER = "Stable"
+_MEMBER_STATES = {0: _STABLE_MEMBER, 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"}
 MEMBER_STATES = {
-    CONSUMER: _MEMBER_STATES,
-    SHARE: _MEMBER_STATES,
-    STREAMS: {1: STABLE, 2: "UnrevokedTasks", 3: "UnreleasedTasks"},
+    GroupType.CONSUMER: _MEMBER_STATES,
+    GroupType.SHARE: _MEMBER_STATES,
+    GroupType.STREAMS: {1: _STABLE_MEMBER, 2: "UnrevokedTasks", 3: "UnreleasedTasks"},
 }
 """By the type of the group, the names of its members' states (Kafka: MemberState of each group's package)."""
 
 _CONSUMER_TOPICS = 4
 _REGULAR_EXPRESSION = 16
-_EPOCHS = {3: CONSUMER, 11: SHARE, 17: STREAMS}
-_MEMBERS = {5: CONSUMER, 10: SHARE, 19: STREAMS}
-_TARGET_EPOCHS = {6: CONSUMER, 12: SHARE, 20: STREAMS}
-_CURRENT = {8: CONSUMER, 14: SHARE, 22: STREAMS}
+_EPOCHS = {3: GroupType.CONSUMER, 11: GroupType.SHARE, 17: GroupType.STREAMS}
+_MEMBERS = {5: GroupType.CONSUMER, 10: GroupType.SHARE, 19: GroupType.STREAMS}
+_TARGET_EPOCHS = {6: GroupType.CONSUMER, 12: GroupType.SHARE, 20: GroupType.STREAMS}
+_CURRENT = {8: GroupType.CONSUMER, 14: GroupType.SHARE, 22: GroupType.STREAMS}
 _ASSIGNMENTS = ("assignedPartitions", "activeTasks")
 
 Assignment = list[tuple[str, list[int]]]
@@ -102,8 +115,8 @@ class Group:
 
     name: str
     partition: int
-    kind: str = CLASSIC
-    state: str = EMPTY
+    kind: GroupType = GroupType.CLASSIC
+    state: GroupState = GroupState.EMPTY
     protocol_type: str = ""
     protocol: str | None = None
     leader: str | None = None
@@ -123,7 +136,7 @@ class Group:
     @property
     def is_dead(self) -> bool:
         """Whether nothing but superseded records is left of it."""
-        return self.state == DEAD
+        return self.state is GroupState.DEAD
 
     def expires_at(self, commit: Commit, retention_ms: int) -> int | None:
         """Return when (ms) a coordinator drops the commit; None where the group's state keeps it for now.
@@ -137,8 +150,8 @@ class Group:
         if waiting or self._is_subscribed(commit.topic):
             return None
         since = commit.commit_timestamp
-        if self.kind == CLASSIC and self.protocol_type:
-            if self.state == EMPTY:
+        if self.kind is GroupType.CLASSIC and self.protocol_type:
+            if self.state is GroupState.EMPTY:
                 since = since if self.state_timestamp < 0 else self.state_timestamp
             elif self.protocol_type != CLASSIC_CONSUMER_PROTOCOL:
                 return None
@@ -208,8 +221,8 @@ class _Builder:
         group.commits.sort(key=lambda commit: (commit.topic, commit.partition))
         group.pending.sort(key=lambda commit: (commit.topic, commit.partition, commit.record_offset))
         if not group.live_records:
-            group.state = EMPTY if _is_known(slots) else DEAD
-        elif group.kind != CLASSIC:
+            group.state = GroupState.EMPTY if _is_known(slots) else GroupState.DEAD
+        elif group.kind is not GroupType.CLASSIC:
             group.state = self._state()
             group.subscribed = self._subscribed()
         return group
@@ -249,7 +262,7 @@ class _Builder:
         group.leader = fields["leader"]
         group.epoch = fields["generation"]
         group.state_timestamp = fields["currentStateTimestamp"]
-        group.state = STABLE if fields["members"] else EMPTY
+        group.state = GroupState.STABLE if fields["members"] else GroupState.EMPTY
         is_consumer = group.protocol_type == CLASSIC_CONSUMER_PROTOCOL
         members = [_classic_member(member, is_consumer) for member in fields["members"]]
         group.members = sorted(members, key=lambda member: member.member_id)
@@ -283,20 +296,20 @@ class _Builder:
     def _name(self, topic_id: bytes) -> str:
         return self._topic_names.get(topic_id) or format_uuid(topic_id)
 
-    def _state(self) -> str:
+    def _state(self) -> GroupState:
         group = self._group
         if not group.members:
-            return EMPTY
-        if group.kind == SHARE:
-            return STABLE
+            return GroupState.EMPTY
+        if group.kind is GroupType.SHARE:
+            return GroupState.STABLE
         if (group.epoch or 0) > (group.assignment_epoch or 0):
-            return ASSIGNING
-        settled = all(m.state == STABLE and m.epoch == group.assignment_epoch for m in group.members)
-        return STABLE if settled else RECONCILING
+            return GroupState.ASSIGNING
+        settled = all(m.state == _STABLE_MEMBER and m.epoch == group.assignment_epoch for m in group.members)
+        return GroupState.STABLE if settled else GroupState.RECONCILING
 
     def _subscribed(self) -> frozenset[str] | None:
         """Return the topics that members subscribe to, by name or by a regular expression that the log resolves."""
-        if self._group.kind == STREAMS and self._group.members:
+        if self._group.kind is GroupType.STREAMS and self._group.members:
             return None
         found: list[list[str] | None] = [member.topics for member in self._group.members]
         found += [self._regexes.get(member.regex) for member in self._group.members if member.regex]
@@ -322,7 +335,7 @@ def _union(topics: Iterable[list[str] | None]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _kind_of(record_type: int) -> str | None:
+def _kind_of(record_type: int) -> GroupType | None:
     for table in (_EPOCHS, _MEMBERS, _TARGET_EPOCHS, _CURRENT):
         if record_type in table:
             return table[record_type]

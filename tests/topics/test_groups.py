@@ -14,7 +14,7 @@ from kdump.formats.schemas import consumer_offsets
 from kdump.formats.schemas.writer import encode
 from kdump.settings.defaults import OFFSETS_RETENTION_MS
 from kdump.topics.group_log import GroupLog
-from kdump.topics.groups import DEAD, EMPTY, STABLE, Commit, Group, groups_of
+from kdump.topics.groups import Commit, Group, GroupState, GroupType, groups_of
 from kdump.topics.lag import BEFORE_START, BEYOND_END, INSIDE, Range, Ranges
 from kdump.topics.share_state import ShareStart
 from tests.topics.building import NOW, Log, commit_pair, group_pair, replica, unexpected
@@ -48,7 +48,7 @@ def test_the_last_commit_of_a_key_counts(log: Log) -> None:
     (group,) = groups(log)
     assert offsets(group) == {("t", 0): 9, ("t", 1): 6}
     assert group.commits[0] == Commit("t", 0, 9, 4, "", NOW, -1, 2)
-    assert (group.kind, group.state, group.partition, group.protocol_type) == ("classic", EMPTY, 7, "")
+    assert (group.kind, group.state, group.partition, group.protocol_type) == ("classic", GroupState.EMPTY, 7, "")
 
 
 def test_a_tombstone_removes(log: Log) -> None:
@@ -59,7 +59,7 @@ def test_a_tombstone_removes(log: Log) -> None:
 def test_a_group_of_tombstones_is_dead(log: Log) -> None:
     log.add(commit_pair("g", "t", 0, 5)).add(commit_pair("g", "t", 0, None)).add(group_pair(2, None, group="g"))
     (group,) = groups(log)
-    assert group.state == DEAD
+    assert group.state is GroupState.DEAD
     assert (group.live_bytes, group.live_records, group.superseded_records) == (0, 0, 3)
     assert group.superseded_bytes == len(log.data)
 
@@ -72,10 +72,10 @@ def test_a_group_without_commits_stays_until_it_is_deleted(log: Log) -> None:
     log.add(commit_pair("again", "t", 0, 8)).add(commit_pair("again", "t", 0, None))
     log.add(commit_pair("compacted", "t", 0, None))
     assert {group.name: (group.kind, group.state) for group in groups(log)} == {
-        "aborted": ("classic", EMPTY),
-        "again": ("classic", EMPTY),
-        "compacted": ("classic", DEAD),
-        "deleted": ("classic", EMPTY),
+        "aborted": ("classic", GroupState.EMPTY),
+        "again": ("classic", GroupState.EMPTY),
+        "compacted": ("classic", GroupState.DEAD),
+        "deleted": ("classic", GroupState.EMPTY),
     }
 
 
@@ -173,7 +173,7 @@ def test_a_classic_group(log: Log) -> None:
     value = classic([consumer_member(["t"], [1, 0])], currentStateTimestamp=NOW)
     log.add(group_pair(2, value, version=3, group="g"))
     (group,) = groups(log)
-    assert (group.state, group.epoch, group.protocol, group.leader) == (STABLE, 3, "range", "m")
+    assert (group.state, group.epoch, group.protocol, group.leader) == (GroupState.STABLE, 3, "range", "m")
     assert group.members[0].assignment == [("t", [0, 1])]
     assert group.subscribed == frozenset({"t"})
 
@@ -196,12 +196,12 @@ COMMIT = Commit("t", 0, 5, -1, "", NOW, -1, 0)
         (Group("g", 0), NOW + 1000),
         (Group("g", 0, protocol_type="consumer", state_timestamp=NOW + 7), NOW + 1007),
         (Group("g", 0, protocol_type="consumer"), NOW + 1000),
-        (Group("g", 0, protocol_type="consumer", state=STABLE, subscribed=frozenset("t")), None),
-        (Group("g", 0, protocol_type="consumer", state=STABLE, subscribed=frozenset("u")), NOW + 1000),
-        (Group("g", 0, protocol_type="consumer", state=STABLE, subscribed=None), None),
-        (Group("g", 0, protocol_type="connect", state=STABLE), None),
-        (Group("g", 0, kind="consumer", state=STABLE, subscribed=frozenset("u")), NOW + 1000),
-        (Group("g", 0, kind="consumer", state=STABLE, subscribed=frozenset("t")), None),
+        (Group("g", 0, protocol_type="consumer", state=GroupState.STABLE, subscribed=frozenset("t")), None),
+        (Group("g", 0, protocol_type="consumer", state=GroupState.STABLE, subscribed=frozenset("u")), NOW + 1000),
+        (Group("g", 0, protocol_type="consumer", state=GroupState.STABLE, subscribed=None), None),
+        (Group("g", 0, protocol_type="connect", state=GroupState.STABLE), None),
+        (Group("g", 0, kind=GroupType.CONSUMER, state=GroupState.STABLE, subscribed=frozenset("u")), NOW + 1000),
+        (Group("g", 0, kind=GroupType.CONSUMER, state=GroupState.STABLE, subscribed=frozenset("t")), None),
         (Group("g", 0, pending=[COMMIT]), None),
     ],
 )
@@ -252,10 +252,10 @@ def new_group(log: Log, *, member_epoch: int = 5, target: int = 5) -> Group:
 
 def test_a_consumer_group(log: Log) -> None:
     group = new_group(log)
-    assert (group.kind, group.state, group.epoch, group.assignment_epoch) == ("consumer", STABLE, 5, 5)
+    assert (group.kind, group.state, group.epoch, group.assignment_epoch) == ("consumer", GroupState.STABLE, 5, 5)
     (member,) = group.members
     assert (member.member_id, member.instance_id, member.rack, member.epoch) == ("m", "i", "r", 5)
-    assert (member.state, member.assignment) == (STABLE, [("t", [1, 2])])
+    assert (member.state, member.assignment) == ("Stable", [("t", [1, 2])])
     assert group.subscribed == frozenset({"t", "x1"})
 
 
@@ -297,7 +297,7 @@ def test_every_truncation_of_a_value_is_told_and_the_rest_stays(log: Log, pair: 
         log.add((key, value[:size]))
     log.add(commit_pair("good", "t", 0, 5))
     troubles: list[Problem] = []
-    assert [group.name for group in groups(log, troubles) if group.state != DEAD] == ["good"]
+    assert [group.name for group in groups(log, troubles) if group.state != GroupState.DEAD] == ["good"]
     assert [trouble.position for trouble in troubles] == starts
     assert all(trouble.path.endswith("00000000000000000000.log") for trouble in troubles)
     assert troubles[3].text.startswith("offset 3: ")
