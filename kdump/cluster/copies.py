@@ -17,12 +17,13 @@ from kdump.errors import CheckpointError, CorruptSnapshotError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.formats.schemas.transaction_state import TransactionState
 from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica
 from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
-from kdump.topics.transaction_ids import ENDING, ONGOING, transactional_ids
+from kdump.topics.transaction_ids import ENDING, transactional_ids
 
 _SNAPSHOT_LIMIT = 1 << 28
 
@@ -180,5 +181,5 @@ def _read_transactional_ids(copy: Copy, log: PartitionLog, report: Report) -> No
     for found in transactional_ids(Replica(log, copy.log_start_offset, None), report):
         ids = (found.producer_id, found.previous_producer_id, found.next_producer_id)
         copy.highest_producer_id = max(copy.highest_producer_id, *ids)
-        if found.state in (ONGOING, *ENDING):
+        if found.state in (TransactionState.ONGOING, *ENDING):
             copy.open_transactions.append(found.transactional_id)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
-from kdump.formats.schemas.transaction_state import decode_key, decode_value, status_name
+from kdump.formats.schemas.transaction_state import TransactionState, decode_key, decode_value, state_of
 from kdump.query.contents import contents_in, runs
 from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica, farthest, held_replicas
 from kdump.transactions.partition import LATE_BUFFER_MS
 
-ONGOING = "Ongoing"
-ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_EPOCH_FENCE)
 """The states in which the coordinator has still to write markers."""
 
 
@@ -28,7 +27,7 @@ class TransactionalId:
 
     transactional_id: str
     partition: int
-    state: str
+    state: TransactionState | str
     producer_id: int
     producer_epoch: int
     previous_producer_id: int
@@ -44,9 +43,9 @@ class TransactionalId:
         It does not where the coordinator does not count the partition to the transaction, or has gone on to another
         one with a newer producer epoch.
         """
-        if self.state not in (ONGOING, *ENDING) or partition not in self.partitions.get(topic, ()):
+        if self.state not in (TransactionState.ONGOING, *ENDING) or partition not in self.partitions.get(topic, ()):
             return False
-        return self.state != ONGOING or producer_epoch >= self.producer_epoch
+        return self.state != TransactionState.ONGOING or producer_epoch >= self.producer_epoch
 
     def is_stuck(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
         """Return whether its markers should have been written long before the time `now` (ms)."""
@@ -114,7 +113,7 @@ def _state(transactional_id: str, partition: int, value: bytes) -> Transactional
     return TransactionalId(
         transactional_id,
         partition,
-        status_name(fields["transactionStatus"]),
+        state_of(fields["transactionStatus"]),
         fields["producerId"],
         fields["producerEpoch"],
         fields["previousProducerId"],

@@ -166,9 +166,9 @@ def _coordinator_value(
     if schema.name == "GroupMetadataValue":
         open_consumer_protocol(data)
     elif release.has(TRANSACTION_STATUS_NAMES) and schema.name == "TransactionLogValue":
-        from kdump.formats.schemas.transaction_state import status_name
+        from kdump.formats.schemas.transaction_state import state_of
 
-        data["transactionStatus"] = status_name(data["transactionStatus"])
+        data["transactionStatus"] = str(state_of(data["transactionStatus"]))
     return version, data
 
 

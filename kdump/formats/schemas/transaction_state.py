@@ -6,26 +6,34 @@ Empty.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from kdump.formats.schemas.description import Field, Schema
 from kdump.formats.schemas.framing import CoordinatorTopic, RecordKind, key_schema
 from kdump.releases import KafkaRelease
 
 TRANSACTION_LOG = 0
 
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)  # by transactionStatus
+
+class TransactionState(StrEnum):
+    """The state of a transactional id, in the order of transactionStatus (Kafka: TransactionState)."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
 
 
-def status_name(status: int) -> str:
-    """Return the name of a transactionStatus, known or not."""
+STATES = tuple(TransactionState)
+"""By transactionStatus."""
+
+
+def state_of(status: int) -> TransactionState | str:
+    """Return the state of a transactionStatus; in words where no release that kdump knows has it."""
     return STATES[status] if 0 <= status < len(STATES) else f"state {status}"
 
 
