@@ -11,7 +11,7 @@ from kdump.operations.transactions import OpenTransaction
 from kdump.topics.hanging import HangReason, abort_command, abort_command_before_3_0
 from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit
-from kdump.transactions.txn_index import EndedTxn, IndexMismatch
+from kdump.transactions.txn_index import EndedTxn, IndexMismatch, Mismatch
 
 from ..shell.rows import RowPrinter, fields_of
 from ..shell.tables import aligned
@@ -19,9 +19,9 @@ from ..shell.times import iso_time
 from ..shell.words import verdict
 
 _MISMATCHES = {
-    "missing": "has no entry of it: consumers get its records as if they were committed",
-    "extra": "has an entry of it, but no abort marker is at that offset",
-    "starts late": "lets it begin after its first record",
+    Mismatch.MISSING: "has no entry of it: consumers get its records as if they were committed",
+    Mismatch.EXTRA: "has an entry of it, but no abort marker is at that offset",
+    Mismatch.STARTS_LATE: "lets it begin after its first record",
 }
 _REASONS = {
     HangReason.LATE: "last record is older than transaction.max.timeout.ms plus 5 min",

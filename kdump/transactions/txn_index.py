@@ -1,9 +1,9 @@
-"""The transaction index of a segment, held against the markers that are in the segment."""
+"""The transaction index of a segment, compared with the markers that are in the segment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from enum import StrEnum
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
@@ -28,15 +28,18 @@ class EndedTxn(NamedTuple):
     last_stable_offset: int
 
 
-Mismatch = Literal["missing", "extra", "starts late"]
+class Mismatch(StrEnum):
+    """What an entry of the index, or its absence, has against the transaction."""
+
+    MISSING = "missing"  # no entry, so that consumers get the aborted records
+    EXTRA = "extra"  # an entry without such a marker
+    STARTS_LATE = "starts late"  # the entry begins after the transaction's first record
 
 
 class IndexMismatch(NamedTuple):
     """What the transaction index at `path` has wrong of the transaction that an ABORT marker at `last_offset` ended.
 
-    missing: no entry, so that consumers get the aborted records. extra: an entry without such a marker. starts late:
-    the entry begins behind the transaction's first record. Offsets are absolute; `first_offset` is the entry's where
-    there is one.
+    Offsets are absolute; `first_offset` is the entry's where there is one.
     """
 
     kind: Mismatch
@@ -60,12 +63,12 @@ def index_mismatches(
         if txn.first_offset < 0:  # nothing of it is left, which compaction and retention may have done
             continue
         if found is None:
-            yield IndexMismatch("missing", path, txn.producer_id, txn.first_offset, txn.last_offset)
+            yield IndexMismatch(Mismatch.MISSING, path, txn.producer_id, txn.first_offset, txn.last_offset)
         elif found.first_offset > txn.first_offset:
-            yield IndexMismatch("starts late", path, txn.producer_id, found.first_offset, txn.last_offset)
+            yield IndexMismatch(Mismatch.STARTS_LATE, path, txn.producer_id, found.first_offset, txn.last_offset)
     if is_whole:
         for entry in entries.values():
-            yield IndexMismatch("extra", path, entry.producer_id, entry.first_offset, entry.last_offset)
+            yield IndexMismatch(Mismatch.EXTRA, path, entry.producer_id, entry.first_offset, entry.last_offset)
 
 
 def index_entries(segment: Segment, report: Report) -> dict[tuple[int, int], AbortedTxn]:

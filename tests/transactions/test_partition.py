@@ -16,7 +16,7 @@ from kdump.storage.replica import replicas
 from kdump.topics.hanging import HangReason, hang_reasons
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
 from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit, transactions_of
-from kdump.transactions.txn_index import IndexMismatch
+from kdump.transactions.txn_index import IndexMismatch, Mismatch
 from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair, unexpected
 
 PAIR = (b"k", b"v")
@@ -173,13 +173,13 @@ def test_an_index_that_fits(log: Log) -> None:
 
 def test_a_missing_index(log: Log) -> None:
     log.add(PAIR, producer=(7, 0)).abort(7, 0)
-    assert walked(log).mismatches == [IndexMismatch("missing", str(index(log)), 7, 0, 1)]
+    assert walked(log).mismatches == [IndexMismatch(Mismatch.MISSING, str(index(log)), 7, 0, 1)]
 
 
 def test_entries_that_are_too_many(log: Log) -> None:
     log.add(PAIR, producer=(7, 0)).commit(7, 0).write()
     index(log).write_bytes(encode_aborted_txns([AbortedTxn(0, 7, 0, 1, 2)]))
-    assert walked(log).mismatches == [IndexMismatch("extra", str(index(log)), 7, 0, 1)]
+    assert walked(log).mismatches == [IndexMismatch(Mismatch.EXTRA, str(index(log)), 7, 0, 1)]
 
 
 @pytest.mark.parametrize(("first", "kinds"), [(0, []), (1, []), (2, ["starts late"])])
