@@ -11,7 +11,7 @@ from kdump.interchange.dumped import DumpedBatch, Item
 from kdump.interchange.lines import InterchangeError, Lines
 from kdump.write.dumped_batch import as_sent, as_stored
 from kdump.write.errors import AppendError, MissingKeyError
-from kdump.write.incoming import CLIENT, COORDINATOR, UNKNOWN_OFFSET, AppendInfo
+from kdump.write.incoming import UNKNOWN_OFFSET, AppendInfo, AppendOrigin
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing, pack
 from kdump.write.record_source import Message
@@ -149,7 +149,7 @@ class Appender:
             info = self._log.append_as_follower(as_stored(batch, records, level=self._packing.level))
         elif records:
             data = as_sent(batch, records, level=self._packing.level)
-            origin = COORDINATOR if batch.is_control else CLIENT
+            origin = AppendOrigin.COORDINATOR if batch.is_control else AppendOrigin.CLIENT
             info = self._log.append_as_leader(data, self._epoch(batch), origin)
         else:
             return

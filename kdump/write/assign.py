@@ -38,7 +38,7 @@ from kdump.settings.writing import WritingSettings
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.records import records_of
 from kdump.write.errors import InvalidTimestampError, MissingKeyError, UnsupportedForMessageFormatError
-from kdump.write.incoming import CLIENT, source_codec
+from kdump.write.incoming import AppendOrigin, source_codec
 from kdump.write.packing import check_headers
 
 _OFFSET = Struct(">q")
@@ -59,7 +59,7 @@ class OffsetAssigner:
         self._records = RecordBlock()
 
     def assign(
-        self, block: BatchBlock, data: bytes | bytearray, next_offset: int, leader_epoch: int, origin: str, now: int
+        self, block: BatchBlock, data: bytes | bytearray, next_offset: int, leader_epoch: int, origin: AppendOrigin, now: int
     ) -> bytearray | bytes:
         """Return the bytes to be appended from absolute `next_offset` on; `now` (ms) is the broker's clock.
 
@@ -87,7 +87,7 @@ class OffsetAssigner:
             return self._in_place(block, bytearray(data), next_offset, leader_epoch, max_timestamps, now)
         return self._rebuilt(block, next_offset, leader_epoch, magic, target, now)
 
-    def _check_batch(self, block: BatchBlock, row: int, magic: int, origin: str) -> None:
+    def _check_batch(self, block: BatchBlock, row: int, magic: int, origin: AppendOrigin) -> None:
         if block.magic[row] != block.magic[0]:
             raise InvalidRecordError(
                 f"Batch magic {block.magic[row]} is not the same as the first batch's magic byte {block.magic[0]} in"
@@ -95,7 +95,7 @@ class OffsetAssigner:
             )
         if block.magic[row] < 2:
             return
-        if origin == CLIENT:
+        if origin is AppendOrigin.CLIENT:
             self._check_client_batch(block, row)
         if magic < 2:
             for what, has in (

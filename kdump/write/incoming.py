@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, InvalidRecordError
@@ -10,13 +12,16 @@ from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
 from kdump.named_tuples import NamedTuple
 from kdump.write.errors import OffsetsOutOfOrderError, RecordTooLargeError, UnexpectedAppendOffsetError
 
-CLIENT = "client"
-COORDINATOR = "coordinator"
-REPLICATION = "replication"
-"""Where an append comes from: a producer, the transaction coordinator (markers) or the leader's log."""
-
 UNKNOWN_OFFSET = -1
 _ROWS = 64
+
+
+class AppendOrigin(StrEnum):
+    """Where an append comes from (Kafka: AppendOrigin)."""
+
+    CLIENT = "client"  # a producer
+    COORDINATOR = "coordinator"  # of transactions: markers
+    REPLICATION = "replication"  # the log of the leader
 
 
 class AppendInfo(NamedTuple):
@@ -67,13 +72,13 @@ class BatchReader:
                 return block
             self._block = BatchBlock(4 * block.capacity)
 
-    def check(self, block: BatchBlock, origin: str, max_size: int | None) -> None:
+    def check(self, block: BatchBlock, origin: AppendOrigin, max_size: int | None) -> None:
         """Check what every batch has to be. `max_size` is max.message.bytes, None where it does not apply.
 
         Raises InvalidRecordError, RecordTooLargeError, CorruptRecordError.
         """
         for row in range(block.length):
-            if origin == CLIENT and block.magic[row] >= 2 and block.base_offset[row] != 0:
+            if origin is AppendOrigin.CLIENT and block.magic[row] >= 2 and block.base_offset[row] != 0:
                 raise InvalidRecordError(
                     f"The baseOffset of the record batch in the append to {self.partition} should be 0, but it is"
                     f" {block.base_offset[row]}"

@@ -26,7 +26,7 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import segment_file_name
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.write.errors import OffsetOutOfRangeError, RecordBatchTooLargeError
-from kdump.write.incoming import CLIENT, COORDINATOR, REPLICATION, UNKNOWN_OFFSET, AppendInfo, BatchReader, describe
+from kdump.write.incoming import UNKNOWN_OFFSET, AppendInfo, AppendOrigin, BatchReader, describe
 from kdump.write.packing import Packing, pack, pack_marker
 from kdump.write.producers import InMemory, ProducerAppends
 from kdump.write.record_source import Message, RecordSource
@@ -85,10 +85,10 @@ class LogWriter(WrittenLog):
             commit=commit,
             coordinator_epoch=coordinator_epoch,
         )
-        return self.append_as_leader(marker, leader_epoch, COORDINATOR)
+        return self.append_as_leader(marker, leader_epoch, AppendOrigin.COORDINATOR)
 
     def append_as_leader(
-        self, data: bytes | bytearray, leader_epoch: int | None = None, origin: str = CLIENT
+        self, data: bytes | bytearray, leader_epoch: int | None = None, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> AppendInfo:
         """Append the batches of a producer (or, by `origin`, a coordinator), giving them offsets and leader epoch.
 
@@ -105,7 +105,7 @@ class LogWriter(WrittenLog):
         epoch = self._leader_epoch(leader_epoch)
         data = self._assigner.assign(batches, _valid(data, batches), self.end_offset, epoch, origin, now)
         batches = self._reader.read(data)
-        self._reader.check(batches, COORDINATOR, self.config.max_message_bytes)
+        self._reader.check(batches, AppendOrigin.COORDINATOR, self.config.max_message_bytes)
         info = describe(batches)._replace(first_offset=self.end_offset)
         return self._append(batches, data, info, origin, now)
 
@@ -114,11 +114,11 @@ class LogWriter(WrittenLog):
         batches = self._reader.read(data)
         if not batches.length:
             return _NOTHING
-        self._reader.check(batches, REPLICATION, None)
+        self._reader.check(batches, AppendOrigin.REPLICATION, None)
         self._check_producer_ids(batches)
         info = describe(batches)
         self._reader.check_offsets(batches, info, self.end_offset, self.log_start_offset)
-        return self._append(batches, _valid(data, batches), info, REPLICATION, self.clock())
+        return self._append(batches, _valid(data, batches), info, AppendOrigin.REPLICATION, self.clock())
 
     def _check_producer_ids(self, batches: BatchBlock) -> None:
         """Raise RefusedError for a producer id that the cluster has still to give out."""
@@ -130,7 +130,7 @@ class LogWriter(WrittenLog):
             )
 
     def _append(
-        self, batches: BatchBlock, data: bytes | bytearray, info: AppendInfo, origin: str, now: int
+        self, batches: BatchBlock, data: bytes | bytearray, info: AppendInfo, origin: AppendOrigin, now: int
     ) -> AppendInfo:
         self._check_usable()
         if not self.end_offset <= info.last_offset < LONG_MAX:
@@ -148,7 +148,7 @@ class LogWriter(WrittenLog):
         if max(batches.producer_id[: batches.length]) < 0:
             self._write(batches, data, info)
         else:
-            duplicate = self.producers.find_duplicate(batches) if origin == CLIENT else None
+            duplicate = self.producers.find_duplicate(batches) if origin is AppendOrigin.CLIENT else None
             if duplicate:
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, duplicate=True)
             active = self.active

@@ -32,7 +32,7 @@ from kdump.write.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from kdump.write.incoming import CLIENT, REPLICATION
+from kdump.write.incoming import AppendOrigin
 
 CACHED_BATCHES = 5
 
@@ -86,7 +86,7 @@ class ProducerAppends:
                     return sent
         return None
 
-    def prepare(self, block: BatchBlock, origin: str, log: LogView) -> Pending:
+    def prepare(self, block: BatchBlock, origin: AppendOrigin, log: LogView) -> Pending:
         """Return what the batches, with their final offsets, change. Raises AppendError, LoadError for
         a broken marker.
         """
@@ -132,14 +132,14 @@ class ProducerAppends:
         start = producer.last_offset - producer.offset_delta
         return [SentBatch(first, producer.last_sequence, start, producer.last_offset, producer.timestamp)]
 
-    def _add_batch(self, pending: Pending, block: BatchBlock, row: int, origin: str) -> None:
+    def _add_batch(self, pending: Pending, block: BatchBlock, row: int, origin: AppendOrigin) -> None:
         producer_id, epoch, sequence = block.producer_id[row], block.producer_epoch[row], block.base_sequence[row]
         first_offset, last_offset = block.base_offset[row], block.last_offset[row]
         producer = pending.producer(producer_id)
         match producer.check_batch(epoch, sequence):
-            case EpochWentBack() as event if origin != REPLICATION:
+            case EpochWentBack() as event if origin is not AppendOrigin.REPLICATION:
                 raise self._fenced_producer(producer_id, first_offset, event)
-            case SequenceGap() as event if origin == CLIENT:
+            case SequenceGap() as event if origin is AppendOrigin.CLIENT:
                 raise self._out_of_order(producer_id, first_offset, event)
         match producer.join_txn(first_offset, is_transactional=bool(block.attributes[row] & TRANSACTIONAL)):
             case NotInTransaction():
@@ -156,13 +156,13 @@ class ProducerAppends:
         producer.take_batch(epoch, sequence, first_offset, last_offset, timestamp)
         batches.append(SentBatch(sequence, producer.last_sequence, first_offset, last_offset, timestamp))
 
-    def _end_txn(self, pending: Pending, block: BatchBlock, row: int, marker: Marker, origin: str) -> None:
+    def _end_txn(self, pending: Pending, block: BatchBlock, row: int, marker: Marker, origin: AppendOrigin) -> None:
         producer_id, epoch, offset = block.producer_id[row], block.producer_epoch[row], block.base_offset[row]
         producer = pending.producer(producer_id)
         match producer.check_marker(epoch, marker.coordinator_epoch):
-            case EpochWentBack() as event if origin != REPLICATION:
+            case EpochWentBack() as event if origin is not AppendOrigin.REPLICATION:
                 raise self._fenced_producer(producer_id, offset, event)
-            case CoordinatorWentBack() as event if origin != REPLICATION:
+            case CoordinatorWentBack() as event if origin is not AppendOrigin.REPLICATION:
                 raise TransactionCoordinatorFencedError(
                     f"Invalid coordinator epoch for producerId {producer_id} at offset {offset} in partition"
                     f" {self.partition}: {event.epoch} (zombie), {event.known_epoch} (current)"

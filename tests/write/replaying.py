@@ -16,7 +16,7 @@ from kdump.settings.sources import TopicSettings
 from kdump.settings.writing import WritingSettings
 from kdump.storage.open import open_log
 from kdump.storage.records import Batch, batch_at, records_of
-from kdump.write.incoming import CLIENT, COORDINATOR, BatchReader
+from kdump.write.incoming import AppendOrigin, BatchReader
 from kdump.write.log_dir import LogDirWriter
 from kdump.write.log_writer import LogWriter
 
@@ -137,7 +137,7 @@ def as_leader(case: Case, folder: Path) -> Path:
             batch = sent[-1][1]
             if batch.magic and batch.attributes & LOG_APPEND_TIME:
                 clock[0] = batch.max_timestamp
-            origin = COORDINATOR if batch.is_control else CLIENT
+            origin = AppendOrigin.COORDINATOR if batch.is_control else AppendOrigin.CLIENT
             log.append_as_leader(b"".join(data for data, _ in sent), max(0, batch.leader_epoch), origin)
         _close(case, log, log_dir)
     return Path(log.path)

@@ -16,7 +16,7 @@ from kdump.formats.codecs import GZIP, LZ4, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.settings.writing import WritingSettings
 from kdump.write import errors
-from kdump.write.incoming import COORDINATOR
+from kdump.write.incoming import AppendOrigin
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import pack_marker
 from kdump.write.record_source import Message
@@ -194,12 +194,12 @@ PRODUCER: dict[str, tuple[Append, type[errors.AppendError], str]] = {
         "Expected transactional write from producer 8",
     ),
     "marker of an old epoch": (
-        leader(pack_marker(7, 0, NOW, commit=True), origin=COORDINATOR),
+        leader(pack_marker(7, 0, NOW, commit=True), origin=AppendOrigin.COORDINATOR),
         errors.InvalidProducerEpochError,
         "is 0, which is smaller than the last seen epoch 1",
     ),
     "marker of an old coordinator": (
-        leader(pack_marker(9, 0, NOW, commit=True, coordinator_epoch=4), origin=COORDINATOR),
+        leader(pack_marker(9, 0, NOW, commit=True, coordinator_epoch=4), origin=AppendOrigin.COORDINATOR),
         errors.TransactionCoordinatorFencedError,
         r"4 \(zombie\), 5 \(current\)",
     ),
