@@ -1,5 +1,7 @@
-"""The pytest plugin: `kafka_log_dir` builds log directories for tests, `kafka_server` serves them to Kafka clients,
-`kdump_cluster` builds what real brokers start on, `assert_sound` fails with what verify finds.
+"""The pytest plugin: log directories and clusters for tests, a server for them, and an assertion that they are sound.
+
+`kafka_log_dir` builds log directories for tests, `kafka_server` serves them to Kafka clients, `kdump_cluster` builds
+what real brokers start on, `assert_sound` fails with what verify finds.
 
     def test_orders(kafka_log_dir, assert_sound):
         data = kafka_log_dir(spec="orders.yaml")

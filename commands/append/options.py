@@ -115,9 +115,7 @@ def chosen_opening(
 
 
 def known_rules(path: str) -> ClusterRules:
-    """Return what the cluster's metadata says of the partition; says why where it is there and of no use. Raises
-    OSError.
-    """
+    """Return what the cluster's metadata says of the partition; say why where that is of no use. Raises OSError."""
     rules = rules_beside(path)
     if rules.problem is not None:
         problem = f"{safe_path(rules.problem.path)}: {safe(rules.problem.text)}"

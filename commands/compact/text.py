@@ -32,8 +32,9 @@ class Text:
     """Prints findings for people."""
 
     def __init__(self, write: Callable[[str], None], now: int, *, is_all: bool = True) -> None:
-        """`write` takes complete lines; `now` is the time in ms. Unless `is_all`, a partition that is due is a line,
-        as far as a screen goes, and the others are counted.
+        """Take `write`, which takes complete lines, and `now`, the time in ms.
+
+        Unless `is_all`, a partition that is due is a line, as far as a screen goes, and the others are counted.
         """
         self._is_all = is_all
         self._budget = LineBudget(is_all=is_all)

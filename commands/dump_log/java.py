@@ -83,9 +83,7 @@ def base_offset_of(path: str) -> int:
 
 
 def snapshot_end_of(name: str) -> tuple[int, int]:
-    """Return the offset and the epoch in the name of a KRaft snapshot, cut out of it as Kafka's
-    Snapshots.parse does.
-    """
+    """Return the offset and the epoch in the name of a KRaft snapshot, cut out as Kafka's Snapshots.parse does."""
     offset, epoch = _SNAPSHOT_OFFSET, _SNAPSHOT_EPOCH
     return _number(_cut(name, offset), INT64_MAX), _number(_cut(name, epoch), INT_MAX)
 

@@ -94,9 +94,7 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError) -> JavaErro
 
 
 def _has_too_many(block: BatchBlock, row: int) -> bool:
-    """Return whether a batch says that it has more records than fit into the list that Kafka makes for a compressed
-    one.
-    """
+    """Return whether a batch says that it has more records than fit the list that Kafka makes of them."""
     return block.magic[row] >= 2 and block.count[row] > MAX_ARRAY
 
 

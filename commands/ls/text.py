@@ -106,9 +106,7 @@ class Tables:
         self._begun = ""
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
-        """Print a heading that says whose directory it is, the table of its partitions or of each one's segments,
-        notes.
-        """
+        """Print a heading that says whose directory it is, the table of its partitions or their segments, notes."""
         self._heading(safe_path(info.path), directory_words(info, partitions))
         self._lines(directory_lines(info))
         self._notes(directory_notes(info), "")

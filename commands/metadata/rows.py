@@ -42,9 +42,7 @@ class Row(NamedTuple):
 def rows_of(
     state: MetadataState, chosen: Callable[[str], bool], has_partition: Callable[[int], bool], *, only_topics: bool
 ) -> Iterator[Row]:
-    """Yield the objects of a state: the cluster, and then its parts; of topics those whose name and
-    number are chosen.
-    """
+    """Yield the objects of a state: the cluster, and then its parts; of topics those of chosen name and number."""
     image = state.image
     yield Row("cluster", _cluster(state))
     if not only_topics:

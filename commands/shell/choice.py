@@ -126,9 +126,7 @@ def topics_at(paths: Iterable[str]) -> set[str]:
 
 
 def asked_paths(paths: Iterable[str]) -> str:
-    """Return the PATHs for a command line that goes on with them: those that were given, with --topic
-    and --partition.
-    """
+    """Return the PATHs for a command line to go on with: those that were given, with --topic and --partition."""
     from shlex import quote
 
     return " ".join(safe(quote(word)) for word in Screen.current.asked or paths)

@@ -247,8 +247,7 @@ def has_common_option(option: str, command: str) -> bool:
 def with_common_options(
     name: str, command: click.Command
 ) -> tuple[list[click.Parameter], Callable[..., Any] | None]:
-    """Return the parameters of a command with the options that all have, and its function with what they ask for around
-    it.
+    """Return the parameters of a command with those that all have, and its function with what they ask for around it.
 
     Options that the command defines itself are left alone.
     """

@@ -59,9 +59,7 @@ def check_directories(paths: Iterable[str]) -> None:
 def reached(
     paths: Iterable[str], find: Callable[[list[str]], Sequence[_Found]], tell: Callable[[OSError, str], None]
 ) -> Iterator[_Found]:
-    """Yield what `find` (`expand`, `directories`) has of each PATH; of one that cannot be reached it is told, and no
-    more.
-    """
+    """Yield what `find` (`expand`, `directories`) has of each PATH; of one that cannot be reached only that is told."""
     for path in paths:
         try:
             found = find([path])

@@ -30,8 +30,7 @@ schemas_option: Option = click.option(
 
 
 def payload_decoder(places: Iterable[Place], path: str | None) -> PayloadDecoder | None:
-    """Return the decoder with the schemas at `path`; without one with those among the places, None where there are
-    none.
+    """Return the decoder with the schemas at `path`; without one those among the places; None without any.
 
     Raises OSError, KdumpError.
     """

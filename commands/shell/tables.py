@@ -49,9 +49,7 @@ def aligned(
 
 
 def times_of_table(times: Collection[int]) -> tuple[str, Callable[[int], str]]:
-    """Return the date that timestamps (ms) share, to be said once, and how each is shown; without one each has its
-    date.
-    """
+    """Return the date that timestamps (ms) share, to say once, and how each is shown; without one each has its date."""
     dates = {iso_second(ms).partition("T")[0] for ms in times}
     if len(dates) != 1 or Screen.current.times_in_ms:
         return "", iso_second
@@ -63,9 +61,7 @@ def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
 
 
 def _fitting(header: Row, widths: Sequence[int], drop: Sequence[str], room: int) -> tuple[list[int], list[int]]:
-    """Return the columns that are shown in `room` and those that are not; the first one always is, cut
-    if it must be.
-    """
+    """Return the columns shown in `room` and those that are not; the first one always is, cut if it must be."""
     shown = list(range(len(header)))
     first = [header.index(name) for name in drop if name in header]
     order = [at for at in (*first, *(at for at in reversed(shown) if at not in first)) if at != 0]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 
 def text_width(text: str) -> int:
-    """Return the columns that a terminal gives to a text: two for each wide character, none for a mark
-    above another.
-    """
+    """Return the columns a terminal gives to a text: two for each wide character, none for a mark above another."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

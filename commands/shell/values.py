@@ -55,8 +55,9 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
 
 
 def time_ms(text: str) -> int:
-    """Return the ms of a text: ms since 1970, or a date or time in ISO 8601, UTC where it names no zone; rounded up; or
-    a time so long ago: -15m, -2h, -1d12h.
+    """Return the ms of a text: ms since 1970, a date or time in ISO 8601, or so long ago (-15m, -2h, -1d12h).
+
+    Times are UTC where they name no zone, and rounded up.
     """
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)

@@ -133,9 +133,7 @@ def _over_time(stats: Stats) -> Iterator[str]:
 
 
 def _central(moments: list[Moment]) -> list[Moment]:
-    """Return those that most bytes belong to, where the few others are so far off that nothing could be
-    seen of them.
-    """
+    """Return those that most bytes belong to, where the few others are so far that nothing would be seen of them."""
     total = sum(moment.bytes for moment in moments)
     sums = list(accumulate(moment.bytes for moment in moments))
     inner = [

@@ -41,9 +41,7 @@ class Plot:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
     def bar(self, left: float, right: float, height: float, tip: str) -> None:
-        """Draw a bar from the bottom on, at least a pixel wide and, unless it is 0, high; `tip` shows under the
-        pointer.
-        """
+        """Draw a bar from the bottom, at least a pixel wide and, unless it is 0, high; `tip` is under the pointer."""
         x, end = self._at_x(left), self._at_x(right)
         y, base = self._at_y(height), self._at_y(self._y0)
         if height > 0:

@@ -39,9 +39,7 @@ class Text:
         self._paths = tuple(paths)
 
     def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
-        """Print the table of all partitions; then topics in words: those that there is room for, or
-        with `details` all.
-        """
+        """Print the table of partitions; then topics in words: those that there is room for, or with `details` all."""
         found = [each for topic in topics for each in topic.partitions]
         self._figures(found, topics, details=details)
         ranges = [each.stats.damage_count for each in found if each.stats.damage_count]
@@ -65,8 +63,7 @@ class Text:
             self._topics(topics, None if details else MAX_LINES - len(shown) - 3)
 
     def _topics(self, topics: list[TopicStats], room: int | None) -> None:
-        """Print each topic in words; in a `room` of so many lines those that are damaged, then the largest, and one at
-        least.
+        """Print each topic in words; in a `room` of so many lines the damaged ones, then the largest, and one at least.
 
         Where there is no limit, every partition has been put in words, and a topic of one partition with it.
         """

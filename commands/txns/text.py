@@ -152,9 +152,7 @@ class TextLines:
         return ", ".join(said)
 
     def _ways(self, found: PartitionTxns, row: OpenTransaction) -> None:
-        """Print what ends a hanging transaction: the coordinator, if it may still do so, before the command that
-        aborts.
-        """
+        """Print what ends a hanging transaction: the coordinator, if it still may, before the command that aborts."""
         ways = list(_FIRST) if row.may_end else []
         commands = abort_command(found, row.txn), abort_command_before_3_0(found, row.txn)
         ways += [safe(commands[0]), f"{_BEFORE_3_0}{safe(commands[1])}"]

@@ -128,9 +128,7 @@ class Text:
             self._write(f"Next: {_next(change, self._shown(change.path), judged.why)}\n")
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
-        """Yield a row for each change; partitions that one run changed alike share it unless there is to be one for
-        each.
-        """
+        """Yield a row for each change; partitions that one run changed alike share it unless each is to have one."""
         groups: dict[tuple[str, ...], list[Listed]] = {}
         for each in self._changes:
             change = each.change

@@ -116,9 +116,7 @@ class PeriodicFlush:
 
 
 def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
-    """Return the paths that there is something to verify at, and how many others there are; of those it is said why
-    not.
-    """
+    """Return the paths that there is something to verify at, and how many others there are, of which it is said why."""
     chosen: list[str] = []
     unread = 0
     for path in paths:

@@ -277,8 +277,9 @@ def _place(finding: Finding) -> str:
 
 
 def consequences(finding: Finding, group: str) -> Iterator[str]:
-    """Yield what a finding means for consumers or for the broker, and what to do: in full where there
-    is one way out, or a command for the first one.
+    """Yield what a finding means for consumers or for the broker, and what to do.
+
+    The way out is in full where there is one; of several, the first one's command.
     """
     from kdump.findings.explanations import EXPLANATIONS  # long, and for findings alone
 

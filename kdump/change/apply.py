@@ -176,9 +176,7 @@ def _is_placed(change: Change, step: Step) -> bool:
 
 
 def _is_taken(change: Change, name: str, later: Sequence[Step]) -> bool:
-    """Return whether one of these steps gave a name, which an earlier step had taken from a file, to another one
-    already.
-    """
+    """Return whether one of these steps gave a name, which an earlier step took from a file, to another one already."""
     for step in later:
         operation = step.operation
         if operation.name == name and operation.action == REPLACE:
@@ -322,9 +320,7 @@ def _recipe(plan: Plan, operation: Operation) -> tuple[Recipe | None, int | None
 
 
 def _modified(plan: Plan, name: str) -> int | None:
-    """Return the modification time (ns) that a new .log takes from the one that it is made of:
-    retention may go by it.
-    """
+    """Return the modification time (ns) that a new .log takes from the one it is made of: retention may go by it."""
     recipe = plan.recipes[name]
     if not name.endswith(f".{names.LOG}") or isinstance(recipe, NewContent):
         return None
@@ -344,9 +340,7 @@ def _kept_cuts(change: Change, cuts: Sequence[Cut]) -> Iterator[KeptCut]:
 
 
 def _model(path: str, name: str) -> os.stat_result:
-    """Return the file whose owner and mode a new file gets: the one it replaces, any .log beside it, or
-    the directory.
-    """
+    """Return that whose owner and mode a new file gets: the one it replaces, any .log beside it, or the directory."""
     with suppress(FileNotFoundError):
         return os.stat(os.path.join(path, name))
     logs = sorted(each for each in os.listdir(path) if each.endswith(f".{names.LOG}"))

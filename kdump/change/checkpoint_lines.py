@@ -26,8 +26,9 @@ _FILES = Lock()
 
 
 class _Parsed(NamedTuple):
-    """What a checkpoint said when it had this size, inode, and time of change, which no copy preserves; None where it
-    cannot be parsed.
+    """What a checkpoint said when it had this size, inode, and time of change; None where it cannot be parsed.
+
+    No copy preserves the time of change.
     """
 
     state: tuple[int, int, int]
@@ -69,8 +70,7 @@ def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.s
 
 
 def within_log(partition_directory: str, log_end_offset: int, known: Checkpoints | None = None) -> list[Operation]:
-    """Return what to change in the checkpoints so that none leads beyond the end (absolute offset) of a partition's
-    log.
+    """Return what to change in checkpoints so that none leads beyond the end (absolute offset) of a partition's log.
 
     A recovery point and a high watermark beyond it are moved there. A log start offset beyond it, with which a broker
     would drop the whole log, and a cleaner offset beyond it are dropped. A file that cannot be parsed, which a broker

@@ -63,9 +63,7 @@ def _noted(note: str) -> tuple[str, ChangeState]:
 
 
 def read(files: ChangeFiles, *, role: str = place.JOURNAL) -> Change:
-    """Return the change that the files belong to. Raises OSError, KdumpError where this release cannot read the
-    journal.
-    """
+    """Return the change of the files. Raises OSError, KdumpError where this release cannot read the journal."""
     path = files.path(role)
     try:
         return _decoded(json.loads(read_small(path, MAX_BYTES)), files)
@@ -194,9 +192,7 @@ class Changes:
 
 
 def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, str]]:
-    """Return the changes whose files, or note, lie in a directory, by partition; the role that tells most. Raises
-    OSError.
-    """
+    """Return by partition the changes with files or note in a directory; the role that tells most. Raises OSError."""
     found: dict[str, dict[ChangeFiles, str]] = {}
     for files, role in change_files(directory):
         known = found.setdefault(files.partition, {})

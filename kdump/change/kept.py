@@ -42,8 +42,7 @@ class KeptPiece(NamedTuple):
 
 
 def kept_pieces(change: Change) -> Iterator[KeptPiece]:
-    """Yield what a change took out of the partition's logs, by file and position; what is not kept any more is left
-    out.
+    """Yield what a change took out of the partition's logs, by file and position; what is no longer kept is left out.
 
     A log that was replaced whole is no piece: what it has lost is cut out beside it. What was taken back is kept no
     more.

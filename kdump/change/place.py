@@ -80,9 +80,7 @@ def label_of(name: str) -> str:
 
 
 def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
-    """Return the directory, which need not exist, that takes the files of a new change of a partition.
-    Raises OSError.
-    """
+    """Return the directory, perhaps still to be made, that takes a partition's new change. Raises OSError."""
     path = os.path.abspath(partition_directory)
     if backup_dir is not None:
         return os.path.join(os.path.realpath(backup_dir), os.path.basename(path))
@@ -139,9 +137,7 @@ def may_have_changes(log_directory: str, partition_directories: Iterable[str]) -
 
 
 def note_of(files: ChangeFiles, partition_directory: str) -> str | None:
-    """Return the file that says where the files of a change lie; None where they are looked for anyway.
-    Raises OSError.
-    """
+    """Return the file that says where a change's files lie; None where they are looked for anyway. Raises OSError."""
     if files.directory in places_of(partition_directory):
         return None
     return files._replace(directory=place_of(partition_directory)).path(ELSEWHERE)

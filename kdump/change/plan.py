@@ -119,8 +119,9 @@ def make_plan(
 
 
 def _present(path: str, known: Mapping[str, FileStatus]) -> dict[str, FileStatus]:
-    """Return what the system says of the files of a directory; nothing where it is to be made. Of links, of
-    themselves. Raises OSError.
+    """Return what the system says of a directory's files (of links, of themselves). Raises OSError.
+
+    Nothing where the directory is to be made.
     """
     if not is_named(path):
         return {}
@@ -139,9 +140,7 @@ _BOUND_TO_LOG = (names.OFFSET_INDEX, names.TIME_INDEX)
 
 
 def _turn(change: Operation) -> tuple[int, int]:
-    """Return when a change is made: removals first, then logs, then what tells of logs; of segments always the last
-    first.
-    """
+    """Return when a change is made: removals, logs, what tells of logs; of segments always the last first."""
     if change.action == REMOVE:
         rank = 0 if parse_file_name(change.name).is_live_log else 1
     elif parse_file_name(change.name).is_live_log:
@@ -160,9 +159,7 @@ def _anew(name: str, found: list[Operation], size: int, old: FileStatus) -> list
 
 
 def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, FileStatus]) -> Recipe:
-    """Return the recipe, or where the file of that name starts with all of its new content, the one
-    that only cuts it.
-    """
+    """Return the recipe, or where that file starts with all of its new content, the one that only cuts it."""
     if not isinstance(recipe, NewContent) or recipe.size > len(recipe.data) or name not in present:
         return recipe
     with ReadOnlyFile(os.path.join(path, name)) as file:
@@ -214,9 +211,7 @@ ORPHANS = "orphans"
 
 
 def narrowed(plan: Plan, kinds: Iterable[str], present: Mapping[str, FileName]) -> Plan:
-    """Return the part of a plan that concerns files of these kinds; `present` are the directory's files as they are
-    now.
-    """
+    """Return the part of a plan that concerns files of these kinds; `present` are the directory's files now."""
     wanted = set(kinds)
     bases = {parsed.offset for parsed in present.values() if parsed.is_live_log}
 

@@ -28,9 +28,7 @@ class SavedPlans(NamedTuple):
 
 
 def plan_row(plan: Plan) -> dict[str, Any]:
-    """Return a plan with the files and offsets that it was made for, and a digest of all new content.
-    Raises OSError.
-    """
+    """Return a plan with the files and offsets it was made for, and a digest of all new content. Raises OSError."""
     from hashlib import blake2b  # as in kdump.change.states: only when it is needed
 
     path = os.path.abspath(plan.path)

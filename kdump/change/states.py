@@ -65,8 +65,9 @@ def files_of(path: str) -> dict[str, FileState]:
 
 
 def offsets_of(path: str) -> dict[str, int]:
-    """Return what the checkpoints of the log directory say of a partition; UNREAD for one that cannot be read. Those
-    that say nothing are left out.
+    """Return what the checkpoints of the log directory say of a partition; UNREAD for one that cannot be read.
+
+    Those that say nothing are left out.
     """
     log_directory, name = os.path.split(path)
     try:
@@ -85,8 +86,9 @@ def offsets_of(path: str) -> dict[str, int]:
 
 
 def offset_difference(name: str, now: int, allowed: Collection[int]) -> str:
-    """Return how a checkpoint's offset of a partition differs from those that it may be, in words; "" where it does
-    not, or where nobody could read it then.
+    """Return how a checkpoint's offset of a partition differs from those that it may be, in words.
+
+    It is "" where it does not, or where nobody could read it then.
     """
     if now in allowed or UNREAD in allowed:
         return ""

@@ -137,8 +137,7 @@ def _remove_made(change: Change) -> None:
 
 
 def undo_drafts(change: Change) -> Iterator[Draft]:
-    """Yield the operations that take back a change that is done: its own backwards, each of which is safe as it was
-    before.
+    """Yield the operations that take back a change that is done: its own backwards, each as safe as before.
 
     Raises OSError.
     """

@@ -101,8 +101,6 @@ def clean(
 
 
 def _legacy_horizon(state: PartitionState, config: CleaningSettings) -> int:
-    """Return tombstones of format v0 and v1 go from segments whose time (ms) is not behind this: long
-    clean before now.
-    """
+    """Return the latest time (ms) of segments that tombstones of format v0 and v1 go from: long clean before now."""
     clean_segments = state.between(0, state.first_dirty_offset)
     return clean_segments[-1].modified - config.delete_retention_ms if clean_segments else 0

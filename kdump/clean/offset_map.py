@@ -141,8 +141,7 @@ class _Building:
 
 
 def control_type(batches: DecodedRows, row: int, start: int, end: int) -> int | None:
-    """Return the type of the marker in a control batch, whose records are number `start` to `end` - 1; None without
-    one.
+    """Return the type of the marker in a control batch, of records `start` to `end` - 1; None without one.
 
     Raises CleaningError where it is none.
     """

@@ -153,9 +153,7 @@ class Rewriting:
         return ends_nothing
 
     def _rows_apart(self, block: BatchBlock, rewritten: Rewritten) -> list[int]:
-        """Return the rows that the kernel does not decide on, and those with nothing left that have to stay all the
-        same.
-        """
+        """Return the rows that the kernel does not decide on, and those that stay with nothing left."""
         first, kinds = rewritten.first, rewritten.kinds
         may_stay = self._last_records or self._upper_bound - 1 in block.last_offset[first : first + len(kinds)]
         if not (may_stay and GONE in kinds) and OTHER not in kinds:

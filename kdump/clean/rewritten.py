@@ -26,16 +26,12 @@ class Rewritten(NamedTuple):
         return self.ends[row - self.first - 1] if row > self.first else 0
 
     def row_beyond(self, size: int, row: int, stop: int) -> int:
-        """Return the row after the first one, from `row` on, that reaches beyond `size` bytes of data;
-        at most `stop`.
-        """
+        """Return the row after the first one, from `row` on, to reach beyond `size` bytes of data; at most `stop`."""
         beyond = bisect_right(self.ends, size, row - self.first, stop - self.first)
         return min(self.first + beyond + 1, stop)
 
     def between(self, block: BatchBlock, row: int, stop: int) -> tuple[bytearray, Written, int]:
-        """Return the rows from `row` up to `stop`: the bytes that have them from the number on that is the last part,
-        and what is to be said of them.
-        """
+        """Return the data with the rows from `row` up to `stop`, what they amount to, and their first byte in it."""
         start, end = self.start(row), self.start(stop)
         timestamps = self.max_timestamp[row - self.first : stop - self.first]
         largest = max(timestamps, default=NO_TIMESTAMP)

@@ -48,8 +48,7 @@ class Transactions:
     def discards_marker(
         self, last_offset: int, producer_id: int, control_type: int | None
     ) -> tuple[bool, AbortedTxn | None]:
-        """Return whether nothing is left of what a marker ends; and the aborted transaction that it ends, if something
-        is.
+        """Return whether nothing is left of what a marker ends; if not, the aborted transaction that it ends.
 
         `control_type` is None where the marker was taken out of the batch before.
         """

@@ -80,9 +80,7 @@ def leader_of(chosen: Chosen) -> int:
 
 
 def replica_order(chosen: Chosen, new_ids: dict[int, int]) -> list[int]:
-    """Return the nodes with a copy: in the old order of preference, then the others. `new_ids` leads from old to new
-    ids.
-    """
+    """Return the nodes with a copy: in the old order, then the others. `new_ids` leads from old to new ids."""
     if chosen.best is None:
         return [leader_of(chosen)]
     old = [new_ids.get(each, -1) for each in chosen.old["replicas"]] if chosen.old else []

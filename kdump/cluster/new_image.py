@@ -155,8 +155,7 @@ def _alter(kind: int, name: str, change: str) -> str:
 
 
 def next_producer_id(old: ClusterImage, highest_seen: int) -> int:
-    """Return the first producer id that nobody can have: too low a one makes brokers take new records for old
-    duplicates.
+    """Return the first producer id that nobody has: too low a one makes brokers take new records for old duplicates.
 
     The old state's is enough, as ids are handed out in blocks that it counts first. Without one there may be blocks
     that were handed out and never used.

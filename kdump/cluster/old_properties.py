@@ -62,8 +62,7 @@ def read_old_properties(path: str) -> OldProperties:
 
 
 def old_properties(given: Sequence[str], disks: Sequence[Disk], report: Report) -> list[OldProperties]:
-    """Return the files that were given, and those beside log directories that are of the same node; each node's first
-    counts.
+    """Return the files given, and those beside log directories of the same node; each node's first counts.
 
     What lies beside a log directory and cannot be read is reported. Raises OSError, ConfigError for one that was given.
     """

@@ -225,9 +225,7 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
 
 
 def _with_counts(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted) -> Wanted:
-    """Return what is wanted, with the numbers of partitions that server.properties tell where the directories allow
-    them.
-    """
+    """Return what is wanted, with the partition counts of server.properties where the directories allow them."""
     counts = dict(wanted.partitions)
     for topic, number in partition_counts(plan.properties).items():
         seen = [copy.name.partition for copy in copies if copy.name.topic == topic]

@@ -173,9 +173,7 @@ def _shown(copy: MetadataCopy) -> str:
 
 
 def change_plan(plan: NewVoters, copy: MetadataCopy, now: int) -> Plan:
-    """Return the change to a copy's directory: the record goes after the last batch, as of a time in ms. Raises
-    OSError.
-    """
+    """Return the change to a copy's directory: the record goes after the last batch, at `now` (ms). Raises OSError."""
     pair = voters_pair(plan.voters)
     batch = kraft_batch([pair], plan.offset, plan.epoch, now, is_control=True)
     log = PartitionLog(copy.path)

@@ -143,9 +143,7 @@ def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
 def transaction_states(
     offsets: pa.Array, producer_ids: pa.Array, attributes: pa.Array, magics: pa.Array, states: TransactionStates
 ) -> pa.Array:
-    """Return how the transactions of records ended (TxnState), asked for the transactional ones alone.
-    Raises OSError.
-    """
+    """Return how the transactions of records ended (TxnState), asked of transactional ones alone. Raises OSError."""
     column = constant(TxnState.NONE.value, pa.string(), len(offsets))
     attribute = _uniform(attributes)
     if attribute is not None and not attribute & TRANSACTIONAL:

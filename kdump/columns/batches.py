@@ -123,8 +123,7 @@ def read_batches(
     start: int = 0,
     stop: int | None = None,
 ) -> Iterator[pa.RecordBatch | Damage]:
-    """Yield the batches in bytes `start` (a batch's first) to `stop` of `log` that may hold what is wanted, and the
-    damage.
+    """Yield the batches in bytes `start` (a batch's first) to `stop` that may hold what is wanted, and the damage.
 
     As for read_records, `tables.rest()` gives what is left. Raises OSError.
     """

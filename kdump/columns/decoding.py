@@ -270,9 +270,7 @@ def _protobuf_field(
 
 
 def _header_values(rows: pa.RecordBatch) -> dict[bytes, list[bytes | None]]:
-    """Return the last value of each header that may name a schema, by record; none where no record has
-    such a header.
-    """
+    """Return the last value of each header that may name a schema, by record; none where none has such a header."""
     column = rows.column(HEADERS)
     if not column.null_count < len(column):
         return {}

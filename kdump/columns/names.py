@@ -66,8 +66,7 @@ def check_names(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def utf8(name: str) -> str:
-    """Return a name of the file system's, whose bytes that are not UTF-8 Python keeps as surrogates, which Arrow
-    refuses.
+    """Return a name of the file system's, whose bytes not UTF-8 Python keeps as surrogates, which Arrow refuses.
 
     They are replaced by U+FFFD.
     """

@@ -191,9 +191,7 @@ def is_file(path: str) -> bool:
 
 
 def is_named(path: str) -> bool:
-    """Return whether a path is the name of anything, be it a link that leads nowhere. Raises OSError where the system
-    cannot say.
-    """
+    """Return whether a path names anything, a link to nowhere too. Raises OSError where the system cannot say."""
     try:
         os.lstat(path)
     except OSError as error:

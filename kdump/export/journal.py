@@ -191,9 +191,7 @@ class Journal:
         return os.path.join(self._own, f"{name}.json")
 
     def _account(self, path: str) -> tuple[dict[str, Any], Result] | None:
-        """Return what an account says of its unit's source and results; None where it is in pieces. Raises
-        JournalError.
-        """
+        """Return what an account says of its unit's source and results; None where it is in pieces. JournalError."""
         try:
             found = self._read(path) or {}
         except JournalError:

@@ -134,9 +134,7 @@ def plan(logs: Iterable[PartitionLog], options: ExportOptions) -> list[Unit]:
 
 
 def groups(units: Iterable[Unit], workers: int) -> list[list[Unit]]:
-    """Return the units, the largest first, small ones put together as far as each of the workers still gets several
-    groups.
-    """
+    """Return the units, the largest first, small ones together as long as each worker still gets several groups."""
     ordered = sorted(units, key=lambda unit: -unit.bytes)
     total = sum(unit.bytes + UNIT_COST for unit in ordered)
     most = min(GROUP_BYTES, total // (GROUPS_EACH * workers))

@@ -151,9 +151,7 @@ def partition_of(segment: Segment) -> PartitionLog:
 
 @lru_cache(64)
 def transactions_in(folder: str) -> TransactionStates:
-    """Return the transactions of a partition directory, shared by its segments; found when the first
-    one is asked for.
-    """
+    """Return the transactions of a partition directory, shared by its segments; found when first asked for."""
     return TransactionStates(PartitionLog(folder))
 
 

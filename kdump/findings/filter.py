@@ -11,8 +11,9 @@ from kdump.named_tuples import NamedTuple
 
 
 class FindingFilter(NamedTuple):
-    """Code patterns (KD-LOG-*): what to select and what to ignore, and (pattern, severity), of which the last that fits
-    counts. What could not be read (KD-READ) is always selected.
+    """Code patterns (KD-LOG-*) to select and to ignore, and (pattern, severity), of which the last that fits counts.
+
+    What could not be read (KD-READ) is always selected.
     """
 
     select: tuple[str, ...] = ()

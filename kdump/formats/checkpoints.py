@@ -42,8 +42,7 @@ Entry = TypeVar("Entry")
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> list[OffsetCheckpointEntry]:
-    """Return the entries of an offset checkpoint in the file's order; of several for one partition Kafka takes the
-    last.
+    """Return the entries of an offset checkpoint in the file's order; of several of a partition Kafka takes the last.
 
     Raises CheckpointError with Kafka's texts; `path` is what they call the file.
     """

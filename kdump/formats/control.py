@@ -151,9 +151,7 @@ def decode_marker(control_type: int, value: bytes | None) -> EndTxnMarker:
 
 
 def value_parts(value: bytes | None) -> tuple[int, int]:
-    """Return version and coordinator epoch of a marker's value, whatever they are. Raises ControlError where it has
-    none.
-    """
+    """Return version and coordinator epoch of a marker's value, whatever they are. ControlError without."""
     if value is None:
         raise ControlError(MARKER_NO_VALUE)
     if len(value) < MARKER_VALUE.size:
@@ -163,9 +161,7 @@ def value_parts(value: bytes | None) -> tuple[int, int]:
 
 
 def version_of_short_marker(value: bytes) -> ControlError | None:
-    """Return the fault that Kafka 4.1 and later find first in a marker that is too short: a bad version; None is its
-    end.
-    """
+    """Return the fault that Kafka 4.1 and later find first in too short a marker: a bad version; None: its end."""
     version = int.from_bytes(value[:2], "big", signed=True)
     return ControlError(MARKER_VERSION, version) if len(value) >= 2 and version < 0 else None
 

@@ -38,8 +38,7 @@ def _parse(text: str, low: int, high: int) -> int | None:
 
 
 def read_lines(data: bytes) -> Iterator[str]:
-    r"""Yield the lines that `BufferedReader.readLine` gives: ended by \n, \r or \r\n, the last one by the end of the
-    data.
+    r"""Yield the lines that `BufferedReader.readLine` gives: ended by \n, \r, \r\n or the end of the data.
 
     Raises UnicodeDecodeError at the first line that is not UTF-8, as Java's reader fails there.
     """

@@ -34,9 +34,7 @@ def _replace_malformed(data: bytes) -> bytes:
 
 
 def _sequence(data: bytes, at: int) -> tuple[int, bool]:
-    """Return how many bytes from `at` on become one character (or one replacement), and whether they
-    are well formed.
-    """
+    """Return how many bytes from `at` on become one character (or replacement), and whether they are well formed."""
     lead = data[at]
     left = len(data) - at
     if lead < 0x80:

@@ -1,5 +1,4 @@
-r"""The small text files that say whose data this is: partition.metadata, meta.properties, .kafka_cleanshutdown and
-quorum-state.
+r"""The files that say whose data this is: partition.metadata, meta.properties, .kafka_cleanshutdown and quorum-state.
 
     partition.metadata     version: 0\ntopic_id: <uuid>           no line end after the second line
     .kafka_cleanshutdown   {"version":0,"brokerEpoch":<int64>}    empty before Kafka 3.7; its existence is what counts
@@ -80,8 +79,9 @@ class QuorumState(NamedTuple):
 
 
 def parse_partition_metadata(data: bytes, path: str) -> PartitionMetadata:
-    """Parse a partition.metadata. Raises CheckpointError with Kafka's texts, in which `path` names the file. Keys are
-    not compared.
+    """Parse a partition.metadata. Raises CheckpointError with Kafka's texts, in which `path` names the file.
+
+    Keys are not compared.
     """
     lines = _text_lines(data, path)
     line = _line(lines, path)
@@ -111,8 +111,9 @@ def format_partition_metadata(metadata: PartitionMetadata) -> bytes:
 
 
 def parse_clean_shutdown(data: bytes, path: str) -> CleanShutdown:
-    """Parse a .kafka_cleanshutdown. Raises CheckpointError where a broker would know that the shutdown was clean, but
-    not the broker epoch.
+    """Parse a .kafka_cleanshutdown. Raises CheckpointError where a broker would not know the broker epoch by it.
+
+    That the shutdown was clean, it would know all the same.
     """
     if not data:
         return CleanShutdown(None)
@@ -170,9 +171,7 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
 
 
 def format_meta_properties(meta: MetaProperties, now: int) -> bytes:
-    """Return the bytes that Kafka would write at a time (ms), as Java stores properties; version 1, a node and a
-    cluster.
-    """
+    """Return the bytes that Kafka would write at a time (ms), as Java's properties: version 1, node, cluster."""
     at = time.gmtime(now // 1000)
     clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
     date = f"{_DAYS[at.tm_wday]} {_MONTHS[at.tm_mon - 1]} {at.tm_mday:02} {clock} UTC {at.tm_year}"

@@ -218,9 +218,7 @@ def parse_partition_dir(name: str, path: str | None = None) -> PartitionDirName:
 
 
 def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: State = LIVE) -> str:
-    """Return the directory name of a partition; for DELETE and STRAY the topic is cut so that it fits
-    255 characters.
-    """
+    """Return the directory name of a partition; for DELETE and STRAY the topic is cut to fit 255 characters."""
     if not state:
         return f"{topic}-{partition}"
     rest = f"-{partition}.{unique_id}-{state}"
@@ -243,9 +241,7 @@ def _split_state(name: str) -> tuple[str, State]:
 
 
 def _parse_kraft_snapshot(stem: str, state: State) -> FileName:
-    """Parse as Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's random
-    part.
-    """
+    """Parse as Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's part."""
     end_offset = parse_long(stem[:_OFFSET_DIGITS])
     epoch = parse_int(stem[_OFFSET_DIGITS + 1 : _OFFSET_DIGITS + 1 + _EPOCH_DIGITS])
     if end_offset is None or epoch is None:

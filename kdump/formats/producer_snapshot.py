@@ -180,9 +180,7 @@ def _spread_hash(value: int) -> int:
 
 
 def _table_size(hashes: list[int]) -> int:
-    """Return buckets of the table after these distinct keys: doubled at a load of 3/4, and early where a chain gets
-    long.
-    """
+    """Return the buckets for these distinct keys: doubled at a load of 3/4, and early where a chain gets long."""
     size = _INITIAL_TABLE
     for number, code in enumerate(hashes, 1):
         if size < _MIN_TREEIFY_TABLE:

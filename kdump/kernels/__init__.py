@@ -1,5 +1,7 @@
-"""The hot loops: walk a buffer into a BatchBlock, decode records into a RecordBlock, render dump text, gather
-records into columns, compact.
+"""The hot loops over batches and records, compiled or portable.
+
+They walk a buffer into a BatchBlock, decode records into a RecordBlock, render dump text, gather records into columns,
+compact.
 
 They exist twice: compiled (`_native`, built from Cython where a C compiler was at hand at installation) and in plain
 Python (`portable`), with the same functions and the same results on good and on damaged input. This module picks: the

@@ -42,8 +42,7 @@ def judge(problem: Problem, policy: OnError, pending: list[Problem]) -> None:
 
 
 def results_of(found: Callable[[Report], Iterable[_Item]], errors: str) -> Iterator[_Item | Problem]:
-    """Return what is found, with the problems that are met on the way as `errors` has it. Raises ValueError at the
-    call.
+    """Return what is found, with the problems met on the way as `errors` has it. Raises ValueError at the call.
 
     A problem is raised between results: operations go on behind errors, and would take it for one of those.
     """

@@ -125,8 +125,9 @@ def writing_settings(
     *,
     index_per_batch: bool | None = None,
 ) -> WritingSettings:
-    """Return the settings that a log is written with: those `given` win over the `properties` of a file, and these over
-    what the cluster says; `index_per_batch` is the release's own way if not given.
+    """Return the settings that a log is written with: `given` ones, then those of `properties`, then the cluster's.
+
+    `index_per_batch` is the release's own way if not given.
 
     Raises ConfigError, also for what is given and does not matter to an append.
     """
@@ -162,9 +163,7 @@ class _Site:
                 raise RefusedError(f"{folder}: nothing can be written here (permissions, or a read-only file system)")
 
     def startup(self, how: Opening) -> Callable[[WritingSettings | None], LogWriter]:
-        """Return what opens or makes the log, by what the log directory says now. Raises
-        NotAppendableError, OSError.
-        """
+        """Return what opens or makes the log, as the log directory is now. Raises NotAppendableError, OSError."""
         if self.log and os.listdir(self.path):
             check_has_kafka_files(self.log)
         if how.create and not (self.log and self.log.segments):

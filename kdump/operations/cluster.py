@@ -88,9 +88,7 @@ def plan(
 
 
 def directories_of(found: Resurrection, into: str | None) -> tuple[NewDirectory, ...]:
-    """Return the log directories of the new cluster: one for each node in a new directory, else those
-    that there are.
-    """
+    """Return the log directories of the new cluster: one for each node in a new directory, else those there are."""
     if into is not None:
         return tuple(NewDirectory(node, os.path.join(into, f"node-{node.id}"), None) for node in found.nodes)
     return tuple(NewDirectory(node, disk.path, disk) for node in found.nodes for disk in node.disks)

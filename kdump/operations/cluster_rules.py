@@ -52,8 +52,7 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
 
 
 def _with_metadata(parent: str) -> Iterator[str]:
-    """Yield the log directories in a directory that have the metadata log: with several log.dirs one of a broker's has
-    it.
+    """Yield the log directories in a directory with the metadata log: of a broker's several log.dirs one has it.
 
     What may not be entered is passed over: no settings come from there. Raises OSError.
     """

@@ -235,9 +235,7 @@ class _Run:
     def _cleaner(
         self, state: PartitionState, config: CleaningSettings, *, guarded: bool
     ) -> Callable[[Staging], Cleaning]:
-        """Return what cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at
-        all.
-        """
+        """Return what cleans the partition; `guarded`: only if the topic looks compacted at all."""
         request = self._request
 
         def run(staging: Staging) -> Cleaning:

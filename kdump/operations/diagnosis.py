@@ -136,9 +136,7 @@ def diagnoses_of(
 
 
 def merged(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Return diagnoses by what is at stake; equal ones of several partitions as one, which keeps the first one's
-    details.
-    """
+    """Return diagnoses by what is at stake; those equal in several partitions as one, with the first one's details."""
     by_key: dict[tuple[object, ...], Diagnosis] = {}
     for each in sorted(diagnoses, key=lambda each: (each.stake, _order(each.paths[0]))):
         first = by_key.get(each.key)
@@ -178,9 +176,7 @@ def _needs_somebody(finding: Finding) -> bool:
 
 
 def _mended_by_start(loaded: Loaded | None) -> set[str]:
-    """Return what the broker puts right by itself when it starts: files beside the logs, and logs that end in zeros
-    only.
-    """
+    """Return what the broker puts right by itself at start: files beside the logs, and logs that end in zeros only."""
     if loaded is None or not loaded.outcome.ok:
         return set()
     return {os.path.join(loaded.path, step.file) for step in loaded.outcome.steps if _puts_right(step)}
@@ -197,8 +193,9 @@ _WITHOUT_START = {ways.FETCH: ways.REPLICA, ways.LEAVE_CHECKPOINT: ways.MOVE_CHE
 
 
 def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
-    """Return a start that fails, with the findings about the same file: no way out may wait for what the broker does
-    once it has started.
+    """Return a start that fails, with the findings about the same file.
+
+    No way out may wait for what the broker does once it has started.
     """
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"

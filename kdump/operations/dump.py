@@ -75,9 +75,7 @@ def jobs_of(place: Place, request: DumpRequest, unreadable: list[tuple[str, OSEr
 
 
 def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
-    """Return what changes keep of a partition's logs, or of those of all partitions that are or were in a log
-    directory.
-    """
+    """Return what changes keep of a partition's logs, or of all partitions that are or were in a log directory."""
     if isinstance(place, KafkaFile):
         raise KdumpError(f"{place.path} is a file: changes keep something of directories")
     from kdump.change.change import Change

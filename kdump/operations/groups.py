@@ -54,9 +54,7 @@ class GroupsOf:
         return farthest((replica for replica in self._found if replica.topic == topic), self._report)
 
     def _share_starts(self, topic_names: dict[bytes, str]) -> dict[str, list[tuple[str, ShareStart]]]:
-        """Return the share partitions at hand by their group, each with its topic's name, or its id where none is at
-        hand.
-        """
+        """Return the share partitions at hand by their group, each with its topic's name, or id where none is."""
         starts: dict[str, list[tuple[str, ShareStart]]] = {}
         for replica in self._of(names.SHARE_GROUP_STATE_TOPIC):
             for start in share_starts(replica, self._report):

@@ -91,9 +91,7 @@ def plan_heal(
 
 
 def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing: Healing) -> LoadOutcome:
-    """Return the copy with what it takes, as a broker loads it after an unclean shutdown: with indexes
-    and a snapshot.
-    """
+    """Return the copy with what it takes, as brokers load it after an unclean shutdown: with indexes and a snapshot."""
     directory = PlannedPartition(log)
     first = min(segment.base_offset for segment in healing.segments)
     for segment in healing.segments:

@@ -36,9 +36,7 @@ class Sources:
         return cls(tuple(map(open_directory, paths)))
 
     def of(self, log: PartitionLog) -> Iterator[PartitionLog]:
-        """Yield the copies of a partition, in the order of the places. Raises RefusedError for another partition,
-        OSError.
-        """
+        """Yield the copies of a partition, in the order of the places. RefusedError for another one, OSError."""
         found = list(self._named(log))
         if not found and not any(isinstance(place, LogDirectory) for place in self.places):
             raise RefusedError(f"{self.places[0].path} is not a copy of {log.path}.")
@@ -134,9 +132,7 @@ def _check_is_assigned(log: PartitionLog, replicas: Replicas) -> None:
 
 
 def newest_metadata(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> LogDirectory:
-    """Return the log directory around one of the copies, of the same cluster, that has the newest metadata. Raises
-    OSError.
-    """
+    """Return the log directory around one of the copies, of the same cluster, with the newest metadata. OSError."""
     own, found = _meta_of(log), LogDirectory(directory_around(log.path))
     for peer in peers:
         other = _meta_of(peer.log)
@@ -170,9 +166,7 @@ def node_of(log: PartitionLog) -> int | None:
 
 
 def checkpoint_offset(log: PartitionLog, name: str) -> int:
-    """Return what the checkpoint around a copy has for it; -1 for nothing, or where it cannot be parsed. Raises
-    OSError.
-    """
+    """Return what a checkpoint has for a copy; -1 for nothing, or where it cannot be parsed. Raises OSError."""
     path, parsed = os.path.join(directory_around(log.path), name), log.name
     offset = None if parsed is None else offset_in(path, parsed.topic, parsed.partition)
     return -1 if offset is None else offset

@@ -47,9 +47,7 @@ class RetainRequest:
     tombstones: bool = True
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for what is given and does not matter to retention, or Kafka would not take; ValueError,
-        TypeError.
-        """
+        """Raise ConfigError for what retention has no use for, or Kafka would not take; ValueError, TypeError."""
         check_given(self.given, RetentionSettings.counting())
         TopicSettings.of(self.given).check()
         check_number("log_start_offset", self.log_start_offset, 0)
@@ -129,8 +127,9 @@ class _Place:
     """
 
     def __init__(self, group: PartitionGroup, request: RetainRequest, *, applies: bool) -> None:
-        """Read them. Raises OSError; where changes are applied also for a checkpoint that cannot be read, and
-        RefusedError for one that cannot be parsed.
+        """Read them. Raises OSError; where changes are applied, also for a checkpoint that cannot be read.
+
+        Raises RefusedError then for one that cannot be parsed.
         """
         self._request = request
         self._checkpoints = Checkpoints.read(group.log_directory)

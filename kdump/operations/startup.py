@@ -98,8 +98,7 @@ class StartupOptions(NamedTuple):
     def startup(
         self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None, wrote: KafkaRelease = NEWEST
     ) -> Startup:
-        """Return the circumstances in which this log is loaded; `state` is that of its log directory. Raises
-        ConfigError.
+        """Return the circumstances in which this log is loaded; `state` is its log directory's. Raises ConfigError.
 
         Without `settings` the properties count alone. The release that `wrote` the directory starts unless another one
         is to.
@@ -228,8 +227,9 @@ class BrokerStart:
             self.by_order.append(directory.path)
 
     def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
-        """Yield what a broker cannot read of the cluster's metadata in a directory: its bootstrap.checkpoint, the
-        newest snapshot, and what is not of the release that is to start.
+        """Yield what a broker cannot read of the cluster's metadata in a directory.
+
+        That is its bootstrap.checkpoint, the newest snapshot, and what is not of the release that is to start.
         """
         if names.CLUSTER_METADATA_DIR not in directory.directories:
             return
@@ -250,9 +250,7 @@ class BrokerStart:
             yield small_segments(release, small)
 
     def _unusable(self, path: str, cluster: ClusterMetadata) -> Iterator[Failure]:
-        """Yield what ends the process of a node that reads the cluster's metadata, whose log is in the directory at
-        `path`.
-        """
+        """Yield what ends the process of a node that reads the cluster's metadata, with its log at `path`."""
         from kdump.operations.started_clusters import contradiction_in
 
         wrong = contradiction_in(cluster)
@@ -395,9 +393,7 @@ class BrokerStart:
 
 
 def _newest_snapshot_failure(path: str) -> Failure | None:
-    """Return what ends the process of a node that reads the newest snapshot in a metadata log's directory. Raises
-    OSError.
-    """
+    """Return what ends the process of a node that reads the newest snapshot beside a metadata log. Raises OSError."""
     from kdump.recovery.newest_snapshot import read_snapshot
     from kdump.topics.metadata_log import live_snapshots
 
@@ -406,9 +402,7 @@ def _newest_snapshot_failure(path: str) -> Failure | None:
 
 
 def _stray(log: PartitionLog, cluster: ClusterMetadata) -> str | None:
-    """Return why the broker sets a partition aside, by the cluster's metadata; None where it does not,
-    or nobody knows.
-    """
+    """Return why a broker sets a partition aside, by the cluster's metadata; None where it does not, or none knows."""
     if cluster.placing is None:
         return None
     placement = cluster.placing(log.name, log.metadata.topic_id if log.metadata else None)

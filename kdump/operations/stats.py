@@ -52,9 +52,7 @@ class TopicStats(NamedTuple):
 
     @property
     def unevenness(self) -> float:
-        """How many times as large as the mean of the partitions the largest one is; 1 where there is nothing to
-        compare.
-        """
+        """How many times as large as the partitions' mean the largest is; 1 where there is nothing to compare."""
         if len(self.partitions) < 2 or not self.stats.size:
             return 1.0
         return self.largest.stats.size * len(self.partitions) / self.stats.size

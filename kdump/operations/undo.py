@@ -83,9 +83,7 @@ def _noted(partition: str, errors: dict[str, OSError]) -> Iterator[None]:
 
 
 def _judged(change: Change, errors: dict[str, OSError]) -> Judged:
-    """Return the verdict on a change; one on a partition that cannot be read adds an error, and no
-    other has to wait.
-    """
+    """Return the verdict on a change; a partition that cannot be read adds an error, and no other has to wait."""
     try:
         return judge(change)
     except OSError as error:
@@ -189,9 +187,7 @@ def close_change(change: Change, rails: SafetyOptions) -> None:
 
 
 def prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterator[Change | OldBackup]:
-    """Yield the changes that were begun before a time (ms) and are not interrupted; of those with an id, if one is
-    named.
-    """
+    """Yield the changes begun before a time (ms) and not interrupted; only with the id, if one is named."""
     for change, _ in found.changes:
         if change.state != ChangeState.INTERRUPTED and change.begun <= before_ms and id_ in (None, change.id):
             yield change

@@ -199,9 +199,7 @@ def _slice(source: bytes | bytearray | memoryview, start: int, length: int) -> b
 
 
 def _starts(block: BatchBlock, size: int) -> list[tuple[int, int]]:
-    """Return where each record of an uncompressed v2 batch starts, from the start of the batch, and its
-    size in bytes.
-    """
+    """Return where each record of an uncompressed v2 batch starts, from the batch's start, and its size in bytes."""
     data = bytes(block.data[:size])
     found = []
     at = HEADER_SIZE

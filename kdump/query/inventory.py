@@ -281,9 +281,7 @@ def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]
 
 
 def replication_counts(partitions: Iterable[PartitionInfo]) -> ReplicationCounts:
-    """Return how many partitions lack in-sync replicas, of those whose place the cluster's metadata has: strays lack
-    nobody.
-    """
+    """Return how many partitions lack in-sync replicas, of those placed by the cluster's metadata: strays lack none."""
     placed = [info.placement for info in partitions if info.placement]
     known = [placement for placement in placed if placement.isr is not None and placement.stray is None]
     return ReplicationCounts(

@@ -130,9 +130,7 @@ class LogLookup:
         return answer
 
     def has_offset(self, offset: int) -> bool:
-        """Return whether absolute `offset` is in the log, from its start offset to its end. Raises
-        OSError, KdumpError.
-        """
+        """Return whether `offset` is in the log, from its start offset to its end. Raises OSError, KdumpError."""
         return self.log_start_offset <= offset < self.readable_end()
 
     def find_from(self, offset: int) -> OffsetPosition:
@@ -329,9 +327,7 @@ class LogLookup:
         return bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
 
     def _epochs(self, end: int | None) -> list[EpochEntry]:
-        """Return the leader epochs as a broker has them after loading: from the log start offset to the log's end
-        `end`.
-        """
+        """Return the leader epochs as a broker loads them: from the log start offset to the log's end `end`."""
         return loaded_epochs(self.log.leader_epochs, self._first_offset(), end)
 
     def _first_offset(self) -> int:

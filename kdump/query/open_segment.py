@@ -27,8 +27,10 @@ class OpenSegment:
     """A segment with the files that lookups read, opened when first needed."""
 
     def __init__(self, segment: Segment, files: ExitStack, *, trim: bool, recovers: bool) -> None:
-        """Zeros at the end of a file do not count if `trim`. A segment that a broker `recovers` first gets its indexes
-        from the batches: entries beyond the log go, and the largest timestamp counts all batches.
+        """Open the files of a segment; zeros at the end of a file do not count if `trim`.
+
+        A segment that a broker `recovers` first gets its indexes from the batches: entries beyond the log go, and the
+        largest timestamp counts all batches.
         """
         self.segment = segment
         self.base_offset = segment.base_offset
@@ -76,9 +78,7 @@ class OpenSegment:
         return self._times
 
     def index_entry(self, offset: int, trace: Trace) -> OffsetIndexEntry:
-        """Return the entry of the offset index from which a broker looks for `offset`. Raises OSError,
-        CorruptIndexError.
-        """
+        """Return the offset index's entry where a search for `offset` begins. Raises OSError, CorruptIndexError."""
         if self.index is None:
             return OffsetIndexEntry(self.base_offset, 0)
         entry = self.index.lookup(offset, _about("offset index", trace))
@@ -87,9 +87,7 @@ class OpenSegment:
         return entry
 
     def time_entry(self, timestamp: int, trace: Trace) -> TimeIndexEntry:
-        """Return the entry of the time index from which a broker looks for a time (ms). Raises OSError,
-        CorruptIndexError.
-        """
+        """Return the time index's entry where a search for a time (ms) begins. Raises OSError, CorruptIndexError."""
         if self.times is None:
             return TimeIndexEntry(-1, self.base_offset)
         return self.times.lookup(timestamp, _about("time index", trace))
@@ -105,9 +103,7 @@ class OpenSegment:
         return self._largest
 
     def _with_tail(self, last: TimeIndexEntry) -> TimeIndexEntry:
-        """Return the last entry after recovery: the newest maximum is in the broker's memory until it
-        rolls or closes.
-        """
+        """Return the last entry after recovery: the newest maximum is in the broker's memory until a roll or close."""
         for block in self.log.blocks(self.segment.position_of(self.log, last.offset), whole=False):
             times = block.max_timestamp[: block.length]
             if times and (highest := max(times)) > last.timestamp:

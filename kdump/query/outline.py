@@ -8,8 +8,10 @@ from kdump.named_tuples import NamedTuple
 
 
 class SectionKind(StrEnum):
-    """What a part of a log is: DELETED is before the log start, HELD is dirty and may not be cleaned yet, CLOSED are
-    segments that no cleaner is known to care for.
+    """What a part of a log is.
+
+    DELETED is before the log start, HELD is dirty and may not be cleaned yet, CLOSED are segments that no cleaner is
+    known to care for.
     """
 
     DELETED = "deleted"

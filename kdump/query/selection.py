@@ -108,9 +108,7 @@ class Selection(NamedTuple):
         return position
 
     def runs(self, block: BatchBlock, first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield the rows from `first` to `stop` - 1 that may hold what is wanted, by their headers, as
-        (first, stop).
-        """
+        """Yield the rows from `first` to `stop` - 1 that may hold what is wanted by their headers: (first, stop)."""
         if not self.compares_headers:
             yield first, stop
             return

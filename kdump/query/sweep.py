@@ -35,9 +35,7 @@ class Selected(NamedTuple):
     source: Source
 
     def spans(self) -> Iterator[tuple[int, ...]]:
-        """Return of each record: offset, timestamp, sequence, key and value (position, length), headers (position,
-        count).
-        """
+        """Yield for each: offset, timestamp, sequence, key and value (position, length), headers (position, count)."""
         records, picks = self.records, self.picks
         columns = (
             records.offset,

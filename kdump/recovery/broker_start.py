@@ -105,9 +105,7 @@ def pending_state(log: PartitionLog) -> str | None:
 
 
 def directory_state(directory: LogDirectory, *, is_controller: bool = False) -> DirectoryState:
-    """Look at a log directory as a broker does, or a controller that is no broker. What cannot be read is a problem of
-    its own.
-    """
+    """Look at a log directory as a broker does, or a controller alone. What cannot be read is a problem of its own."""
     look = _Look(directory)
     broker = look.broker()
     checkpoints = Checkpoints("")
@@ -146,9 +144,7 @@ def metadata_directory_failed(path: str, failure: Failure) -> Failure:
 
 
 def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | None:
-    """Return what ends the process of a broker of this release where the cluster's metadata.version is not one of its
-    own.
-    """
+    """Return what ends a broker of this release where the cluster's metadata.version is none of its own."""
     oldest = metadata_version_level(_OLDEST_FROM_4_0) if release.has(NEEDS_METADATA_3_3) else 1
     known = range(oldest, newest_metadata_version(release) + 1)
     if level in known:
@@ -181,9 +177,7 @@ def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:
-    """Return what a broker says of partitions that it has in two directories; given are broker, path
-    and parsed name.
-    """
+    """Return what a broker says of partitions in two of its directories; given are broker, path and parsed name."""
     seen = PartitionPlaces()
     failures = []
     for broker, path, name in places:

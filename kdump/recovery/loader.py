@@ -43,9 +43,7 @@ _Result = TypeVar("_Result")
 
 
 def load_log(log: PartitionLog, startup: Startup, directory: PlannedPartition | None = None) -> LoadOutcome:
-    """Return what a broker that starts under these circumstances does with the log, or with `directory`. Raises
-    OSError.
-    """
+    """Return what a broker that starts like this does with the log, or with `directory`. Raises OSError."""
     loader = _Loader(log, startup, directory or PlannedPartition(log))
     try:
         return loader.load()

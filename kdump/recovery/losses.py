@@ -11,8 +11,7 @@ from kdump.storage.scan import scan
 
 
 def count_loss(log: LogFile, base_offset: int, position: int) -> tuple[Loss, str | None]:
-    """Return what the bytes from `position` to the end of `log` hold, and the damage right at `position` if there is
-    some.
+    """Return what the bytes from `position` to the end of `log` hold, and the damage right at `position`, if any.
 
     `base_offset` is the segment's: it bounds what is believed behind damage. Raises OSError.
     """

@@ -39,9 +39,7 @@ _FIRST_VERSION = bytes(2)
 
 
 class RaftRecord(NamedTuple):
-    """A record: the type of a control record, or what one of the metadata says; both None of one that is newer than
-    kdump.
-    """
+    """A record: a control record's type, or what one of the metadata says; both None where it is newer than kdump."""
 
     control_type: int | None
     decoded: Decoded | None

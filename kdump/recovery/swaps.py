@@ -43,9 +43,7 @@ def clear_leftovers(directory: PlannedPartition, config: LoadingSettings, steps:
 
 
 def _range(directory: PlannedPartition, logs: Iterable[str], config: LoadingSettings) -> Span | None:
-    """Return the offsets that the .log.swap files stand for: from the lowest base offset up to the
-    highest next offset.
-    """
+    """Return the offsets that the .log.swap files stand for: the lowest base offset to the highest next offset."""
     size, search = config.segment_index_bytes, config.offset_search
     segments = [LoadedSegment(directory, _offset(name), size, _SWAP, search=search) for name in logs]
     if not segments:

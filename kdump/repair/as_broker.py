@@ -15,9 +15,7 @@ def as_if_killed(startup: Startup) -> Startup:
 
 
 def plan_recovery(log: PartitionLog, startup: Startup) -> tuple[LoadOutcome, Plan | None]:
-    """Return what a broker would do with the log, and the plan that does it; none where loading fails.
-    Raises OSError.
-    """
+    """Return what a broker would do with the log, and the plan for it; none where loading fails. Raises OSError."""
     outcome = load_log(log, startup)
     if outcome.files is None:
         return outcome, None

@@ -55,8 +55,7 @@ def misplaced_batches(
 
 
 def not_taken(segment: Segment, taken: Sequence[tuple[int, int]]) -> Iterator[MisplacedBatch]:
-    """Yield the batches of a segment whose frames and CRCs hold, behind damage too, that are in no range of bytes
-    `taken`.
+    """Yield the batches of a segment whose frames and CRCs hold, behind damage too, in no range of bytes `taken`.
 
     The ranges, start and stop, are in order. Raises OSError.
     """

@@ -99,9 +99,7 @@ def find_flipped_bit(
 
 
 def flipped_bit_in(log: PartitionLog, name: str, position: int, resumed: int) -> FlippedBit | None:
-    """Return the same of a .log among the files of a partition; none where CRC-32C cannot be computed here.
-    Raises OSError.
-    """
+    """Return the same of a .log of a partition; None where CRC-32C cannot be computed here. Raises OSError."""
     base = parse_file_name(name).offset
     if base is None:
         return None
@@ -172,9 +170,7 @@ def _place_of(difference: int, size: int, polynomial: int) -> tuple[int, int] | 
 
 @cache
 def _tables(polynomial: int) -> tuple[list[int], list[int], dict[int, int]]:
-    """Return the table of a reflected CRC, its entries by their highest byte, and what each bit of the last byte
-    leaves.
-    """
+    """Return the table of a reflected CRC, its entries by their highest byte, and what the last byte's bits leave."""
     table = []
     for value in range(256):
         for _ in range(8):

@@ -38,8 +38,7 @@ def examine_indexes(
     *,
     wants_all: bool = False,
 ) -> Task:
-    """Return what it takes to build the unsound indexes anew; of the segments with these base offsets only, unless
-    None.
+    """Return what it takes to build the unsound indexes anew; only of segments with these base offsets, unless None.
 
     `kinds` are some of INDEX_KINDS. `wants_all`: sound ones, too, as Kafka's recovery of the whole log builds them. Of
     what is there only the .log files count. Where one of them is damaged, its indexes are a problem, and the other
@@ -71,8 +70,9 @@ def examine_indexes(
 def with_indexes(
     log: PartitionLog, startup: Startup, outcome: LoadOutcome, found: Survey
 ) -> tuple[Mapping[str, Recipe], dict[str, str]]:
-    """Return the files of a log as loading leaves them, with the unsound indexes built anew that it takes over, or
-    makes empty; and why each file changes.
+    """Return the files of a log as loading leaves them, with unsound indexes built anew, and why each file changes.
+
+    Those are the indexes that it takes over, or makes empty.
 
     Indexes of logs that recovery would change stay as they are. Raises OSError.
     """
@@ -91,9 +91,7 @@ def with_indexes(
 
 
 def _taken_over(files: Mapping[str, Recipe], found: Survey) -> Iterator[str]:
-    """Yield the indexes that are unsound whatever name they have yet, and those that a log from elsewhere came
-    without.
-    """
+    """Yield the indexes that are unsound whatever name they have yet, and those a log from elsewhere lacks."""
     logs = dict(_logs(files))
     for name in sorted({*files, *found.unsound}):
         parsed, recipe = parse_file_name(name), files.get(name)
@@ -146,8 +144,9 @@ def _cut_by_recovery(found: Survey) -> dict[str, str]:
 def _recovered(
     log: PartitionLog, startup: Startup, files: Mapping[str, Recipe], damaged: dict[str, str]
 ) -> LoadOutcome:
-    """Return Kafka's recovery of the logs among the planned `files` that are not damaged; others that it changes or
-    fails over are added to those.
+    """Return Kafka's recovery of the logs among the planned `files` that are not damaged.
+
+    Others that it changes or fails over are added to those.
     """
     checks = as_if_killed(startup)
     while True:
@@ -186,8 +185,10 @@ def _left(path: str, files: Iterable[str], damaged: Mapping[str, str]) -> Iterat
 
 
 def _only_logs(log: PartitionLog, files: Mapping[str, Recipe], damaged: Iterable[str]) -> PlannedPartition:
-    """Return the planned `files` with empty indexes, and without damaged logs, what recovery would take from elsewhere,
-    and what a broker would put in the place of the logs that are there: their indexes are asked for.
+    """Return the planned `files` with empty indexes, and without what recovery would not use.
+
+    That is damaged logs, what it would take from elsewhere, and what a broker would put in the place of the logs that
+    are there: their indexes are asked for.
     """
     directory = PlannedPartition(log)
     directory.files = dict(files)

@@ -132,9 +132,7 @@ def _batches(directory: PlannedPartition, logs: Iterable[str]) -> Iterator[_Batc
 
 
 def _believed(runs: list[tuple[int, int]]) -> set[int]:
-    """Return the numbers of the runs of (epoch, batches) that make the weightiest chain of epochs that
-    do not decrease.
-    """
+    """Return the numbers of the runs of (epoch, batches) in the weightiest chain of epochs that do not decrease."""
     weights: list[int] = []
     before: list[int | None] = []
     for number, (epoch, batches) in enumerate(runs):
@@ -151,9 +149,7 @@ def _believed(runs: list[tuple[int, int]]) -> set[int]:
 
 
 def _right_epochs(epochs: list[int], believed: set[int]) -> list[int]:
-    """Return the epoch of each run, or that of the nearest believed one: before it, or else behind it;
-    none if none is.
-    """
+    """Return the epoch of each run, or of the nearest believed one, before or else behind it; none if none is."""
     right = []
     latest = epochs[min(believed)] if believed else NO_EPOCH
     for number, epoch in enumerate(epochs):

@@ -87,9 +87,7 @@ def holding(log: PartitionLog, outcome: LoadOutcome) -> Loss:
 
 
 def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, int, int]]:
-    """Yield leader epoch, first and last offset of every run of batches of one leader epoch; those without one left
-    out.
-    """
+    """Yield leader epoch, first and last offset of every run of batches of one epoch; those without one left out."""
     run: tuple[int, int, int] | None = None
     for _, view in views(log, outcome):
         for block in view.blocks():
@@ -108,9 +106,7 @@ def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, i
 
 
 def epoch_contradiction(log: PartitionLog, outcome: LoadOutcome) -> str | None:
-    """Return where the leader-epoch-checkpoint that an outcome leaves says another epoch than the batches; None where
-    it does not. Raises OSError.
-    """
+    """Return where the leader-epoch-checkpoint of an outcome and the batches disagree; None if not. Raises OSError."""
     directory, name = directory_after_load(log, outcome), names.LEADER_EPOCH_CHECKPOINT
     if not directory.exists(name):
         return None

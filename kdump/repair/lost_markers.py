@@ -95,8 +95,7 @@ def proven_markers(gaps: Sequence[Gap], aborted: Iterable[AbortedTxn]) -> list[N
 
 
 def aborting_markers(gaps: Sequence[Gap], still_open: Iterable[ProducerEntry]) -> list[NewMarker]:
-    """Return markers that abort the transactions that are open at the end, each in the last gap that may have had its
-    marker.
+    """Return markers that abort the transactions open at the end, each in the last gap that may have had its marker.
 
     A transaction that begins behind all gaps with a free offset has lost none, and stays open.
     """
@@ -123,8 +122,7 @@ def put(directory: PlannedPartition, markers: Iterable[NewMarker]) -> None:
 
 
 def find_gaps(directory: PlannedPartition, removed: Iterable[int]) -> tuple[list[Gap], list[ProducerEntry]]:
-    """Return where bytes are left out of a directory's logs, and the producers with a transaction that is open at the
-    end.
+    """Return where bytes are left out of a directory's logs, and the producers with a transaction open at the end.
 
     The logs must be such that a broker loads them. `removed` are the base offsets of segments of which nothing is
     kept. Raises OSError.
@@ -198,9 +196,7 @@ def _has_data(directory: PlannedPartition, source: str, start: int) -> bool:
 
 
 def aborted_txns(log: PartitionLog) -> Iterator[AbortedTxn]:
-    """Yield what the transaction indexes of a log, as they are on disk, tell of aborted transactions.
-    Raises OSError.
-    """
+    """Yield what a log's transaction indexes, as they are on disk, tell of aborted transactions. Raises OSError."""
     for name, parsed in log.files.items():
         if parsed.kind == names.TXN_INDEX and parsed.state == names.LIVE:
             with ReadOnlyFile(os.path.join(log.path, name)) as file:

@@ -124,8 +124,7 @@ class _Choice:
     def _fillers(
         self, batches: Mapping[int, ByteRange], chain: Sequence[int], stop: int | None
     ) -> dict[int, list[int]]:
-        """Return batches out of place that fill holes in the offsets of the chain exactly, by the part that follows a
-        hole.
+        """Return batches out of place that fill holes in the chain's offsets exactly, by the part that follows.
 
         `stop` is the number of what follows the last part; None where there is more to come.
         """

@@ -19,9 +19,7 @@ _MARKS = {names.RECOVERY_POINT_CHECKPOINT: "recovery point", names.REPLICATION_C
 
 
 def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """Return what a repair would do with a partition. Raises OSError, RefusedError for a directory
-    without Kafka files.
-    """
+    """Return what a repair would do with a partition. Raises OSError; RefusedError without Kafka files."""
     check_has_kafka_files(log)
     task = PLANNERS[request.strategy](log, startup, request)
     if startup.clean:
@@ -49,8 +47,7 @@ def _with_lines(plan: Plan, lines: list[Operation]) -> Plan:
 
 
 def _without_marks(lines: list[Operation], end: int) -> tuple[list[Operation], tuple[str, ...]]:
-    """Return the changes to checkpoints of a log that stays as it is, which ends at `end`, and what is said of
-    the rest.
+    """Return the changes to checkpoints of a log that stays as it is and ends at `end`, and what is said of the rest.
 
     Records that were flushed or committed are gone already, and another replica may have them: only those lines tell.
     """

@@ -299,9 +299,7 @@ _MADE_AGAIN = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
 
 def _siblings_metadata(log: PartitionLog) -> Iterator[tuple[str, bytes]]:
-    """Yield the sound partition.metadata files of the topic's other partitions: the directory's name
-    and the content.
-    """
+    """Yield the sound partition.metadata files of the topic's other partitions: directory's name and content."""
     if log.name is None:
         return
     log_directory = os.path.dirname(os.path.abspath(log.path))

@@ -59,8 +59,9 @@ class SalvagedFiles:
         self._kept_ranges: list[tuple[int, int, str]] = []
 
     def sort_out_swaps(self) -> None:
-        """Take what cannot be trusted out of every .log that waits to replace others; all that waits where what it is
-        to replace is there and sound. Raises OSError.
+        """Take what cannot be trusted out of every .log that waits to replace others. Raises OSError.
+
+        Where what it is to replace is there and sound, all that waits goes.
         """
         waiting: dict[str, list[ByteRange | LeftOut]] = {}
         spans = []

@@ -142,9 +142,7 @@ def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:
 
 
 def _planned(log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome) -> Task:
-    """Return the plan that leads to an outcome, as far as it is needed; asked for kinds of files get all that loading
-    does.
-    """
+    """Return the plan that leads to an outcome, as far as it is needed; kinds of files asked for get all."""
     assert outcome.files is not None
     was_closed = _was_closed(log, startup)
     if _is_at_rest(log, startup, request, found, outcome):
@@ -163,9 +161,7 @@ def _is_at_rest(
 
 
 def _was_closed(log: PartitionLog, startup: Startup) -> bool:
-    """Return whether the broker stopped in order; the cluster metadata's log is recovered at every
-    start all the same.
-    """
+    """Return whether the broker stopped in order; the cluster metadata's log is recovered at every start."""
     is_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
     return startup.clean or (is_metadata and log.closed_cleanly)
 

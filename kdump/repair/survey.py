@@ -100,9 +100,7 @@ class Survey(NamedTuple):
         )
 
     def faults(self, name: str) -> list[tuple[int, str]]:
-        """Return where batches of the .log `name` cannot be read although their CRC matches (bytes),
-        and why, in order.
-        """
+        """Return where batches of the .log `name` cannot be read though the CRC matches (bytes), and why, in order."""
         return sorted(
             (finding.position, finding.message)
             for finding in self.damage
@@ -166,8 +164,9 @@ def survey(
 
 
 def _unproved(log: PartitionLog, unsound: Iterable[str]) -> Iterator[str]:
-    """Yield the empty offset indexes of the segments whose time index is unsound: by that alone verification knows
-    whether they had entries.
+    """Yield the empty offset indexes of the segments whose time index is unsound.
+
+    By that alone verification knows whether they had entries.
     """
     for parsed in map(parse_file_name, unsound):
         if parsed.kind == names.TIME_INDEX and parsed.offset is not None:

@@ -98,18 +98,14 @@ class Task(NamedTuple):
 
 
 def first_damage(outcome: LoadOutcome | None) -> tuple[str, str] | None:
-    """Return which .log is cut first, where and why; later segments, of which the plan tells earlier,
-    go because of it.
-    """
+    """Return which .log is cut first, where and why; later segments, told of earlier, go because of it."""
     steps = outcome.steps if outcome else ()
     cut = next((step for step in steps if step.action in (TRUNCATE, LEAVE_OUT) and step.position is not None), None)
     return (cut.file, f"byte {cut.position}: {cut.why}") if cut else None
 
 
 def not_rebuilt(path: str, damage: str) -> str:
-    """Return why indexes are left: `damage` names the .log of the partition directory `path`, and what is wrong with
-    it.
-    """
+    """Return why indexes are left: `damage` names the .log in the partition's `path`, and what is wrong with it."""
     return f"{os.path.join(path, damage)}. Indexes were not rebuilt. First: kdump repair {path}"
 
 

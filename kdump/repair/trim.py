@@ -41,8 +41,7 @@ MAX_INDEX_BYTES = 1 << 31
 
 
 def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Plan, list[str]]:
-    """Return the plan that trims the segments with these base offsets (None: all), and what has to be left alone, in
-    words.
+    """Return the plan that trims the segments with these base offsets (None: all), and what has to be left, in words.
 
     Raises OSError.
     """
@@ -167,8 +166,9 @@ def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
 
 
 def _fitting(data: bytes, segment: Segment) -> int:
-    """Return the bytes of the entries up to the last one that fits the batch it leads to: where entries stop to
-    increase the wrong one may be the one before.
+    """Return the bytes of the entries up to the last one that fits the batch it leads to.
+
+    Where entries stop to increase the wrong one may be the one before.
     """
     count = len(data) // OFFSET_ENTRY_SIZE
     with segment.open_log() as log:
@@ -212,8 +212,7 @@ def _time_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
 
 
 def _missing_last_entry(data: bytes, base_offset: int, held: _ValidLog) -> bytes:
-    """Return the entry with which a time index has to end (TimeIndex.maybeAppend when a segment is closed), if it does
-    not.
+    """Return the entry that a time index has to end with (TimeIndex.maybeAppend when a segment is closed), if it lacks.
 
     Retention goes by it: an index that was cut to its valid entries and ends too early has segments deleted too early.
     """

@@ -190,9 +190,7 @@ def _longest_first(replica: Replica) -> tuple[int, int, int]:
 
 
 def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:
-    """Return how far the records of a copy were committed, by the checkpoints and the ISR of all that share its
-    history.
-    """
+    """Return how far the records of a copy were committed, by checkpoints and ISR of all that share its history."""
     committed = 0
     for each in replicas:
         if each.log is not None and each.log.high_watermark is not None:

@@ -130,9 +130,7 @@ def _note(selected: Selected, found: dict[bytes, KeyRecord]) -> None:
 
 
 def compare_keys(first: CopyKeys, second: CopyKeys, history: int) -> KeyComparison:
-    """Compare the latest records of two copies in what all copies have; `history` is as for lost_keys. Raises
-    OSError.
-    """
+    """Compare the latest records of two copies in what all copies have; `history` as for lost_keys. Raises OSError."""
     keys: set[bytes] = set()
     differing: dict[bytes, int] = {}
     for one, other in ((first, second), (second, first)):

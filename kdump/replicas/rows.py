@@ -134,8 +134,9 @@ def _is_plausible(rows: BatchRows, lowest: int, highest: int) -> bool:
 
 
 def _settle(rows: BatchRows, expected: int, highest: int, room: int) -> None:
-    """Count batches as damaged whose offsets cannot be right, and give damaged ones the offsets that are left for them,
-    from `expected` on.
+    """Count batches as damaged whose offsets cannot be right.
+
+    Damaged ones get the offsets that are left for them, from `expected` on.
 
     Those end at `room`, below the next segment: what a damaged header says must not hide valid batches there. What a
     damaged size field makes of the bytes after it goes.
@@ -160,9 +161,7 @@ def _settle(rows: BatchRows, expected: int, highest: int, room: int) -> None:
 
 
 def _trusted(rows: BatchRows, expected: int, highest: int) -> list[int]:
-    """Return the rows of valid batches whose offsets rise; of two that contradict each other the one that follows
-    directly.
-    """
+    """Return the rows of valid batches whose offsets rise; of two that contradict each other the next in turn."""
     trusted: list[int] = []
 
     def end(number: int) -> int:

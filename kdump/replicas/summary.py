@@ -194,8 +194,9 @@ def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState
 def _to_heal(
     best: Choice | None, choices: Sequence[Choice], compared: Compared, state: PartitionState | None
 ) -> tuple[int, ...]:
-    """Return the copies that are damaged, have lost their beginning, or may lead and end before the best one: the
-    same history up to there.
+    """Return the copies that are damaged, lost their beginning, or may lead and end before the best one.
+
+    The latter have the same history up to there.
     """
     if best is None or best.leader.number is None or best.blocked_at is not None:
         return ()

@@ -104,9 +104,7 @@ class _Follower:
 
 
 def _fetch(leader: LoadedLog, terms: _Terms, follower: _Follower) -> bool:
-    """Let a follower fetch and do what the answer asks for; return whether that changes anything, so that it asks
-    again.
-    """
+    """Let a follower fetch and do what the answer asks for; return whether that changes anything: it asks again."""
     own = follower.terms
     last_epoch = own.cache.latest_epoch
     before = own.end, last_epoch

@@ -40,8 +40,7 @@ class BlockingBatch:
 
 
 def find_blocking_batch(state: SegmentState, now: int, limit_ms: int) -> BlockingBatch | None:
-    """Return the batch that holds a segment at the time `now` (ms), `limit_ms` being retention.ms; None without
-    timestamps.
+    """Return the batch that holds a segment at `now` (ms), `limit_ms` being retention.ms; None without timestamps.
 
     It is the one with the largest timestamp that the batches have, whatever the time index says. Raises OSError.
     """

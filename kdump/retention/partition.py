@@ -297,9 +297,7 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutc
 
 
 def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> Block | None:
-    """Return what keeps old segments from going; None where none is kept, or the oldest that stays is where it should
-    be.
-    """
+    """Return what keeps old segments from going; None where none is kept, or the oldest to stay is where it should."""
     if not left or is_empty_last(left[0]):
         return None
     blocker = left[0]
@@ -321,9 +319,7 @@ def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettin
 
 
 def _free_offset(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> int:
-    """Return the offset behind the last old segment that only segments with timestamps of the future separate from the
-    blocker.
-    """
+    """Return the offset behind the last old segment that only segments of the future separate from the blocker."""
     free = left[0].end_offset
     for state in left[1:]:
         if bounds.high_watermark < state.end_offset or is_empty_last(state):

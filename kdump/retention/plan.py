@@ -96,9 +96,7 @@ def _new_segment(found: PartitionRetention) -> Mapping[str, Recipe]:
 
 
 def _epochs(found: PartitionRetention) -> bytes | None:
-    """Return the content of the leader epochs' checkpoint, cut at the new log start offset; None where it stays as it
-    is.
-    """
+    """Return the leader epochs' checkpoint, cut at the new log start offset; None where it stays as it is."""
     if names.LEADER_EPOCH_CHECKPOINT not in found.log.files or not (found.reasons or found.moves_start):
         return None
     path = os.path.join(found.log.path, names.LEADER_EPOCH_CHECKPOINT)

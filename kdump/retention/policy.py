@@ -77,9 +77,7 @@ def next_to_go(left: Sequence[SegmentState], config: RetentionSettings) -> Next 
 
 
 def is_old(segment: SegmentState, bounds: Bounds, config: RetentionSettings) -> bool:
-    """Return whether a segment is old enough to go by time, whatever comes before it and wherever the high watermark
-    is.
-    """
+    """Return whether a segment is old enough to go by time, whatever is before it and wherever the high watermark."""
     old_at = due(segment, config)
     return old_at is not None and bounds.now >= old_at
 

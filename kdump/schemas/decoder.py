@@ -48,9 +48,7 @@ class Codec:
         return kind in PRIMITIVES
 
     def shown(self, data: bytes, frame: Frame) -> tuple[Any, str | None]:
-        """Return the value that JSON takes, and the full name of its message if it is Protobuf's.
-        Raises SchemaError.
-        """
+        """Return the value that JSON takes, and the full name of its message if Protobuf's. Raises SchemaError."""
         if self.protobuf is not None:
             message, name = self.protobuf.decode(data, frame.start, frame.indexes)
             return self.protobuf.shown(message), name
@@ -118,9 +116,7 @@ class FieldDecoder:
         self._has_frames = decoder.registry.knows_subject(subject)
 
     def __call__(self, data: bytes | None, header: bytes | None = None) -> bytes | Payload | None:
-        """Return the value that JSON takes; as it is without a frame, and in a Payload with an error if it does not
-        decode.
-        """
+        """Return the value for JSON; as it is without a frame, and in a Payload with an error if it does not decode."""
         return self.decode(data, header, Codec.shown)
 
     def decode(

@@ -83,9 +83,7 @@ class ProtobufSchema:
             raise SchemaError(f"its schema has no message {full_name}") from None
 
     def shown(self, message: Message) -> Any:
-        """Return a message as proto3 JSON, with the names of the .proto file and without defaults.
-        Raises SchemaError.
-        """
+        """Return a message as proto3 JSON, with the .proto file's names and without defaults. Raises SchemaError."""
         from kdump.schemas.protobuf_parts import shown_by_parts
 
         return shown_by_parts(message, self._whole)

@@ -260,9 +260,7 @@ def bare_subject(subject: str) -> str:
 
 
 def guid_of(text: str, references: Iterable[Reference]) -> bytes:
-    """Return the GUID of a schema without rules and metadata, 16 bytes: an MD5 (MD5.ofSchema of the Confluent
-    registry).
-    """
+    """Return the GUID of a schema without rules and metadata, 16 bytes: an MD5 (the registry's MD5.ofSchema)."""
     digest = md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     for name, subject, version in references:
         digest.update(name.encode("utf-8", "surrogatepass"))

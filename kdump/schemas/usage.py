@@ -61,9 +61,7 @@ class PartitionUse:
 
 
 def usage_of(log: PartitionLog, topic: str, decoder: PayloadDecoder, report: Report, *, deep: bool) -> PartitionUse:
-    """Return what the records of a partition use; damage is reported and passed over. Markers of Kafka's own do not
-    count.
-    """
+    """Return what a partition's records use; damage is reported and passed over. Kafka's markers do not count."""
     found = PartitionUse()
     fields = decoder.of_topic(topic)
     key, value = _Counter(fields.key, found.key), _Counter(fields.value, found.value)

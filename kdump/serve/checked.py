@@ -100,9 +100,7 @@ class CheckedSegment:
         return before != ()
 
     def piece_at(self, log: LogFile, position: int) -> Piece | None:
-        """Return the piece that byte `position`, a batch's first, is in; checked now if need be. None
-        at the log's end.
-        """
+        """Return the piece that byte `position`, a batch's first, is in; checked now if need be. None at the end."""
         if position >= log.size:
             return None
         at = bisect_right(self._starts, position) - 1
@@ -119,9 +117,7 @@ class CheckedSegment:
             position = piece.end
 
     def position_of(self, log: LogFile, offset: int) -> int:
-        """Return the byte where the first batch begins that reaches absolute `offset`, or damage before one; the log's
-        size where neither is there.
-        """
+        """Return where the first batch that reaches `offset`, or damage before it, begins; or the log's size."""
         position = self._near(log, offset)
         for piece in self.pieces(log, position):
             if piece.damage is not None:
@@ -139,9 +135,7 @@ class CheckedSegment:
         return last
 
     def offset_before(self, log: LogFile, position: int) -> int:
-        """Return the (absolute) offset behind the last good batch before byte `position`; the base
-        offset without one.
-        """
+        """Return the absolute offset behind the last good batch before byte `position`; the base offset if none."""
         best = self.base_offset
         for piece in self.pieces(log):
             if piece.start >= position:
@@ -151,8 +145,9 @@ class CheckedSegment:
         return best
 
     def _near(self, log: LogFile, offset: int) -> int:
-        """Return a batch's first byte from which a walk meets the batch that reaches an offset: in a known piece, if
-        one is there, else by the index.
+        """Return a batch's first byte from which a walk meets the batch that reaches an offset.
+
+        It is in a known piece, if one is there, else by the index.
         """
         at = bisect_right(self._pieces, offset, key=lambda each: each.lowest) - 1
         if at >= 0 and self._pieces[at].damage is None and offset <= self._pieces[at].next_offset:
@@ -198,8 +193,9 @@ class CheckedSegment:
 
 
 def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str) -> int:
-    """Take in good batches. Those whose offsets cannot be, which no CRC covers, and those of a magic that no client
-    knows, are damage. Gives the next offset.
+    """Take in good batches and return the next offset.
+
+    Those whose offsets cannot be, which no CRC covers, and those of a magic that no client knows, are damage.
     """
     block, first, stop = run
     last = block.last_offset[first:stop]

@@ -37,9 +37,7 @@ class Instead:
     stop: int
 
     def between(self, start: int, stop: int) -> Iterator[Good]:
-        """Yield its bytes from the batch that reaches `start` on, before the batch that holds `stop`.
-        Raises OSError.
-        """
+        """Yield its bytes from the batch that reaches `start`, before the batch that holds `stop`. Raises OSError."""
         yield from self.copy.between(start, min(stop, self.stop)) or ()
 
 

@@ -110,9 +110,7 @@ class Coordinator:
         return group, member
 
     def _member_for(self, group: Group, asked: Joining) -> Member:
-        """Return the member that joins: a known one, a static one that has come back, or a new one.
-        Raises GroupError.
-        """
+        """Return the member that joins: a known one, a static one that came back, or a new one. Raises GroupError."""
         static = group.by_instance(asked.instance_id) if asked.instance_id is not None else None
         known = group.members.get(asked.member_id)
         if asked.member_id:

@@ -14,9 +14,7 @@ _MAX_LIMIT = 2000
 
 
 def api_versions(_ctx: Context, request: Request, *, with_sasl: bool = False) -> Fields:
-    """Return name all requests that are answered. A newer ApiVersions request is answered with error 35 and the same
-    list.
-    """
+    """Name all requests that are answered. A newer ApiVersions request gets error 35 and the same list."""
     return {
         "errorCode": ErrorCode.UNSUPPORTED_VERSION if request.is_newer else ErrorCode.NONE,
         "apiKeys": [

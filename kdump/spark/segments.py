@@ -41,9 +41,7 @@ def segment_tasks(options: ReadOptions, cores: int) -> list[list[Job]]:
 
 
 def read_segments(jobs: Sequence[Job], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Yield a row for each segment. Raises DataLossError for one that cannot be read, unless the
-    options say to go on.
-    """
+    """Yield a row for each segment. Raises DataLossError for one that cannot be read, unless options say to go on."""
     names = column_names(options)
     for at in range(0, len(jobs), PIECE):
         rows = [_row(job, options) for job in jobs[at : at + PIECE]]

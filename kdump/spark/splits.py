@@ -80,9 +80,7 @@ def _within(interval: Interval, segment: Segment, segments: list[Segment]) -> In
 
 
 def stop_position(segment: Segment, log: LogFile, stop_offset: int) -> int:
-    """Return where in `log` the batch ends that reaches the last offset before `stop_offset`; the log's end without
-    one.
-    """
+    """Return where in `log` the batch ends that reaches the last offset before `stop_offset`; the end without one."""
     start = segment.position_of(log, stop_offset - 1)
     for block in log.blocks(start, whole=False):
         for row in range(block.length):
@@ -92,9 +90,7 @@ def stop_position(segment: Segment, log: LogFile, stop_offset: int) -> int:
 
 
 def task_size(total: int, cores: int, least_tasks: int | None, *, decodes: bool = True) -> int:
-    """Return how many bytes a task should have, of `total`; where it reads headers only, more, as they
-    are read faster.
-    """
+    """Return how many bytes a task should have, of `total`; where it reads headers only, more: they are read faster."""
     if decodes:
         size = min(max(total // (cores * TASKS_PER_CORE) + 1, MIN_BYTES), MAX_BYTES)
     else:

@@ -158,9 +158,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return known[2]
 
     def _readable_end(self, log: PartitionLog) -> int:
-        """Return the log end offset, or the last stable one: what an open transaction holds back comes in a later
-        batch.
-        """
+        """Return the log end offset, or the last stable one: what an open transaction holds comes in a later batch."""
         if self._options.isolation is Isolation.READ_COMMITTED:
             with reading(log):
                 return TransactionStates(log).last_stable_offset()

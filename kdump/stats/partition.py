@@ -98,9 +98,7 @@ class Stats:
             self.records.merge(other.records)
 
     def in_codec(self, codec: int) -> int | None:
-        """Return about how many bytes the batches would take if all were written with a codec; None without a
-        sample.
-        """
+        """Return about how many bytes the batches would take if all were in a codec; None without a sample."""
         payload = self.batches.payload or self.batches.bytes
         found = self.sample.estimate(codec, payload)
         return None if found is None else self.batches.bytes - payload + found

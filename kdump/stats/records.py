@@ -141,8 +141,7 @@ class KeyCensus:
 def decoded_in(
     segment: Segment, limit: int = DEFAULT_LIMIT, selection: Selection = EVERYTHING
 ) -> Iterator[DecodedRows | Damage | int]:
-    """Yield the records of a segment's selected batches in blocks, batches that cannot be decoded, and bytes that were
-    read.
+    """Yield the records of a segment's selected batches in blocks, batches that cannot be decoded, and bytes read.
 
     What headers and CRCs tell to be damage is passed over in silence: the pass over the batches tells of it.
 

@@ -59,7 +59,5 @@ class CodecSample:
         self.sizes.update(other.sizes)
 
     def estimate(self, codec: int, payload: int) -> int | None:
-        """Return to how many bytes `payload` bytes, as they are on disk now, would come in a codec; None without a
-        sample.
-        """
+        """Return how many bytes `payload` bytes, as on disk now, would be in a codec; None without a sample."""
         return round(payload * self.sizes[codec] / self.stored) if self.stored else None

@@ -61,9 +61,7 @@ class Sizes:
             yield Bucket(low, 1 << length, self.lengths[length])
 
     def quantile(self, share: float) -> int | None:
-        """Return a number that at least `share` (0 to 1) of all are no larger than: the end of a bucket, at most
-        `max`.
-        """
+        """Return a number that at least `share` (0 to 1) of all do not exceed: the end of a bucket, at most `max`."""
         seen = 0
         for bucket in self.buckets():
             seen += bucket.members

@@ -78,9 +78,7 @@ def end_of_transaction(record: _Held) -> Marker:
 
 
 def plain_marker(block: BatchBlock, row: int) -> MarkerParts | None:
-    """Return what a marker of the usual shape has, read in place; None where the batch, which the block holds, has
-    another shape.
-    """
+    """Return the parts of a marker of the usual shape, read in place; None where the batch in the block has another."""
     if block.size[row] != PLAIN_MARKER_SIZE or block.count[row] != 1 or block.attributes[row] & CODEC_MASK:
         return None
     data, record = block.data, block.position[row] - block.data_position + HEADER_SIZE

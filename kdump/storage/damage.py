@@ -124,9 +124,7 @@ def undecodable(block: BatchBlock, row: int, error: KdumpError, path: str) -> Da
 
 
 def bad_messages(block: BatchBlock, records: RecordBlock, path: str) -> Iterator[Damage]:
-    """Yield the v0/v1 messages in `records` whose own CRC does not hold, though that of the wrapper
-    around them does.
-    """
+    """Yield the v0/v1 messages in `records` whose own CRC does not hold, though that of their wrapper does."""
     at = -1
     while True:
         try:

@@ -114,9 +114,10 @@ class TxnIndex(ReadOnlyFile):
 
 
 def may_end_at(offset: int, base: int, last: int, count: int) -> bool:
-    """Return whether an entry of an offset index may name `offset` for the batch from `base` to `last` (absolute) with
-    `count` records: its last offset or, where the cleaner took records out of it and so wrote the offset of the last
-    record left, one inside.
+    """Return whether an offset index's entry may name `offset` for the batch from `base` to `last` (absolute).
+
+    It is its last offset or, where the cleaner took records out so that `count` are left, and so wrote the offset of
+    the last one left, one inside.
     """
     return offset == last or (base <= offset < last and 0 < count <= last - base)
 

@@ -130,9 +130,7 @@ def is_live(path: str) -> bool:
 
 
 def opened(path: str) -> PartitionLog | None:
-    """Return the partition in a directory, to be held later; None where a running broker has deleted it. Raises
-    OSError.
-    """
+    """Return the partition in a directory, to be held later; None where a running broker deleted it. Raises OSError."""
     try:
         return PartitionLog(path)
     except FileNotFoundError as error:
@@ -142,9 +140,7 @@ def opened(path: str) -> PartitionLog | None:
 
 
 def was_deleted(path: str, error: BaseException) -> bool:
-    """Return whether an error says that a file or directory is missing because a running broker has deleted or replaced
-    it.
-    """
+    """Return whether an error says that a file or directory is missing because a broker deleted or replaced it."""
     return isinstance(error, FileNotFoundError) and is_deleted(path)
 
 
@@ -194,9 +190,7 @@ def _is_taken(name: str) -> bool:
 
 
 def _is_swapping(files: Iterable[str]) -> bool:
-    """Return whether cleaned segments are complete but have not got their names yet, while the old ones have lost
-    theirs.
-    """
+    """Return whether cleaned segments are complete but not yet named, while the old ones have lost theirs."""
     return any(parsed.kind == names.LOG and parsed.state == names.SWAP for parsed in map(parse_file_name, files))
 
 
@@ -261,9 +255,7 @@ def _leave_out_growing_end(hold: Hold) -> None:
 
 
 def _settled_size(hold: Hold, name: str, segment: Segment, kind: str) -> int:
-    """Return the used size of an index, which may lose the room that it keeps while we look: its segment is being
-    rolled.
-    """
+    """Return the used size of an index, which may lose its spare room while we look: its segment is being rolled."""
     for _ in range(ATTEMPTS):
         try:
             return _used_size(segment, kind)

@@ -92,9 +92,7 @@ class LogFile(ReadOnlyFile):
                 return
 
     def entry_at(self, position: int, stop: int) -> Entry:
-        """Return the frame of the entry at byte `position`, of a log that ends at byte `stop`; its CRC is not looked
-        at.
-        """
+        """Return the frame of the entry at byte `position`, of a log that ends at byte `stop`; its CRC is not read."""
         end = min(stop, self.size)
         data = self.read(position, HEADER_SIZE) if position < end - FRAME_SIZE else b""
         if len(data) < FRAME_SIZE:
@@ -165,9 +163,7 @@ class LogFile(ReadOnlyFile):
 
 
 def _has_room(block: BatchBlock) -> bool:
-    """Return whether entries of another buffer may be added to a block: what it holds is not needed to
-    see what it has.
-    """
+    """Return whether entries of another buffer may join a block: what it holds is not needed to see what it has."""
     if block.controls or block.needed > BUFFER_SIZE:
         return False
     return block.next_position - block.position[0] < GATHERED_BYTES

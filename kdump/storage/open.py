@@ -121,9 +121,7 @@ def _has_brokers_files(directory: LogDirectory) -> bool:
 
 
 def log_directories_in(directory: LogDirectory) -> list[str]:
-    """Return names of the log directories in a directory that is none; one such as `disk-1` may look like a
-    partition's.
-    """
+    """Return the names of log directories in one that is none; one such as `disk-1` looks like a partition's."""
     if _has_brokers_files(directory):
         return []
     inner = [

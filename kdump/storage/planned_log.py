@@ -86,9 +86,7 @@ class LogView(LogFile):
                 return
 
     def _ranges(self, position: int, size: int) -> Iterator[tuple[Part, int, int]]:
-        """Yield the parts that have the bytes from `position` on, each with where in it they start and how many they
-        are.
-        """
+        """Yield the parts that have the bytes from `position` on, each with their start in it and how many they are."""
         number = bisect_right(self._starts, position) - 1
         while size > 0:
             part, start = self._parts[number], position - self._starts[number]

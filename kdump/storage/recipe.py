@@ -50,9 +50,7 @@ def parts_of(recipe: Recipe) -> tuple[Part, ...]:
 
 
 def piece_of(recipe: Recipe, start: int, size: int) -> Recipe:
-    """Return the recipe for `size` bytes from byte `start` on of the file that `recipe` makes; both
-    must lie inside it.
-    """
+    """Return the recipe for `size` bytes from byte `start` on of the file that `recipe` makes; both must lie in it."""
     if isinstance(recipe, SourceBytes):
         return SourceBytes(recipe.name, recipe.start + start, size)
     if isinstance(recipe, NewContent):

@@ -198,9 +198,7 @@ class _Walker:
         return block.available >= size
 
     def _end(self, start: int) -> int:
-        """Return the end of the last of the ordinary entries that follow each other from byte `start`, begun in the
-        region.
-        """
+        """Return the end of the last ordinary entry in the unbroken row from byte `start`, begun in the region."""
         block, first = self._block, self._block.data_position
         stop = min(self._size, block.available - FRAME_SIZE)
         return first + kernels.skip_entries(block.data, start - first, stop, min(self._stop - first, len(block.data)))
@@ -228,9 +226,7 @@ class _Walker:
             return None
 
     def _turn(self) -> int:
-        """Return the state that the results before left, once it is this region's turn to give some. Raises
-        _ClosedError.
-        """
+        """Return the state that the results before left, once it is this region's turn. Raises _ClosedError."""
         if self._state is None:
             self._state = self._states.wait()
         return self._state

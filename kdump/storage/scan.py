@@ -121,9 +121,7 @@ def _torn(log: LogFile, at: int, end: int) -> tuple[str, BatchHeader | None]:
 
 
 def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, expected: int) -> Damage | None:
-    """Return what a walk that ended before the log's end met there; `expected` is the offset (absolute) that comes
-    next.
-    """
+    """Return what a walk that ended before the log's end met there; `expected` is the next offset (absolute)."""
     at = block.next_position
     if at >= end or block.status in (BLOCK_FULL, NEED_BYTES):
         return None
@@ -150,9 +148,7 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, 
 
 
 def begins_batch(data: bytes, expected: int) -> bool:
-    """Return whether bytes at the end of a log, too few for a batch, can be the beginning of one from offset `expected`
-    on.
-    """
+    """Return whether bytes at the end of a log, too few for a batch, can begin one from offset `expected` on."""
     offset = data[:_OFFSET_SIZE]
     unknown = _OFFSET_SIZE - len(offset)
     lowest = int.from_bytes(offset, "big") << 8 * unknown
@@ -166,8 +162,7 @@ def begins_batch(data: bytes, expected: int) -> bool:
 
 
 def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) -> Iterator[BatchBlock]:
-    """Yield the batches whose headers can be followed from where the damage begins, each as a block's only row, not
-    valid.
+    """Yield the batches whose headers can be followed from where damage begins, each as a block's only row, invalid.
 
     `base_offset` (absolute) is the segment's; of a batch of more than `limit` bytes nothing is read.
     """
@@ -209,9 +204,7 @@ def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limi
 
 
 def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) -> int:
-    """Return the first byte from `position` on where an entry with a plausible header and a valid CRC
-    starts, or `end`.
-    """
+    """Return the first byte from `position` on where an entry with plausible header and valid CRC starts, or `end`."""
     window = FIRST_WINDOW
     while position < end:
         data = log.read(position, min(window, end - position))
@@ -241,9 +234,7 @@ def _find(log: LogFile, data: bytes, size: int, position: int, end: int, lowest:
 
 
 def _entry(log: LogFile, position: int, end: int) -> BatchBlock | None:
-    """Return the whole entry with a valid CRC that starts at `position`, as a block's only row; None if
-    there is none.
-    """
+    """Return the whole entry with a valid CRC that starts at `position`, as a block's only row; None if none is."""
     entry = log.entry_at(position, end)
     if entry.status != BLOCK_FULL:
         return None

@@ -217,8 +217,9 @@ def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
 
 
 def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
-    """Return the base offset of the whole entry at byte `position`; that of a v0/v1 wrapper is in its payload, -1 where
-    that cannot be read.
+    """Return the base offset of the whole entry at byte `position`; -1 where it cannot be read.
+
+    That of a v0/v1 wrapper is in its payload.
 
     Raises CorruptRecordError where the log has become shorter.
     """
@@ -238,9 +239,7 @@ def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
 
 
 def _has_timestamp(log: LogFile, position: int, entry: TimeIndexEntry) -> bool:
-    """Return whether the batch that reaches the entry's offset, not far behind byte `position`, has the entry's
-    timestamp.
-    """
+    """Return whether the batch that reaches the entry's offset, not far behind byte `position`, has its timestamp."""
     end = min(position + NEAR, log.size)
     while position < end:
         batch = log.entry_at(position, log.size)

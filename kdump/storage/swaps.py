@@ -44,9 +44,7 @@ def complete_swaps(files: Iterable[str], offset_of: Callable[[str], int]) -> tup
 
 
 def replaced_by(span: Span, files: Iterable[str]) -> list[str]:
-    """Return the files that go for complete .log.swap files which stand for the offsets of a span: all that begin in
-    it.
-    """
+    """Return the files that go for complete .log.swap files that stand for a span of offsets: all that begin in it."""
     return [name for name in sorted(files) if _begins_in(span, name)]
 
 

@@ -64,9 +64,7 @@ def largest_timestamp(segment: Segment, rule: TimestampRule, end_offset: int | N
 
 
 def largest_of(index: TimeIndex, rule: TimestampRule, end_offset: int | None) -> int | None:
-    """Return the largest timestamp (ms) by an open time index, as `largest_timestamp`. Raises OSError,
-    CorruptIndexError.
-    """
+    """Return the largest timestamp (ms) of a time index, as `largest_timestamp`. Raises OSError, CorruptIndexError."""
     if rule is not TimestampRule.AS_STORED:
         index.drop_zero_tail()
     if index.entries == 0:
@@ -90,9 +88,7 @@ def scanned(segment: Segment) -> tuple[int, Damage | None]:
 
 
 def has_zero_tail(segment: Segment) -> bool:
-    """Return whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises
-    OSError.
-    """
+    """Return whether zeros follow the time index's entries, so that the segment seems to be of 1970. Raises OSError."""
     if largest_timestamp(segment, TimestampRule.AS_STORED) != 0:
         return False
     with segment.time_index() as index:

@@ -37,9 +37,7 @@ def hang_reasons(
 
 
 def is_hanging(reasons: Collection[HangReason], *, is_covered: bool | None) -> bool:
-    """Return whether no marker will end a transaction, as far as is known; what is only late its
-    coordinator will end.
-    """
+    """Return whether no marker will end a transaction, as far as is known; what is late its coordinator will end."""
     return HangReason.NOT_COVERED in reasons or (is_covered is None and bool(reasons))
 
 

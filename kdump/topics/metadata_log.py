@@ -59,8 +59,7 @@ class MetadataState:
 
 
 def state_of_directory(log: PartitionLog, report: Report, at: int | None = None) -> MetadataState:
-    """Return the state after the newest usable snapshot and the log behind it; with `at`, after the record of that
-    offset.
+    """Return the state after the newest usable snapshot and the log behind it; with `at`, after that offset's record.
 
     A snapshot with damaged batches or one that is not complete is reported, and the one before it taken. Raises
     KdumpError where neither a snapshot nor the log's beginning leads to the offset, OSError.
@@ -138,8 +137,7 @@ def state_beside(directory: LogDirectory, report: Report) -> MetadataState | Non
 
 
 def release_of(state: MetadataState | None, node_id: int | None = None) -> KafkaRelease:
-    """Return the release whose broker wrote a directory: of its node where that is registered, else the newest of all
-    brokers.
+    """Return the release whose broker wrote a directory: its node's where that is registered, else the newest of all.
 
     By the highest level of metadata.version that the brokers support.
     """
@@ -160,8 +158,7 @@ def release_of_level(level: int | None) -> KafkaRelease:
 
 
 def state_in(place: PartitionLog | LogDirectory, report: Report, at: int | None = None) -> MetadataState | None:
-    """Return the state by what is in a log directory, or in the directory of __cluster_metadata, as
-    `state_of_directory`.
+    """Return the state by what a log directory has, or the directory of __cluster_metadata, as `state_of_directory`.
 
     A cluster that has never run has a bootstrap.checkpoint alone; None where that is not complete. Raises OSError,
     KdumpError.

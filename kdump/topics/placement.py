@@ -107,9 +107,7 @@ class Cluster:
         )
 
     def _stray(self, topic_id: bytes | None, has_topic: bool, partition: Fields | None) -> str | None:
-        """Return why a broker takes a replica for a stray one at start; None where it does not, or that
-        cannot be told.
-        """
+        """Return why a broker takes a replica for a stray one at start; None where not, or that cannot be told."""
         if topic_id is None:
             return "it has no topic id (partition.metadata)"
         if not has_topic:
@@ -123,8 +121,7 @@ class Cluster:
 
 
 def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
-    """Return the cluster that the metadata log in a log directory describes; None where there is none that can be
-    trusted.
+    """Return the cluster that the metadata log in a log directory describes; None where none can be trusted.
 
     `directory` is that of a broker or controller, whose meta.properties tell its id.
     """
@@ -135,8 +132,9 @@ def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
 
 
 def cluster_up_to(log: PartitionLog, directory: LogDirectory, end_offset: int) -> Cluster | None:
-    """Return the cluster that the metadata log in a log directory describes once it is cut at an offset; None where
-    what is left cannot be trusted either. Raises OSError.
+    """Return the cluster as `cluster_beside` once the metadata log is cut at an offset. Raises OSError.
+
+    None where what is left cannot be trusted either.
     """
     problems: list[Problem] = []
     try:

@@ -79,9 +79,7 @@ class TransactionalIds:
 
     @classmethod
     def among(cls, replicas: Iterable[Replica], report: Report) -> TransactionalIds:
-        """Return those in the replicas that are of __transaction_state; of several of a partition, the one that goes
-        on.
-        """
+        """Return those of __transaction_state in the replicas; of several of a partition, the one that goes on."""
         states = [replica for replica in replicas if replica.topic == names.TRANSACTION_STATE_TOPIC]
         return cls.of(farthest(states, report), report)
 

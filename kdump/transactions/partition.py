@@ -63,8 +63,9 @@ class OpenTxn:
 
 
 class StableLimit(StrEnum):
-    """What keeps the last stable offset below the log's end: an open transaction, one whose marker is not below the
-    high watermark, or the high watermark alone.
+    """What keeps the last stable offset below the log's end.
+
+    An open transaction, one whose marker is not below the high watermark, or the high watermark alone.
     """
 
     TRANSACTION = "transaction"
@@ -136,8 +137,7 @@ def transactions_of(replica: Replica, report: Report, *, keep_ended: bool = Fals
 
 
 def transactions_since_snapshot(replica: Replica, end_offset: int, report: Report) -> PartitionTxns:
-    """Return the transactions that are open, and those that ended since the newest producer snapshot up to
-    `end_offset`.
+    """Return the transactions that are open, and those ended since the newest producer snapshot up to `end_offset`.
 
     As a broker's recovery (UnifiedLog.rebuildProducerState), it walks only what lies behind that snapshot; without one
     that can be read, the whole log. Transaction indexes are not looked at. Raises OSError.

@@ -63,8 +63,7 @@ class TransactionEnded(NamedTuple):
 
 
 def opens_transaction(count: int) -> bool:
-    """Return whether a transactional data batch of `count` records begins a transaction, where its producer has none
-    open.
+    """Return whether a transactional data batch of `count` records begins a transaction, if its producer has none open.
 
     One without records does not: the cleaner keeps a producer's last batch for its sequence when it has removed all
     records, and drops the marker (Cleaner.cleanInto, KIP-98). The transaction is over.
@@ -124,9 +123,7 @@ class Producer:
             self._forget_batch()
 
     def check_batch(self, epoch: int, base_sequence: int) -> EpochWentBack | SequenceGap | None:
-        """Return what is out of order in a data batch's epoch or sequence; nothing where the producer was not known
-        before.
-        """
+        """Return what is out of order in a data batch's epoch or sequence; nothing where the producer was unknown."""
         if epoch < self.epoch:
             return EpochWentBack(epoch, self.epoch)
         counted = self._counts_on or self
@@ -268,15 +265,11 @@ class ProducerTable:
         producer.txn_first_offset = -1
 
     def first_open_txn(self, other_than: int) -> int | None:
-        """Return where the earliest open transaction of another producer than the given one begins;
-        None without any.
-        """
+        """Return where the earliest open transaction of a producer other than the given begins; None without any."""
         return next((offset for offset, producer in self.open_txns.items() if producer != other_than), None)
 
     def stable_after(self, txn: CompletedTxn) -> int:
-        """Return the last stable offset behind a marker: what a broker puts into the transaction index
-        with an abort.
-        """
+        """Return the last stable offset behind a marker: what a broker notes in the transaction index with an abort."""
         other = self.first_open_txn(txn.producer_id)
         return txn.last_offset + 1 if other is None else other
 

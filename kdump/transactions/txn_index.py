@@ -72,9 +72,7 @@ def index_mismatches(
 
 
 def index_entries(segment: Segment, report: Report) -> dict[tuple[int, int], AbortedTxn]:
-    """Return the entries of a segment's index by producer and by the offset of the marker; what cannot be read is
-    reported.
-    """
+    """Return the entries of a segment's index by producer and marker's offset; what cannot be read is reported."""
     path = segment.path(names.TXN_INDEX)
     entries: dict[tuple[int, int], AbortedTxn] = {}
     try:

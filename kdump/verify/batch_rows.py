@@ -90,8 +90,9 @@ Part = BatchRows | Damage
 
 
 class Reading(NamedTuple):
-    """How logs are read: whether records are decoded (`decoder` names the internal topic), what a batch may
-    decompress to, whether pages are dropped behind, how fast.
+    """How logs are read: whether records are decoded, what a batch may decompress to, how fast.
+
+    `decoder` names the internal topic; pages may be dropped behind.
     """
 
     deep: bool
@@ -120,8 +121,10 @@ class Piece(NamedTuple):
 
 
 class _Spare(threading.local):
-    """Blocks that the thread uses again for its next piece: threads that ask for new memory wait for each other, and
-    the records of a small log take less time than the memory for a block of them.
+    """Blocks that the thread uses again for its next piece.
+
+    Threads that ask for new memory wait for each other, and the records of a small log take less time than the memory
+    for a block of them.
     """
 
     block: BatchBlock | None = None

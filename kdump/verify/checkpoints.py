@@ -69,9 +69,7 @@ def check_partition(
 def _of_line(
     code: str, path: str, partition: str, text: str, offset: int, end_offset: int, missing: Offsets | None = None
 ) -> Finding:
-    """Return a finding about the `offset` in the line of a partition; it is about the `missing` offsets, where some
-    are.
-    """
+    """Return a finding about the `offset` in the line of a partition; it is about the `missing` offsets, if any."""
     details = {"checkpointOffset": offset, "logEndOffset": end_offset}
     message = f"{partition}: {text}"
     return found(code, path, message, offset=offset, offsets=missing, details=details, partition=partition)

@@ -42,8 +42,9 @@ _FILE_STATES = {
 
 
 def special_files(path: str) -> Iterator[Finding]:
-    """Yield what is in a directory and is neither a file nor a directory: symbolic links that lead nowhere or in a
-    circle, pipes and the like; and directories where a broker expects a file. Raises OSError.
+    """Yield what is in a directory and is neither a file nor a directory, or a directory for a file. Raises OSError.
+
+    Such are links that lead nowhere or in a circle, pipes and the like; directories where a broker expects a file.
     """
     with os.scandir(path) as entries:
         unexpected = [entry for entry in entries if entry.is_symlink() or not entry.is_file()]

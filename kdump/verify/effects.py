@@ -17,9 +17,7 @@ class Effects:
         self._known: dict[str, bool] = {}
 
     def of_all(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Yield the findings; what takes a directory offline ends the process where the cluster's metadata log is in
-        it.
-        """
+        """Yield the findings; what takes a directory offline ends the process where the metadata log is in it."""
         for finding in findings:
             if finding.broker == GOES_OFFLINE and self._is_needed(finding.path):
                 yield finding._replace(effect=REFUSES)

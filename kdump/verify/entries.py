@@ -69,9 +69,7 @@ class Entries:
         return len(self.first)
 
     def fill(self, start: int, first: array[int], second: array[int]) -> list[tuple[Entry, Entry]]:
-        """Go on with entries from number `start` on, and give those back that break the order, each with the entry
-        that it contradicts.
-        """
+        """Go on with entries from number `start`; give back those that break the order, and what each contradicts."""
         self.first, self.second = first, second
         self.numbers = range(start, start + len(first))
         if not first:
@@ -165,9 +163,7 @@ class Leftovers:
                 self._held.append(finding)
 
     def settle(self, entries: int) -> Iterator[Finding]:
-        """Yield the log is over; give one note where most of what follows the first wrong entry is
-        wrong, of `entries`.
-        """
+        """End the log: yield one note where most of what follows the first wrong entry is wrong, of `entries`."""
         if not self._held:
             return
         first = min(finding.position or 0 for finding in self._held) // self._entry_size

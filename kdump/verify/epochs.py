@@ -102,9 +102,7 @@ class EpochCheck:
             yield from self._rows(rows, start, row)
 
     def _rows(self, rows: BatchRows, first: int, stop: int) -> Iterator[Finding]:
-        """Yield the rows `first` to `stop` - 1, which have the same epoch: where they begin, and where
-        another should.
-        """
+        """Check the rows `first` to `stop` - 1 of one epoch: where they begin, and where another should."""
         bases = rows.base_offset
         if self._stretch is None or rows.leader_epoch[first] != self._stretch.epoch:
             yield from self._begin(rows, first)

@@ -132,9 +132,7 @@ def _all_of(path: str, reading: Reading) -> Iterator[Finding]:
 
 
 def _of_snapshot(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings about batches as what they are in a snapshot: no broker cuts it there, and `repair` leaves it
-    alone.
-    """
+    """Yield findings about batches as those of a snapshot: no broker cuts it there, and `repair` leaves it alone."""
     for finding in findings:
         is_damage = any(remedy.command for remedy in finding.remedies)
         if is_damage:

@@ -46,9 +46,7 @@ def key_of(finding: Finding) -> Key:
 
 
 def judged(findings: Iterable[Finding], log: PartitionLog | None = None) -> Iterator[Finding]:
-    """Yield the findings without what a running broker's files may be like at any moment; its leftovers
-    become notes.
-    """
+    """Yield the findings without what a running broker's files may be at any moment; its leftovers become notes."""
     newest = _newest_snapshot(log) if log is not None else None
     active = log.segments[-1].base_offset if log is not None and log.segments else None
     for finding in findings:

@@ -113,9 +113,7 @@ class LogCheck:
             yield found("KD-LOG-BEYOND", self._path, text, position, offsets=offsets, details=details)
 
     def bad_bytes(self, bad: Damage, effect: BrokerEffect | None = None) -> Iterator[Finding]:
-        """Take bytes that are no batches, with their effect where it is another one than mostly; yield what is to be
-        said of them.
-        """
+        """Take bytes that are no batches, with their effect where it is not the usual; yield what is to say of them."""
         position, kind, text = bad.position, bad.kind, bad.text
         if kind is DamageKind.ZEROS and self._is_active and not self._was_closed:
             nothing = (None, None)

@@ -46,9 +46,7 @@ that a rolled or closed segment gets; truncation may leave one more.
 
 
 def _begins_at(rows: BatchRows, row: int, offset: int) -> bool:
-    """Return whether `offset` is a batch's first one; of a v0/v1 wrapper that was not decompressed,
-    whether it may be.
-    """
+    """Return whether `offset` is a batch's first; of a v0/v1 wrapper that was not decompressed, whether it may be."""
     base = rows.base_offset[row]
     if base < 0 and rows.magic[row] < 2:
         return (rows.last_offset[row - 1] if row else -1) < offset <= rows.last_offset[row]
@@ -151,8 +149,9 @@ class OffsetIndexCheck:
             yield from self._settle(rows, entries.second[0] if entries else None)
 
     def covered(self, rows: BatchRows) -> tuple[int, int]:
-        """Return how many rows there are up to the batch that the last entry leads to, and up to that of the one before
-        it: the time index is told of them right after.
+        """Return how many rows go up to the batch that the last entry leads to, and to that of the one before.
+
+        The time index is told of them right after.
         """
         at = rows.position
         return bisect_left(at, self._last_position + 1), bisect_left(at, self._position_before + 1)

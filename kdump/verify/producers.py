@@ -240,8 +240,10 @@ class ProducerCheck:
         return self._table.producers
 
     def settle(self, entries: Iterable[ProducerEntry], offset: int) -> None:
-        """Take in a snapshot made here, before an absolute offset: a transaction that it has closed, or that another
-        one of the producer's follows in it, has lost its marker since, to the cleaner or with the end of a segment.
+        """Take in a snapshot made here, before an absolute offset.
+
+        A transaction that it has closed, or that another one of the producer's follows in it, has lost its marker
+        since, to the cleaner or with the end of a segment.
         """
         lacks_end = self._next_offset is not None and self._next_offset < offset
         for entry in entries:

@@ -181,9 +181,7 @@ class DeepCheck:
 
     @staticmethod
     def _must_end(block: BatchBlock, row: int) -> bool:
-        """Return whether no record of the batch was compacted away, by its header; of a wrapper the
-        last one is never.
-        """
+        """Return whether no record of a batch was compacted away, by its header; of a wrapper the last one never."""
         return block.magic[row] < 2 or block.count[row] == block.last_offset[row] - block.base_offset[row] + 1
 
     def _timestamps(self, block: BatchBlock, row: int, largest: int) -> None:
@@ -194,9 +192,7 @@ class DeepCheck:
         self._report(code, block, row, f"its max timestamp is {shown(stated)}, that of its records {shown(largest)}")
 
     def _messages(self, block: BatchBlock, row: int, start: int, stop: int) -> None:
-        """Find what only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths
-        that do not add up.
-        """
+        """Find what only v0/v1 messages can have wrong: their own CRC inside a wrapper, lengths that do not add up."""
         records = self._records
         for at in range(start, stop):
             if not records.valid[at]:

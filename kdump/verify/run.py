@@ -207,9 +207,7 @@ class Verification:
         return self._tasks.clusters.of(directory) if directory else ClusterMetadata()
 
     def _retention(self, task: PartitionTask) -> RetentionSettings:
-        """Return what decides how a partition is loaded and which of its segments go; Kafka's defaults where nothing
-        says it.
-        """
+        """Return what decides how a partition loads and which segments go; Kafka's defaults where nothing says so."""
         given, name = self._options.retention_ms, task.log.name
         if name is not None and name.topic == names.CLUSTER_METADATA_TOPIC:
             return RetentionSettings(deletes=False)  # snapshots decide there (KIP-630)

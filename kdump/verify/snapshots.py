@@ -29,9 +29,7 @@ def check_snapshot(path: str, data: bytes, offset: int, known: ProducerCheck | N
 
 
 def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:
-    """Return the offsets of the snapshots that a broker deletes at start: all that are no segment's,
-    but the last one.
-    """
+    """Return the offsets of the snapshots that a broker deletes at start: all that are no segment's but the last."""
     known = set(bases)
     stray = sorted(offset for offset in offsets if offset not in known)
     if stray and known and stray[-1] > max(known):

@@ -71,9 +71,7 @@ def files_of(segment: Segment) -> Files:
 
 
 def is_same_file(before: Files, now: Files) -> bool:
-    """Return whether a .log is the file that it was, of the same size. The cleaner and a broker's fetches make new
-    files.
-    """
+    """Return whether a .log is the file that it was, of the same size. Cleaner and fetches make new files."""
     return names.LOG in before and names.LOG in now and before[names.LOG][:2] == now[names.LOG][:2]
 
 
@@ -93,9 +91,7 @@ class Checksum:
 
 
 def read_state(path: str) -> State:
-    """Return the state in a file; an empty one without it. Raises OSError, and KdumpError where it is
-    something else.
-    """
+    """Return the state in a file; empty without it. Raises OSError, and KdumpError where it is something else."""
     import json
 
     state = State()

@@ -79,9 +79,7 @@ class Tasks:
             hold.close()
 
     def again(self, task: PartitionTask, bases: tuple[int, int | None] | None) -> Iterator[Task]:
-        """Yield a second look at a partition, at its segments from one base offset on up to another
-        (None: to the end).
-        """
+        """Yield a second look at a partition, at segments from one base offset up to another (None: to the end)."""
         around = _around(task.log.path)
         first, stop = bases or (task.segments[0].base_offset if task.segments else 0, None)
         is_whole = not task.segments or first == task.segments[0].base_offset
@@ -148,9 +146,7 @@ class Tasks:
         return folders
 
     def _said(self, path: str, findings: list[Finding]) -> Iterator[Finding]:
-        """Yield what was found around the partitions of a log directory; beside a broker, what a second
-        look finds too.
-        """
+        """Yield what was found around the partitions of a log directory; beside a broker, what a second look finds."""
         if broker_on(path) is None:
             yield from findings
             return
@@ -200,9 +196,7 @@ class Tasks:
         yield from self._held_tasks(folder, lambda log, hold: self._partition_task(log, around, hold, resume))
 
     def _held_tasks(self, folder: str, task_of: Callable[[PartitionLog, ExitStack], PartitionTask]) -> Iterator[Task]:
-        """Yield the tasks of a partition that is held until they are done; none where a running broker
-        has deleted it.
-        """
+        """Yield the tasks of a partition held until they are done; none where a running broker has deleted it."""
         hold = ExitStack()
         try:
             known = self._around.log if self._around is not None else None
@@ -330,9 +324,7 @@ def _unopened(path: str, error: OSError | NameFormatError) -> Finding:
 
 
 def _around(folder: str) -> LogDirectoryContext:
-    """Return what is around a partition directory; what is wrong with it is said where the log
-    directory is verified.
-    """
+    """Return what is around a partition directory; its faults are said where the log directory is verified."""
     parent = directory_around(folder)
     checkpoints = Checkpoints.read(parent)
     try:

@@ -116,9 +116,7 @@ class TimeIndexCheck:
             self._next += max(count, 1)
 
     def take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
-        """Take good batches, and how many of them were there when the offset index got its last entry, and the one
-        before it. Raises OSError.
-        """
+        """Take good batches, and `covered` of the offset index when it got its last entry. Raises OSError."""
         return self._leftovers.pass_on(self._take(rows, covered))
 
     def _take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
@@ -236,8 +234,9 @@ def _is_v0(rows: BatchRows, offset: int) -> bool:
 
 
 def _agree(rows: BatchRows, counted: array[int], times: array[int], offsets: array[int], before: int) -> bool:
-    """Return whether all entries name last offsets of batches that have their timestamps, and no batch before a larger
-    one; `before` is the largest timestamp before the rows, `counted` those of its batches that count.
+    """Return whether entries name last offsets of batches with their timestamps, and no batch before has a larger one.
+
+    `before` is the largest timestamp before the rows, `counted` those of its batches that count.
     """
     last, own = rows.last_offset, rows.max_timestamp
     count, first = len(offsets), bisect_left(last, offsets[0])

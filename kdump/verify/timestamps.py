@@ -88,9 +88,7 @@ class BlockingBatch(NamedTuple):
 
 
 def _falls(times: array[int]) -> tuple[int, int]:
-    """Return how many batches are older than the one before, and the first of them; those without a
-    timestamp are not.
-    """
+    """Return how many batches are older than the one before, and the first of them; without a timestamp none is."""
     older = [later >= 0 and earlier > later for earlier, later in pairwise(times)]
     return sum(older), older.index(True) + 1 if any(older) else -1
 
@@ -203,9 +201,7 @@ class TimestampCheck:
                 self._type = kind
 
     def close_segment(self, modified: int, record: int | None) -> Iterator[Finding]:
-        """Yield the segment is over; its .log was last modified at `modified` (ms), `record` is the
-        holder's, if known.
-        """
+        """End the segment, its .log last modified at `modified` (ms); `record` is the holder's, if known."""
         if not self._batches:
             return
         for unit, tally in self._units.items():

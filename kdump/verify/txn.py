@@ -80,16 +80,12 @@ def _fault(txn: AbortedTxn, known: AbortedHere, gaps: Gaps | None) -> str:
 
 
 def _may_be(offset: int, known: int, gaps: Gaps | None) -> bool:
-    """Return whether the beginning of a transaction may be at `offset`, which by what is there of the log is at
-    `known`.
-    """
+    """Return whether a transaction's beginning may be at `offset`, which by what is left of the log is at `known`."""
     return offset == known or (offset < known and (gaps is None or gaps.has(offset)))
 
 
 def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | None, Finding | None]]:
-    """Yield number and content of every entry, its content None where it is not one; and what is wrong
-    with the file.
-    """
+    """Yield number and content of every entry, its content None where it is not one; and what is wrong with it."""
     before = -1
     with segment.txn_index() as index:
         if left := index.size % ABORTED_TXN_SIZE:

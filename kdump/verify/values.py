@@ -24,9 +24,7 @@ class ValueCheck:
         self._decode = decode
 
     def faults(self, records: RecordBlock, source: Bytes, start: int, stop: int) -> Iterator[tuple[int, str]]:
-        """Yield the records among `start` to `stop` - 1 that cannot be decoded, and why; newer ones than kdump are
-        sound.
-        """
+        """Yield the records among `start` to `stop` - 1 that cannot be decoded, and why; newer than kdump is sound."""
         for at in range(start, stop):
             key = content_at(source, records.key_position[at], records.key_length[at])
             value = content_at(source, records.value_position[at], records.value_length[at])

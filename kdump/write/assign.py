@@ -59,7 +59,13 @@ class OffsetAssigner:
         self._records = RecordBlock()
 
     def assign(
-        self, block: BatchBlock, data: bytes | bytearray, next_offset: int, leader_epoch: int, origin: AppendOrigin, now: int
+        self,
+        block: BatchBlock,
+        data: bytes | bytearray,
+        next_offset: int,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now: int,
     ) -> bytearray | bytes:
         """Return the bytes to be appended from absolute `next_offset` on; `now` (ms) is the broker's clock.
 

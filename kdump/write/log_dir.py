@@ -1,7 +1,7 @@
-"""The files beside the partitions of a log directory, kept as a broker keeps them: checkpoints, clean shutdown, id.
+r"""The files beside the partitions of a log directory, kept as a broker keeps them: checkpoints, clean shutdown, id.
 
 with LogDirWriter("/tmp/data", durable=False) as log_dir:
-    orders = log_dir.create_log("orders", 0, WritingSettings(segment_bytes=1 << 20), topic_id=bytes(15) + b"\\1")
+    orders = log_dir.create_log("orders", 0, WritingSettings(segment_bytes=1 << 20), topic_id=bytes(15) + b"\1")
     orders.append(...)
     log_dir.close(clean=False)     # as a killed broker leaves it; else the `with` closes it in order
 """
@@ -30,8 +30,7 @@ from kdump.write.log_writer import LogWriter
 
 
 def read_offsets(log_dir: str, checkpoint: str) -> dict[TopicPartition, int]:
-    """Return an offset checkpoint by (topic, partition); empty without the file, and where a broker could not read it
-    either.
+    """Return an offset checkpoint by (topic, partition); empty without the file, or where no broker can read it.
 
     Raises OSError.
     """
@@ -154,9 +153,7 @@ class LogDirWriter:
         start_offset: int = 0,
         topic_id: bytes | None = None,
     ) -> LogWriter:
-        """Return the log of a new partition. Raises OSError, NameFormatError for a topic that cannot be a directory's
-        name.
-        """
+        """Return the log of a new partition. Raises OSError, NameFormatError for a topic no directory can have."""
         name = partition_dir_name(topic, partition)
         parse_partition_dir(name)
         log = LogWriter.create(

@@ -62,8 +62,7 @@ class Packing:
 
 
 def pack(messages: Iterable[Message] | RecordSource, packing: Packing) -> Iterator[bytes | bytearray]:
-    """Return the batches of the records; of format v0 and v1, what one append writes: a wrapper, or plain messages.
-    Lazy.
+    """Return the batches of the records; of v0 and v1, what one append writes: a wrapper, or plain messages. Lazy.
 
     Raises InvalidTimestampError, UnsupportedForMessageFormatError, CodecError, InvalidRecordError.
     """

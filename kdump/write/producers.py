@@ -87,9 +87,7 @@ class ProducerAppends:
         return None
 
     def prepare(self, block: BatchBlock, origin: AppendOrigin, log: LogView) -> Pending:
-        """Return what the batches, with their final offsets, change. Raises AppendError, LoadError for
-        a broken marker.
-        """
+        """Return what the batches, with their final offsets, change. Raises AppendError; LoadError for a bad marker."""
         pending = Pending(self.states)
         for row in range(block.length):
             if block.producer_id[row] < 0:

@@ -88,9 +88,7 @@ class ActiveSegment:
         return not (self.indexes.offsets.has_room(1) and self.indexes.times.has_room(1))
 
     def waited(self, now: int, max_timestamp: int) -> int:
-        """Return how long (ms) the segment has been active as segment.ms counts it, for an append with this max
-        timestamp.
-        """
+        """Return how long (ms) the segment has been active as segment.ms counts it, for an append of this timestamp."""
         if self.rolling_timestamp is not None and self.rolling_timestamp >= 0:
             return max_timestamp - self.rolling_timestamp
         return now - self.created

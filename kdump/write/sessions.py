@@ -30,8 +30,9 @@ def epoch_of_markers(epoch: int, transaction_version: int) -> int:
 
 
 class Producer:
-    """A producer of one id; `epoch` is its producer epoch, `coordinator_epoch` that of its markers, None
-    for that of the last one in the log.
+    """A producer of one id and producer epoch.
+
+    `coordinator_epoch` is that of its markers, None for that of the last one in the log.
 
     `partitions` are the logs in which its transaction is open. `transaction_version` is the level of the cluster's
     feature transaction.version: with EPOCH_PER_TRANSACTION the end of a transaction begins the next producer epoch,
@@ -73,9 +74,7 @@ class Producer:
         return sent
 
     def packing_for(self, log: LogWriter, base_sequence: int | None = None) -> Packing:
-        """Return how the producer packs what it sends to a log; its first sequence number is the one
-        due unless given.
-        """
+        """Return how the producer packs what it sends to a log; its first sequence is the one due unless given."""
         return replace(
             self.packing,
             producer_id=self.producer_id,

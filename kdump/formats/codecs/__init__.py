@@ -88,8 +88,7 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT
 def delivered(
     codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT_LIMIT
 ) -> tuple[bytes | None, CodecError | None]:
-    """Return what a Kafka consumer gets of the payload `data` before its stream fails, and the failure, if there is
-    one.
+    """Return what a Kafka consumer gets of payload `data` before its stream fails, and the failure, if there is one.
 
     For payloads that `decompress` refuses: Kafka takes records from the stream as it goes, so it meets those before
     the damage, and may be done before it meets the damage. The bytes are None where the stream cannot even be

@@ -59,9 +59,7 @@ def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
 
 
 def kafka_pieces(data: Buffer, _magic: int, _limit: int) -> Iterator[bytes]:
-    """Return an empty piece once the stream is open, then the output in the portions that Kafka gets. Raises
-    CodecError.
-    """
+    """Yield an empty piece once the stream is open, then the output in the portions Kafka gets. Raises CodecError."""
     return _pieces(data, zlib, _KAFKA_FEED, KAFKA_STEP)
 
 

@@ -125,9 +125,7 @@ def compress(data: Buffer, magic: int, level: int | None) -> bytes:
 
 
 def _decompress_block(library: Any, block: memoryview, largest: int) -> bytes | int:
-    """Return the output of a block, at most `largest` bytes; where the block is corrupt, how far into
-    it that was met.
-    """
+    """Return the output of a block, at most `largest` bytes; where the block is corrupt, how far into it that is."""
     try:
         output: bytes = library.decompress(block, uncompressed_size=min(largest, _MAX_EXPANSION * len(block)))
     except (library.LZ4BlockError, ValueError) as error:

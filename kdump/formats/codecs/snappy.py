@@ -51,9 +51,7 @@ def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
 
 
 def kafka_pieces(data: Buffer, _magic: int, limit: int) -> Iterator[bytes]:
-    """Return an empty piece once the stream is open, then the output in the portions that Kafka gets. Raises as
-    `pieces`.
-    """
+    """Yield an empty piece once the stream is open, then the output in Kafka's portions. Raises as `pieces`."""
     return recut(pieces(data, limit), KAFKA_STEP)
 
 

@@ -54,15 +54,12 @@ def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
 
 
 def kafka_pieces(data: Buffer, _magic: int, _limit: int) -> Iterator[bytes]:
-    """Return an empty piece once the stream is open, then the output in the portions that Kafka gets. Raises
-    CodecError.
-    """
+    """Yield an empty piece once the stream is open, then the output in Kafka's portions. Raises CodecError."""
     return recut(pieces(data, blocks_at_once=1), KAFKA_STEP, reads_ahead=True)
 
 
 def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
-    """Yield an empty piece once the stream is open, then the output with another one after each frame. Raises
-    CodecError.
+    """Yield an empty piece once the stream is open, then the output with one more after each frame. Raises CodecError.
 
     A piece is the output of at most `blocks_at_once` blocks, so at most as many times 128 KiB. That the last frame is
     cut short goes unnoticed, as by zstd-jni, if another frame ended in the same portion of its input.
@@ -91,9 +88,7 @@ def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
 
 
 def compress(data: Buffer, _magic: int, level: int | None) -> bytes:
-    """Return one frame, byte for byte as Kafka writes it: it flushes before it closes, so that an empty block comes
-    last.
-    """
+    """Return one frame, byte for byte Kafka's: it flushes before it closes, so that an empty block comes last."""
     zstandard = _library()
     stream = _compressor(_DEFAULT_LEVEL if level is None else level).compressobj()
     flushed = stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)

@@ -54,9 +54,7 @@ def tables_of(topic: str) -> CoordinatorTopic | MetadataTopic | None:
 
 
 def decoder_of(topic: str) -> Decoder | None:
-    """Return the decoder of a topic's records, control records apart; None for a topic that is not one
-    of Kafka's own.
-    """
+    """Return the decoder of a topic's records, control records apart; None for a topic that is not Kafka's own."""
     tables = tables_of(topic)
     if tables is None:
         return None

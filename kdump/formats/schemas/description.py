@@ -178,9 +178,7 @@ class Schema:
         return min(newer) - 1 if newer else self.last
 
     def layout(self, version: int, release: KafkaRelease | None = None) -> Layout:
-        """Return the fields of a version in a release; one outside its range is read as the nearest inside, as Kafka
-        does.
-        """
+        """Return the fields of a version in a release; one out of range is read as the nearest, as Kafka does."""
         version = min(max(version, self.first), self.last_of(release))
         layout = self._layouts.get((version, release))
         if layout is None:

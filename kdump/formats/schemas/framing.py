@@ -44,9 +44,7 @@ class Decoded(NamedTuple):
     is_newer: bool = False
 
     def json(self) -> dict[str, Any]:
-        """Return the fields as Kafka's JSON converters give them, and the tagged fields that are newer
-        than the schema.
-        """
+        """Return the fields as Kafka's JSON converters give them, and the tagged fields newer than the schema."""
         return to_json(self.schema, self.version, self.fields, keep_unknown=True)
 
 
@@ -100,9 +98,7 @@ class CoordinatorTopic:
         self.kinds = kinds
 
     def decode_key(self, data: bytes) -> Decoded:
-        """Read a record's key. Raises SchemaError for a malformed key, and bytes after it; NewerRecordError for a type
-        that is not known.
-        """
+        """Read a record's key. Raises SchemaError for a bad key or bytes after it, NewerRecordError for a new type."""
         number = _leading_int16(data, "key")
         kind = self._kind(number)
         fields, end = decode(kind.key, KEY_VERSION, data, _INT16.size)
@@ -135,9 +131,7 @@ class CoordinatorTopic:
         return _INT16.pack(record_type) + encode(self._kind(record_type).key, KEY_VERSION, fields)
 
     def encode_value(self, record_type: int, version: int, fields: dict[str, Any], *, later: bool = False) -> bytes:
-        """Return the value of a record; with `later` in the layout of Kafka 4.1, where there are two. As
-        `writer.encode`.
-        """
+        """Return the value of a record; with `later` in Kafka 4.1's layout, where there are two. As `writer.encode`."""
         kind = self._kind(record_type)
         schema = kind.later if later and kind.later else kind.value
         return _INT16.pack(version) + encode(schema, version, fields)
@@ -170,8 +164,9 @@ class MetadataTopic:
         return None if since and release < since else self.schemas.get(api_key)
 
     def decode_value(self, data: bytes) -> Decoded:
-        """Read a record's value. Raises SchemaError for malformed or left-over bytes; NewerRecordError for a type that
-        is not known, and a version above all known that cannot be read.
+        """Read a record's value. Raises SchemaError for malformed or left-over bytes, NewerRecordError.
+
+        The latter is for a type that is not known, and a version above all known that cannot be read.
         """
         api_key, version, position = read_frame(data)
         schema = self._schema(api_key)
@@ -193,9 +188,7 @@ class MetadataTopic:
 
 
 def _message(number: int, name: str, schema: Schema, version: int, data: bytes, position: int) -> Decoded:
-    """Return the message from a position to the end. A version above those of the schema is read as far
-    as it is known.
-    """
+    """Return the message from a position to the end. A version above those of the schema is read as far as known."""
     if version <= schema.last:
         fields, end = decode(schema, version, data, position)
         _check_end(data, end, schema.name)
@@ -209,9 +202,7 @@ def _message(number: int, name: str, schema: Schema, version: int, data: bytes, 
 
 
 def _unknown_type(number: int, found: str) -> SchemaError:
-    """Return the error for an unknown number: they are given out in ascending order, so it is a newer release's, or a
-    fork's.
-    """
+    """Return the error for an unknown number: they ascend, so it is a newer release's, or a fork's."""
     return SchemaError(found) if number < 0 else NewerRecordError(found)
 
 

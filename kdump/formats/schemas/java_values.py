@@ -68,8 +68,7 @@ def _whole_digits(number: int) -> tuple[str, int]:
 
 
 def _shortest_digits(value: float) -> tuple[str, int]:
-    """Return digits one by one until the number is told from its neighbours, taken to be at the same distance on each
-    side.
+    """Return digits one by one until the number is told from its neighbours, taken to be as far on each side.
 
     Numbers written with an exponent get two digits at least. All integers are over one denominator, `one`.
     """

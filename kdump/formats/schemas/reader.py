@@ -83,9 +83,7 @@ def decode_as_broker(
 
 
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at a position, as Java's int, and the position after it; SchemaError if it is
-    cut or too long.
-    """
+    """Return the varint at a position, as Java's int, and the position after it; SchemaError if cut or too long."""
     source = _Source(data, position, 0, None)
     return source.unsigned_varint(), source.position
 

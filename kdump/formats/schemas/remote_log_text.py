@@ -13,9 +13,7 @@ from kdump.formats.uuids import format_uuid
 
 
 def to_string(record: str, fields: dict[str, Any], *, has_txn_index_empty: bool) -> str:
-    """Return the text for a record of that schema name; whether there is no transaction index is said from Kafka 4.0
-    on.
-    """
+    """Return the text for a record of that schema name; that it has no transaction index, from Kafka 4.0 on."""
     text = _TEXTS[record](fields)
     if has_txn_index_empty and "txnIndexEmpty" in fields:
         text = f"{text[:-1]}, txnIdxEmpty={'true' if fields['txnIndexEmpty'] else 'false'}}}"

@@ -10,8 +10,9 @@ MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
 
 
 def column_stats(column: array[int]) -> ColumnStats:
-    """Return the lowest and the largest number, how many are lower than the one before and the index of the first of
-    these (-1: none), and how many equal the one before.
+    """Return the lowest and the largest number, how the order falls, and how many equal the one before.
+
+    How it falls: how many are lower than the one before, and the index of the first of these (-1: none).
 
     Raises ValueError where the column is empty.
     """

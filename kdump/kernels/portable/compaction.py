@@ -160,9 +160,7 @@ class OffsetMap(KeyOffsets):
         return -1
 
     def _slot(self, digest: bytes, attempt: int) -> int:
-        """Return where in the table to look at this attempt: words of the sum one byte apart, then one slot after
-        another.
-        """
+        """Return where in the table to look at this attempt: words of the sum a byte apart, then slot by slot."""
         word = min(attempt, _LAST_WORD)
         probe = wrap32(int.from_bytes(digest[word : word + 4], signed=True) + max(0, attempt - _LAST_WORD))
         return (0 if probe == -1 << 31 else abs(probe)) % self._slots * ENTRY_SIZE
@@ -191,8 +189,7 @@ def encode_kept(
     base_offset: int,
     base_timestamp: int | None,
 ) -> tuple[bytearray, int, int]:
-    """Return the records that stay of number `start` to `stop` - 1, all of one batch, behind room for a v2 batch's
-    header.
+    """Return the records that stay of `start` to `stop` - 1, all of one batch, behind room for a v2 batch's header.
 
     Offsets are written relative to `base_offset`, timestamps to `base_timestamp` (None: the first one's). Besides the
     bytes their base timestamp and largest timestamp. One record must stay.
@@ -293,9 +290,7 @@ def _rebuilt(
     verdicts: bytes | bytearray,
     horizon: int | None,
 ) -> tuple[bytearray, int, int]:
-    """Return an uncompressed batch encoded anew, the last offset that stays, its largest timestamp; nothing if too
-    large.
-    """
+    """Return an uncompressed batch made anew, the last offset left, its largest timestamp; nothing if too large."""
     data, base, largest = encode_kept(block, records, start, stop, verdicts, None, block.base_offset[row], horizon)
     if len(data) > MAX_BYTES:
         return bytearray(), -1, -1

@@ -106,9 +106,7 @@ def _last_offset(payload: bytes) -> int:
 
 
 def _frames(payload: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield offset as stored, position and size of every message inside a wrapper; a last one cut short
-    is passed over.
-    """
+    """Yield offset as stored, position and size of every message in a wrapper; a last one cut short is left out."""
     position, end = 0, len(payload)
     while end - position >= LOG_OVERHEAD:
         offset, size = MESSAGE_FRAME.unpack_from(payload, position)

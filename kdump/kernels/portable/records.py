@@ -82,9 +82,7 @@ def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, paylo
 
 
 def reason_of_fault(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
-    """Return the length or varint behind a fault STRUCTURE or PREMATURE_END of v2 batch `row`; None if its bytes just
-    end.
-    """
+    """Return the length or varint behind a fault STRUCTURE or PREMATURE_END of v2 `row`; None if bytes just end."""
     try:
         for _ in batch_records(block, row, payload):
             pass
@@ -109,9 +107,7 @@ def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
 
 
 def largest_message_timestamp(block: BatchBlock, row: int, payload: bytes | None) -> tuple[int, Fault | None]:
-    """Return the largest timestamp (ms) of entry `row`, at least -1; keys and values are not looked at, only their
-    frames.
-    """
+    """Return the largest timestamp (ms) of entry `row`, at least -1; of keys and values only the frames are read."""
     try:
         return max((message.timestamp for message in messages(block, row, payload)), default=-1), None
     except DamageError as damage:
@@ -204,9 +200,7 @@ def _given(block: BatchBlock, row: int, payload: bytes | None) -> bytes | None:
 def _batch_records_from(
     block: BatchBlock, row: int, payload: bytes | None, index: int, position: int
 ) -> Iterator[tuple[Record, int]]:
-    """Yield records from number `index` on, which starts at `position` of the source (0: the first), and where each
-    ends.
-    """
+    """Yield records from number `index` on, at `position` of the source (0: the first), and its end."""
     if block.size[row] < HEADER_SIZE:
         raise DamageError(faults.OUT_OF_BOUNDS, HEADER_SIZE, block.size[row])
     count = block.count[row]
