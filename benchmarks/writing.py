@@ -38,7 +38,7 @@ def rates(folder: Path, divisor: int, repeat: int) -> dict[str, float]:
     writers: dict[str, Callable[[Path], int]] = {
         FROM_COLUMNS: lambda path: append(path, source),
         FROM_VALUES: lambda path: append(path, messages),
-        BUILDER: lambda path: build(messages),
+        BUILDER: lambda _path: build(messages),
     }
     turns: dict[str, list[float]] = {name: [] for name in writers}
     for _ in range(repeat):

@@ -52,11 +52,11 @@ _LOADED: dict[str, click.Command] = {}
 class LazyGroup(click.Group):
     """A group that imports a command's module only to run it or to tell about it."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, which is imported now; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None

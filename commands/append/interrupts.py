@@ -27,7 +27,7 @@ class Interrupts:
         if self.came:
             raise KeyboardInterrupt
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         self.came = True
         if self._waits:
             raise KeyboardInterrupt

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kdump.schemas.decoder import PayloadDecoder
 
 
-class LimitReached(Exception):
+class LimitReached(Exception):  # noqa: N818 - no error: it ends the loop
     """--limit is."""
 
 

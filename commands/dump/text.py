@@ -107,7 +107,7 @@ class TextLines:
         self._write(f"{line if self._is_table else self._head(line)}{mark}\n")
 
     def records(
-        self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
+        self, batch: Batch, _transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
     ) -> None:
         """Print the lines of records."""
         rows = list(selected.spans())

@@ -40,7 +40,7 @@ def control_printer(release: KafkaRelease) -> ControlText:
 
         try:
             return dump_text.control_text(number, value, release).encode()
-        except dump_text.DecoderAbort as abort:
+        except dump_text.DecoderAbortError as abort:
             raise JavaError(abort.java_class, abort.message) from None
 
     return control_text
@@ -52,7 +52,7 @@ def _topic_contents(decoder: str, release: KafkaRelease) -> Contents:
     def contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
         try:
             texts = dump_text.parse(decoder, offset, key, value, release)
-        except dump_text.DecoderAbort as abort:
+        except dump_text.DecoderAbortError as abort:
             raise JavaError(abort.java_class, abort.message) from None
         return _encoded(texts[0]), _encoded(texts[1])
 

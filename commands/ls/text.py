@@ -160,13 +160,13 @@ class Tables:
         for segment in info.segments:
             self._segment_notes(segment, f"{file_name(segment)}: ")
 
-    def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
+    def segment(self, info: SegmentInfo, _topic: str | None, _partition: int | None) -> None:
         """Print the table of one segment; whose it is its path says."""
         self._heading(safe_path(info.path))
         self._segments([info])
         self._segment_notes(info, "")
 
-    def file(self, path: str, kind: str, size: int) -> None:
+    def file(self, path: str, _kind: str, size: int) -> None:
         """Print the file and its size."""
         if self._begun != "file":
             self._heading("")

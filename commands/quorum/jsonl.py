@@ -45,7 +45,7 @@ class JsonLines(RowPrinter):
         for refusal in plan.refusals:
             self.row("refusal", fields_of(refusal, "subject reason do=way_out"))
 
-    def end(self, plan: NewVoters, changes: Sequence[Change] | None) -> None:
+    def end(self, _plan: NewVoters, changes: Sequence[Change] | None) -> None:
         """Write the sum of it."""
         fields = {"isApplied": changes is not None, "change": changes[0].id if changes else None}
         self.row("summary", fields, _OLD_SUMMARY)

@@ -17,8 +17,8 @@ from ..shell.rows import RowPrinter, fields_of
 class JsonLines(RowPrinter):
     """Prints objects."""
 
-    def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
-        """Write partitions, each topic after its own; everything is in them, whatever `details` says."""
+    def all(self, topics: list[TopicStats]) -> None:
+        """Write partitions, each topic after its own."""
         for topic in topics:
             for each in topic.partitions:
                 place = {"path": safe_path(each.path), "topic": each.topic, "partition": each.partition}

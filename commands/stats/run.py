@@ -60,7 +60,7 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
         if options.format == "jsonl":
             from .jsonl import JsonLines
 
-            JsonLines(out.write).all(topics, details=options.details)
+            JsonLines(out.write).all(topics)
         else:
             from .text import Text
 

@@ -27,7 +27,7 @@ class JsonLines(RowPrinter):
         self._shown = shown
         self._asked = asked
 
-    def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
+    def listed(self, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
         """Write a line for each change."""
         for change, judged in changes:
             row = self._change(change) | {"keptBytes": change.kept_bytes}

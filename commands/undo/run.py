@@ -94,7 +94,7 @@ class _Run(Complaints):
                     self._did()
                     self._printer.pruned(kept, size)
         elif asked.id is None:
-            self._printer.listed(path, listing.changes, listing.old)
+            self._printer.listed(listing.changes, listing.old)
             is_bad = any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes)
             if is_bad or any(backup.is_interrupted for backup in listing.old):
                 self.worsen(exit_codes.FINDINGS)

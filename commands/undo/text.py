@@ -44,7 +44,7 @@ class Text:
         self._budget = LineBudget(is_all=asked.verbose)
         self._unlisted = 0
 
-    def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
+    def listed(self, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
         """Collect the changes below one PATH."""
         self._is_read = True
         known = {each.change.files for each in self._changes}

@@ -115,7 +115,7 @@ class JsonLinesReport(Report):
         if finding.severity in self._shown:
             self._out.write(row_line(row(finding)))
 
-    def finish(self, totals: Totals, code: int) -> None:
+    def finish(self, totals: Totals, _code: int) -> None:
         """Print the last line."""
         self._out.write(row_line(summary_row(totals)))
 

@@ -70,7 +70,7 @@ def clean(
     staging: Staging,
     *,
     exact_keys: bool,
-    progress: Progress = lambda path, size: None,
+    progress: Progress = lambda *_: None,
 ) -> Cleaning:
     """Clean a partition as of the time `now` (ms), on paper but for what `staging` writes.
 

@@ -105,7 +105,7 @@ def plan_resurrection(
     new_cluster_id: str,
     now: int,
     keeps_directory_ids: bool,
-    progress: Callable[[Copy], None] = lambda copy: None,
+    progress: Callable[[Copy], None] = lambda _copy: None,
 ) -> Resurrection:
     """Read all copies and make the plan; nothing is changed.
 
@@ -143,7 +143,7 @@ def _taken(copies: Sequence[MetadataCopy], wanted: Wanted) -> MetadataCopy | Non
         return None
     if wanted.metadata is None:
         return newest(copy for copy in copies if copy.is_sound)
-    chosen = {disk.path for disk in read_disks([wanted.metadata], lambda problem: None)}
+    chosen = {disk.path for disk in read_disks([wanted.metadata], lambda _problem: None)}
     return newest(copy for copy in copies if copy.disk.path in chosen)
 
 

@@ -161,7 +161,7 @@ class _Uses:
         self.key, self.value = FieldUse(), FieldUse()
 
     def add(self, log: PartitionLog, topic: str, decoder: PayloadDecoder) -> None:
-        found = usage_of(log, topic, decoder, lambda problem: None, deep=False)
+        found = usage_of(log, topic, decoder, lambda _problem: None, deep=False)
         for mine, other in ((self.key, found.key), (self.value, found.value)):
             mine.schemas.update(other.schemas)
             mine.messages.update(other.messages)

@@ -99,7 +99,7 @@ class Scan:
         with ExitStack() as holds:
             jobs = self.threads or processors()
             parts_ = self._parts(holds)
-            for _, found in ordered(parts_, lambda part: self._read(part, make), lambda part: True, jobs):
+            for _, found in ordered(parts_, lambda part: self._read(part, make), lambda _part: True, jobs):
                 if isinstance(found, BaseException):
                     raise found
                 yield from found or ()

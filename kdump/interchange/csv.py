@@ -29,7 +29,7 @@ class CsvRows:
         self._batches = batches
         self._place = ""
 
-    def begin(self, origin: Origin, size: int) -> None:
+    def begin(self, origin: Origin, _size: int) -> None:
         """Begin a log: rows are of this one from now on."""
         self._place = _row((origin.topic, origin.partition, origin.number))
 

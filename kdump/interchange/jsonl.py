@@ -34,7 +34,7 @@ class JsonLines:
         self._schemas = schemas
         self._place = ""
 
-    def begin(self, origin: Origin, size: int) -> None:
+    def begin(self, origin: Origin, _size: int) -> None:
         """Begin a log: objects are of this one from now on."""
         self._place = (
             f'"topic":{json_text(origin.topic)},"partition":{json_text(origin.partition)}'

@@ -69,7 +69,7 @@ def plan(
     *,
     now: int,
     in_place: bool,
-    progress: Callable[[Copy], None] = lambda copy: None,
+    progress: Callable[[Copy], None] = lambda _copy: None,
 ) -> Resurrection:
     """Plan a resurrection; nothing is changed. Raises OSError, KdumpError."""
     found = plan_resurrection(

@@ -112,8 +112,8 @@ class Replicas:
 
     def partitions(
         self,
-        chosen: Callable[[str], bool] = lambda topic: True,
-        numbers: Callable[[int], bool] = lambda number: True,
+        chosen: Callable[[str], bool] = lambda _topic: True,
+        numbers: Callable[[int], bool] = lambda _number: True,
         *,
         is_shared: bool = False,
         goes_on: Callable[[], bool] = lambda: True,

@@ -154,14 +154,14 @@ def _attributes(value: int, _size: int, _computed: int, _values: dict[str, int])
 
 
 _MEANINGS: dict[str, _Describe] = {
-    "batchLength": lambda value, size, computed, values: f"+ {LOG_OVERHEAD} = {size} bytes",
-    "messageSize": lambda value, size, computed, values: f"+ {LOG_OVERHEAD} = {size} bytes",
-    "crc": lambda value, size, computed, values: (
+    "batchLength": lambda _value, size, *_: f"+ {LOG_OVERHEAD} = {size} bytes",
+    "messageSize": lambda _value, size, *_: f"+ {LOG_OVERHEAD} = {size} bytes",
+    "crc": lambda value, _size, computed, *_: (
         "matches" if value == computed else f"computed: {computed.to_bytes(4, 'big').hex(' ')}"
     ),
     "attributes": _attributes,
-    "lastOffsetDelta": lambda value, size, computed, values: f"last offset {values['baseOffset'] + value}",
-    "producerId": lambda value, size, computed, values: "none" if value == -1 else "",
+    "lastOffsetDelta": lambda value, _size, _computed, values: f"last offset {values['baseOffset'] + value}",
+    "producerId": lambda value, *_: "none" if value == -1 else "",
 }
 
 

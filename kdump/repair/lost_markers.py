@@ -153,7 +153,7 @@ class _Walk:
             seams = _seams(self._directory, name)
             last = min(following - 1, base + MAX_RELATIVE_OFFSET)
             with LogView(self._directory, name) as view:
-                batches = RecoveredBatches(self._states, view, name, lambda txn, last_stable_offset: None)
+                batches = RecoveredBatches(self._states, view, name, lambda *_: None)
                 edges = sorted({0, view.size, *seams})
                 for block in (block for edge in pairwise(edges) for block in view.blocks(*edge) if block.length):
                     if block.position[0] in seams and block.count[0] >= 0:

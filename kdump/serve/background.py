@@ -24,7 +24,7 @@ def serve(
     passwords: Mapping[str, str] | None = None,
     has_metadata_users: bool = False,
     ignores_lock: bool = False,
-    say: Log = lambda line: None,
+    say: Log = lambda _line: None,
     log: Callable[[Access], object] | None = None,
 ) -> AbstractContextManager[str]:
     """Serve log directories of one cluster, or partition directories, to any Kafka client while the `with` lasts.
@@ -51,7 +51,7 @@ def served(
     on_damage: OnDamage = OnDamage.STOP,
     options: ServeOptions | None = None,
     users: Users | None = None,
-    say: Log = lambda line: None,
+    say: Log = lambda _line: None,
     ignores_lock: bool = False,
 ) -> Iterator[str]:
     """Serve log or partition directories while the `with` lasts; gives the bootstrap address, as HOST:PORT,...

@@ -61,7 +61,7 @@ class Channel(ABC):
     def close(self) -> None:
         """End the connection."""
 
-    async def send_all(self, parts: Parts, following: Following | None = None) -> None:
+    async def send_all(self, parts: Parts, following: Following | None = None) -> None:  # noqa: ARG002 - threads use it
         """Send parts one after the other. Raises OSError, FileShrunkError.
 
         A thread that sends goes on with the parts that `following` gives, until it gives none or needs no thread.

@@ -34,7 +34,7 @@ class ServedPartition(ServedLog):
         """The transactions that are open, and those that ended since the newest producer snapshot. Raises OSError."""
         with self._lock:
             # damage that matters is told of when a fetch meets it
-            return transactions_since_snapshot(self.replica, self._end_of_log, lambda problem: None)
+            return transactions_since_snapshot(self.replica, self._end_of_log, lambda _problem: None)
 
     @property
     def producers(self) -> list[ProducerEntry]:

@@ -43,7 +43,7 @@ def describe_producers(ctx: Context, request: Request) -> Fields:
 
 def _ids(ctx: Context) -> Iterator[TransactionalId]:
     for replica in ctx.cluster.replicas(names.TRANSACTION_STATE_TOPIC):
-        yield from transactional_ids(replica, lambda problem: None)
+        yield from transactional_ids(replica, lambda _problem: None)
 
 
 def known_ids(ctx: Context) -> dict[str, TransactionalId]:

@@ -262,7 +262,7 @@ class ServedLog:
     def _others(self) -> list[Self]:
         """The copies of other nodes, of which only good bytes are taken."""
         return [
-            type(self)(replica, self.topic_id, self._files, OnDamage.SKIP, lambda line: None, gate=self._gate)
+            type(self)(replica, self.topic_id, self._files, OnDamage.SKIP, lambda _line: None, gate=self._gate)
             for replica in self._copies()
         ]
 

@@ -67,7 +67,7 @@ class Server:
         self.users = users
         self.say = say
         self.is_logging = log is not None
-        self.log: Callable[[Access], object] = log or (lambda access: None)
+        self.log: Callable[[Access], object] = log or (lambda _access: None)
         self._coordinator = Coordinator(options.commits)
         self._groups: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "kdump-serve")

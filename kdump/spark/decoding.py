@@ -32,6 +32,6 @@ def _age(path: str) -> tuple[int, ...]:
 
 @lru_cache(8)
 def _decoder(path: str, _changed: tuple[int, ...]) -> PayloadDecoder:
-    registry = read_schemas(path, lambda problem: None)
+    registry = read_schemas(path, lambda _problem: None)
     check_libraries(registry)
     return PayloadDecoder(registry)

@@ -59,7 +59,7 @@ class LogWriterOfRows(DataSourceArrowWriter):
         finally:
             shutil.rmtree(self._staging, ignore_errors=True)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, _messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what was staged."""
         shutil.rmtree(self._staging, ignore_errors=True)
 

@@ -83,6 +83,6 @@ def isolated(
     """
     if isolation is not Isolation.READ_COMMITTED:
         return selection
-    start = next(iter(replicas([log], lambda problem: None))).log_start_offset
+    start = next(iter(replicas([log], lambda _problem: None))).log_start_offset
     first = max(start, selection.start_offset or 0)
     return selection._replace(start_offset=first or None, visible=CommittedRows(states or TransactionStates(log)))

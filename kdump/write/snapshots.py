@@ -36,8 +36,8 @@ class SnapshotsOnDisk(SnapshotFiles):
         replace_file(os.path.join(self.folder, name), data, durable=self.durable, like=self.like)
         self.by_offset[offset] = name
 
-    def delete(self, offset: int, why: str) -> None:
-        """Delete a snapshot if it is on the list; `why` is of no importance here. Raises OSError."""
+    def delete(self, offset: int, _why: str) -> None:
+        """Delete a snapshot if it is on the list. Raises OSError."""
         name = self.by_offset.pop(offset, None)
         if name:
             os.remove(os.path.join(self.folder, name))

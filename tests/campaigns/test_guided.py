@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from kdump.kernels.portable import kernels as portable
-from tests.campaigns.guided.building import CannotBuild, built
+from tests.campaigns.guided.building import CannotBuildError, built
 from tests.campaigns.guided.comparing import Comparing, Given, Kind
 from tests.campaigns.guided.corpus import first_inputs, input_of, write_corpus
 from tests.kernels.reading import NATIVE
@@ -55,7 +55,7 @@ def test_the_corpus_is_written_once(tmp_path: Path) -> None:
 def test_a_short_run_finds_nothing_and_keeps_its_figures(tmp_path: Path) -> None:
     try:
         built()
-    except CannotBuild as error:
+    except CannotBuildError as error:
         pytest.skip(str(error).splitlines()[0])
     for seed in (1, 2):
         command = [sys.executable, "-m", "tests.campaigns.guided", "--inputs", "3000", "--sample", "64"]

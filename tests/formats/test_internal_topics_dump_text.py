@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from kdump.formats.schemas import consumer_offsets, dump_text, remote_log_metadata, transaction_state
-from kdump.formats.schemas.dump_text import DECODERS, DecoderAbort
+from kdump.formats.schemas.dump_text import DECODERS, DecoderAbortError
 from kdump.releases import KafkaRelease
 
 parse = partial(dump_text.parse, release=KafkaRelease.V4_0)
@@ -363,7 +363,7 @@ def test_from_4_4_on_the_status_of_a_transaction_is_a_name(release: KafkaRelease
 def test_kafkas_tool_dies(
     decoder: str, key: bytes | None, value: bytes | None, java_class: str, message: str | None
 ) -> None:
-    with pytest.raises(DecoderAbort) as caught:
+    with pytest.raises(DecoderAbortError) as caught:
         parse(decoder, 8, key, value)
     assert (caught.value.java_class, caught.value.message) == (java_class, message)
 
@@ -397,7 +397,7 @@ def test_partitions_are_in_the_order_of_a_scala_set(topics: dict[str, list[int]]
 def test_transactions_without_partitions() -> None:
     empty = transaction(transactionStatus=0, transactionPartitions=None)
     assert "state=Empty,partitions=[]," in str(parse(TRANSACTIONS, 0, b"\0\0\0\1t", empty)[1])
-    with pytest.raises(DecoderAbort, match=r"^java.lang.NullPointerException: .*transactionPartitions\(\)"):
+    with pytest.raises(DecoderAbortError, match=r"^java.lang.NullPointerException: .*transactionPartitions\(\)"):
         parse(TRANSACTIONS, 0, b"\0\0\0\1t", transaction(transactionPartitions=None))
 
 
@@ -430,8 +430,8 @@ def test_control_records(control_type: int, value: str, text: str) -> None:
 
 
 def test_control_records_that_kafkas_tool_dies_of() -> None:
-    with pytest.raises(DecoderAbort) as caught:
+    with pytest.raises(DecoderAbortError) as caught:
         control_text(3, b"\0\0\0")
     assert (caught.value.java_class, caught.value.message) == ("java.nio.BufferUnderflowException", None)
-    with pytest.raises(DecoderAbort, match="NullPointerException"):
+    with pytest.raises(DecoderAbortError, match="NullPointerException"):
         control_text(4, None)

@@ -1,7 +1,7 @@
 """What kafka-dump-log of a release prints for a record of an internal topic, and for KRaft's control records.
 
-Where Kafka's tool prints a message and goes on, the message is given; where it dies of an exception, `DecoderAbort`
-is raised with that exception's class and text.
+Where Kafka's tool prints a message and goes on, the message is given; where it dies of an exception,
+`DecoderAbortError` is raised with that exception's class and text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CONTROL_NAMES = {2: "LeaderChange:", 3: "SnapshotHeader", 4: "SnapshotFooter", 
 _LEADER_CHANGE = 2
 
 
-class DecoderAbort(KdumpError):
+class DecoderAbortError(KdumpError):
     """Kafka's tool ends here with an uncaught exception: its class, and its text (None where it has none)."""
 
     def __init__(self, java_class: str, message: str | None) -> None:
@@ -60,7 +60,7 @@ def parse(
 ) -> tuple[str | None, str | None]:
     """Return the texts after `key: ` and `payload: ` for a record at an absolute offset; None is not printed.
 
-    `decoder` is one of DECODERS. Raises DecoderAbort where Kafka's tool dies.
+    `decoder` is one of DECODERS. Raises DecoderAbortError where Kafka's tool dies.
     """
     if decoder == "cluster-metadata-decoder":
         return None, _cluster_metadata(offset, value, release)
@@ -74,7 +74,7 @@ def parse(
 def control_text(control_type: int, value: bytes | None, release: KafkaRelease) -> str:
     """Return what is printed for a control record of the types LEADER_CHANGE (2) to KRAFT_VOTERS (6).
 
-    Raises DecoderAbort for a value that Kafka's tool dies of, and KeyError for another control type.
+    Raises DecoderAbortError for a value that Kafka's tool dies of, and KeyError for another control type.
     """
     from kdump.formats.control import SCHEMAS
 
@@ -82,12 +82,13 @@ def control_text(control_type: int, value: bytes | None, release: KafkaRelease) 
     if control_type == _LEADER_CHANGE and not release.has(LEADER_CHANGE_JSON):
         return f"controlType: LEADER_CHANGE({_LEADER_CHANGE})"
     if value is None:
-        raise DecoderAbort(_NULL_POINTER, 'Cannot invoke "java.nio.ByteBuffer.slice()" because "<parameter1>" is null')
+        text = 'Cannot invoke "java.nio.ByteBuffer.slice()" because "<parameter1>" is null'
+        raise DecoderAbortError(_NULL_POINTER, text)
     schema = SCHEMAS[control_type]
     try:
         fields, _ = decode_as_broker(schema, 0, value)
     except SchemaError as error:
-        raise DecoderAbort(error.java_class, error.kafka_message) from error
+        raise DecoderAbortError(error.java_class, error.kafka_message) from error
     return f"{name} {json_text(to_json(schema, fields['version'], fields))}"
 
 
@@ -114,7 +115,7 @@ def _parse_coordinator(
         if value is None:
             return key_text, TOMBSTONE
         version, data = _coordinator_value(_coordinator_topic(decoder), record_type, value, release)
-    except _UnknownRecordType as unknown:
+    except _UnknownRecordTypeError as unknown:
         return f"Unknown record type {unknown.record_type} at offset {offset}, skipping.", None
     except SchemaError as error:
         return _skipped(offset, error), None
@@ -122,18 +123,18 @@ def _parse_coordinator(
     return key_text, json_text({"type" if has_type else "version": str(version), "data": data})
 
 
-class _UnknownRecordType(Exception):
+class _UnknownRecordTypeError(Exception):
     def __init__(self, record_type: int) -> None:
         super().__init__(record_type)
         self.record_type = record_type
 
 
-def _missing_key(offset: int, decoder: str, release: KafkaRelease) -> DecoderAbort:
+def _missing_key(offset: int, decoder: str, release: KafkaRelease) -> DecoderAbortError:
     which = f"{'offset' if decoder == 'offsets-decoder' else 'share group state'} topic"
     if release.has(COORDINATOR_API_KEYS):
         which = "the specified"
     text = f"Failed to decode message at offset {offset} using {which} decoder (message had a missing key)"
-    return DecoderAbort("java.lang.RuntimeException", text)
+    return DecoderAbortError("java.lang.RuntimeException", text)
 
 
 def _skipped(offset: int, error: SchemaError) -> str:
@@ -148,7 +149,7 @@ def _coordinator_key(topic: CoordinatorTopic, key: bytes, release: KafkaRelease)
     record_type = _leading_int16(key, "key")
     kind = topic.kinds.get(record_type)
     if kind is None or not kind.is_known_to(release):
-        raise _UnknownRecordType(record_type)
+        raise _UnknownRecordTypeError(record_type)
     data = _message(kind.key, record_type, key, "key", release)
     return record_type, json_text({"type": str(record_type), "data": data})
 
@@ -200,7 +201,7 @@ def _parse_transaction(key: bytes | None, value: bytes | None) -> tuple[str, str
 
     if key is None:
         text = 'Cannot invoke "java.nio.ByteBuffer.getShort()" because "buffer" is null'
-        raise DecoderAbort(_NULL_POINTER, text)
+        raise DecoderAbortError(_NULL_POINTER, text)
     record_type = _short_or_abort(key)
     if record_type != TRANSACTION_LOG:
         return f"unknown::version={record_type}", None
@@ -210,7 +211,7 @@ def _parse_transaction(key: bytes | None, value: bytes | None) -> tuple[str, str
         key_text = f"transaction_metadata::transactionalId={fields['transactionalId']}"
         return key_text, TOMBSTONE if value is None else _transaction(kind.value, value)
     except SchemaError as error:
-        raise DecoderAbort(error.java_class, error.kafka_message) from error
+        raise DecoderAbortError(error.java_class, error.kafka_message) from error
 
 
 def _transaction(schema: Schema, value: bytes) -> str:
@@ -218,15 +219,15 @@ def _transaction(schema: Schema, value: bytes) -> str:
 
     version = _short_or_abort(value)
     if not schema.first <= version <= schema.last:
-        raise DecoderAbort(_ILLEGAL_STATE, f"Unknown version {version} from the transaction log message value")
+        raise DecoderAbortError(_ILLEGAL_STATE, f"Unknown version {version} from the transaction log message value")
     fields, _ = decode_as_broker(schema, version, value, _INT16.size)
     status, client_version = fields["transactionStatus"], fields["clientTransactionVersion"]
     if not 0 <= status < len(STATES):
         text = f"Unknown transaction state id {status} from the transaction status message"
-        raise DecoderAbort(_ILLEGAL_STATE, text)
+        raise DecoderAbortError(_ILLEGAL_STATE, text)
     if client_version not in _TRANSACTION_VERSIONS:
         text = f"No feature:transaction.version with feature level {client_version}"
-        raise DecoderAbort(_ILLEGAL_ARGUMENT, text)
+        raise DecoderAbortError(_ILLEGAL_ARGUMENT, text)
     partitions = ",".join(_partitions_in_set_order(fields["transactionPartitions"]) if status else ())
     return (
         f"producerId:{fields['producerId']},producerEpoch:{fields['producerEpoch']},state={STATES[status]},"
@@ -237,7 +238,7 @@ def _transaction(schema: Schema, value: bytes) -> str:
 
 def _short_or_abort(data: bytes) -> int:
     if len(data) < _INT16.size:
-        raise DecoderAbort(BUFFER_UNDERFLOW, None)
+        raise DecoderAbortError(BUFFER_UNDERFLOW, None)
     number: int = _INT16.unpack_from(data)[0]
     return number
 
@@ -250,7 +251,7 @@ def _partitions_in_set_order(topics: list[dict[str, Any]] | None) -> list[str]:
     that single additions take before each.
     """
     if topics is None:
-        raise DecoderAbort(
+        raise DecoderAbortError(
             _NULL_POINTER,
             'Cannot invoke "java.util.List.forEach(java.util.function.Consumer)" because the return value of'
             ' "org.apache.kafka.coordinator.transaction.generated.TransactionLogValue.transactionPartitions()" is null',

@@ -70,8 +70,8 @@ class KeyOffsets:
         latest_offset: int,
         now: int,
         keeps_legacy_tombstones: bool,
-        taken_row: int,
-        taken_stop: int,
+        taken_row: int,  # noqa: ARG002 - the compiled kernel goes by these
+        taken_stop: int,  # noqa: ARG002
     ) -> bytearray:
         """Return what becomes of each decoded record: a number of kdump.kernels.verdicts.
 

@@ -22,7 +22,7 @@ from array import array
 from pathlib import Path
 from typing import IO, Any
 
-from tests.campaigns.guided.building import CannotBuild, built, loaded
+from tests.campaigns.guided.building import CannotBuildError, built, loaded
 from tests.campaigns.guided.corpus import write_corpus
 
 ROOM = 256
@@ -47,7 +47,7 @@ def main() -> int:
         parser.error("--sample is no power of two")
     try:
         module = built()
-    except CannotBuild as error:
+    except CannotBuildError as error:
         parser.error(str(error))
     with tempfile.TemporaryDirectory() as passing:
         folder = options.resume or Path(passing)

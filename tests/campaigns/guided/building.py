@@ -26,7 +26,7 @@ LIBFUZZER = "libclang_rt.fuzzer_no_main.a"
 PUBLIC_API = "-DPy_LIMITED_API=0x030B0000"
 
 
-class CannotBuild(Exception):
+class CannotBuildError(Exception):
     """What the build needs is not here."""
 
 
@@ -66,7 +66,7 @@ def _libfuzzer() -> Path:
     except ModuleNotFoundError:
         found = []
     if not found:
-        raise CannotBuild(f"{LIBFUZZER} is not here: install the package atheris")
+        raise CannotBuildError(f"{LIBFUZZER} is not here: install the package atheris")
     return Path(str(found[0].locate()))
 
 
@@ -75,7 +75,7 @@ def _clang() -> list[str]:
         return [clang]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc"]
-    raise CannotBuild("no compiler that counts is here: install clang, or the package ziglang")
+    raise CannotBuildError("no compiler that counts is here: install clang, or the package ziglang")
 
 
 def _translated() -> Path:
@@ -106,4 +106,4 @@ def _translated() -> Path:
 def _run(*command: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CannotBuild(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        raise CannotBuildError(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
