@@ -236,6 +236,7 @@ NO_SUCH_ELEMENT = "java.util.NoSuchElementException"
 NO_SUCH_FILE = "java.nio.file.NoSuchFileException"
 UNCHECKED_IO = "java.io.UncheckedIOException"
 FILE_NOT_FOUND = "java.io.FileNotFoundException"
+EOF = "java.io.EOFException"
 BUFFER_OVERFLOW = "java.nio.BufferOverflowException"
 BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.disk.reading import ReadOnlyFile
-from kdump.errors import CorruptSnapshotError
+from kdump.errors import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, CorruptSnapshotError
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import check_aborted_txn_version
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, schema_fault
@@ -20,7 +20,7 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
 
 from .exceptions import JavaError
-from .java import ILLEGAL_ARGUMENT, INT_MAX, base_offset_of, check_size, java_fault, slice_end
+from .java import INT_MAX, base_offset_of, check_size, java_fault, slice_end
 from .payload_errors import java_codec_error, java_record_fault
 from .tail import Tail
 
@@ -50,7 +50,7 @@ def _index_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex) -> N
         if batch.status == UNDERSIZED:
             raise undersized_error(batch.size, log.path)
         if batch.status != BLOCK_FULL:
-            raise JavaError("java.util.NoSuchElementException")
+            raise JavaError(NO_SUCH_ELEMENT)
         if batch.last_offset != entry.offset:
             dump.report.mismatches.add(path, entry.offset, batch.last_offset)
         if not dump.options.verify_index_only:

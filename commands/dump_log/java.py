@@ -6,6 +6,14 @@ import os
 import re
 
 from kdump.errors import (
+    CORRUPT_RECORD,
+    ILLEGAL_ARGUMENT,
+    INVALID_RECORD,
+    IO_EXCEPTION,
+    KAFKA,
+    NO_SUCH_FILE,
+    NULL_POINTER,
+    NUMBER_FORMAT,
     CodecError,
     CorruptIndexError,
     CorruptRecordError,
@@ -21,8 +29,6 @@ from kdump.storage.log_reader import LogFile
 
 from .exceptions import JavaError
 
-KAFKA = "org.apache.kafka.common."
-ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 INT_MAX = 0x7FFF_FFFF
 INT64_MAX = (1 << 63) - 1
 _SNAPSHOT_OFFSET, _SNAPSHOT_EPOCH = slice(0, 20), slice(21, 31)
@@ -30,15 +36,15 @@ _SNAPSHOT_OFFSET, _SNAPSHOT_EPOCH = slice(0, 20), slice(21, 31)
 _BY_FAULT = {
     faults.LEGACY_MAGIC: ILLEGAL_ARGUMENT,
     faults.LEGACY_LIMIT: ILLEGAL_ARGUMENT,
-    faults.CONTROL_NO_KEY: "java.lang.NullPointerException",
-    faults.MARKER_NO_VALUE: "java.lang.NullPointerException",
+    faults.CONTROL_NO_KEY: NULL_POINTER,
+    faults.MARKER_NO_VALUE: NULL_POINTER,
 }
 _BY_ERROR: tuple[tuple[type[KdumpError], str], ...] = (
-    (UnknownTxnVersionError, KAFKA + "KafkaException"),
-    (CorruptRecordError, KAFKA + "errors.CorruptRecordException"),
-    (InvalidRecordError, KAFKA + "InvalidRecordException"),
+    (UnknownTxnVersionError, KAFKA),
+    (CorruptRecordError, CORRUPT_RECORD),
+    (InvalidRecordError, INVALID_RECORD),
     (UnknownCodecError, ILLEGAL_ARGUMENT),
-    (CodecError, KAFKA + "KafkaException"),
+    (CodecError, KAFKA),
     (CorruptIndexError, "org.apache.kafka.storage.internals.log.CorruptIndexException"),
 )
 
@@ -64,12 +70,12 @@ def java_error(error: Exception) -> JavaError:
     if isinstance(error, JavaError):
         return error
     if isinstance(error, FileNotFoundError):
-        return JavaError("java.nio.file.NoSuchFileException", str(error.filename))
+        return JavaError(NO_SUCH_FILE, str(error.filename))
     if isinstance(error, PermissionError):
         return JavaError("java.nio.file.AccessDeniedException", str(error.filename))
     if isinstance(error, OSError):
-        return JavaError("java.io.IOException", f"{error.filename}: " * bool(error.filename) + str(error.strerror))
-    java_class = next((name for kind, name in _BY_ERROR if isinstance(error, kind)), KAFKA + "KafkaException")
+        return JavaError(IO_EXCEPTION, f"{error.filename}: " * bool(error.filename) + str(error.strerror))
+    java_class = next((name for kind, name in _BY_ERROR if isinstance(error, kind)), KAFKA)
     return JavaError(java_class, str(error))
 
 
@@ -78,7 +84,7 @@ def base_offset_of(path: str) -> int:
     name = os.path.basename(path)
     offset = offset_in_name(name)
     if offset is None:
-        raise JavaError("java.lang.NumberFormatException", f'For input string: "{name.partition(".")[0]}"')
+        raise JavaError(NUMBER_FORMAT, f'For input string: "{name.partition(".")[0]}"')
     return offset
 
 
@@ -100,14 +106,14 @@ def _number(text: str, largest: int) -> int:
     """Return Java's parseLong or parseInt."""
     if re.fullmatch(r"[+-]?\d+", text) and -largest - 1 <= int(text) <= largest:
         return int(text)
-    raise JavaError("java.lang.NumberFormatException", f'For input string: "{text}"')
+    raise JavaError(NUMBER_FORMAT, f'For input string: "{text}"')
 
 
 def check_size(log: LogFile) -> None:
     """Refuse a log that is larger than Kafka opens."""
     if log.size > INT_MAX:
         raise JavaError(
-            KAFKA + "KafkaException",
+            KAFKA,
             f"The size of segment {log.path} ({log.size}) is larger than the maximum allowed segment size of {INT_MAX}",
         )
 

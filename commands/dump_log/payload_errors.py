@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.errors import CodecError, KdumpError, UnknownCodecError
+from kdump.errors import (
+    BUFFER_UNDERFLOW,
+    ILLEGAL_ARGUMENT,
+    INVALID_RECORD,
+    KAFKA,
+    CodecError,
+    KdumpError,
+    UnknownCodecError,
+)
 from kdump.formats import faults
-from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, SNAPPY, ZSTD, LimitError, delivered, lz4, snappy
+from kdump.formats.codecs import DEFAULT_LIMIT, LimitError, StreamError, delivered, lz4, snappy
 from kdump.formats.control import MARKER_VALUE, version_of_short_marker
 from kdump.formats.faults import Fault, fault_error
 from kdump.kernels.portable.records import reason_of_fault
@@ -15,7 +23,7 @@ from kdump.storage.control_batches import control_record, is_control
 from kdump.storage.payloads import Payloads, packed_payload
 
 from .exceptions import JavaError
-from .java import ILLEGAL_ARGUMENT, INT_MAX, KAFKA, java_error, java_fault
+from .java import INT_MAX, java_error, java_fault
 
 MAX_ARRAY = INT_MAX - 2
 """Elements of the largest array that HotSpot makes, whatever the size of its heap."""
@@ -24,16 +32,8 @@ BOMB_HEAD = 1 << 24
 
 _AT_THE_END = (faults.PREMATURE_END, faults.RECORD_EOF, faults.WRAPPER_EMPTY)
 _NOT_DECOMPRESSED = "Failed to decompress record stream"
-_IO_EXCEPTION = "java.io.IOException"
-_EOF_EXCEPTION = "java.io.EOFException"
-_UNDERFLOW = "java.nio.BufferUnderflowException"
-_CLASSES = {GZIP: "java.util.zip.ZipException", ZSTD: "com.github.luben.zstd.ZstdIOException"}
-"""What the stream of a codec throws, where it is not an IOException."""
-_EARLY_ENDS = {
-    "Unexpected end of GZIP header": _EOF_EXCEPTION,
-    "Unexpected end of GZIP trailer": _EOF_EXCEPTION,
-    "Unexpected end of ZLIB input stream": f"{_EOF_EXCEPTION}: Unexpected end of ZLIB input stream",
-}
+_SHORT_CONTROL_KEY = "Invalid value size found for control record key. Must have at least 4 bytes, but found only {}"
+"""What formats.faults has for CONTROL_KEY_SIZE, in the words of CONTROL_KEY_WORDS."""
 
 
 def java_record_fault(fault: Fault, block: BatchBlock, stretch: Payloads) -> JavaError:
@@ -51,8 +51,8 @@ def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Payloads, rele
     if fault[0] == faults.MARKER_SIZE and release.has(SHORT_MARKERS_END):
         return _short_marker(block, stretch)
     error = java_record_fault(fault, block, stretch)
-    if fault[0] == faults.CONTROL_KEY_SIZE and release.has(CONTROL_KEY_WORDS) and error.text:
-        return JavaError(error.java_class, error.text.replace("for end control record key", "for control record key"))
+    if fault[0] == faults.CONTROL_KEY_SIZE and release.has(CONTROL_KEY_WORDS) and error.java_class == INVALID_RECORD:
+        return JavaError(INVALID_RECORD, _SHORT_CONTROL_KEY.format(fault[1]))
     return error
 
 
@@ -62,7 +62,7 @@ def _short_marker(block: BatchBlock, stretch: Payloads) -> JavaError:
     records = (control_record(block, row) for row in rows if is_control(block, row))
     short = (record.value for record in records if record and record.value and len(record.value) < MARKER_VALUE.size)
     bad = version_of_short_marker(next(short, b""))
-    return java_error(bad) if bad else JavaError(_UNDERFLOW)
+    return java_error(bad) if bad else JavaError(BUFFER_UNDERFLOW)
 
 
 def java_codec_error(block: BatchBlock, row: int, error: KdumpError) -> JavaError:
@@ -84,13 +84,16 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError) -> JavaErro
         return _in_records(fault, block, row, got)
     if bomb:
         return java_error(error)
-    thrown = _thrown(codec, failure or error, block.size[row] - len(payload), is_open=got is not None)
-    if isinstance(thrown, JavaError):
-        return thrown
+    failure = failure or error
+    if not isinstance(failure, StreamError):
+        return java_error(failure)
+    if _is_uncaught(failure, is_open=got is not None):
+        return JavaError(failure.exception, failure.kafka_text or None)
+    causes = _causes(failure, block.size[row] - len(payload))
     if got is None or is_wrapper:
-        return JavaError(KAFKA + "KafkaException", thrown[0], *thrown)
+        return JavaError(KAFKA, causes[0], *causes)
     text = "Error checking for remaining bytes after reading batch" if fault is None else _NOT_DECOMPRESSED
-    return JavaError(KAFKA + "KafkaException", text, *thrown)
+    return JavaError(KAFKA, text, *causes)
 
 
 def _has_too_many(block: BatchBlock, row: int) -> bool:
@@ -109,26 +112,20 @@ def _in_records(fault: Fault, block: BatchBlock, row: int, payload: bytes | None
         return error
     if reason := reason_of_fault(block, row, payload):
         return JavaError(error.java_class, error.text, f"{ILLEGAL_ARGUMENT}: {fault_error(reason)}")
-    return JavaError(error.java_class, error.text, _UNDERFLOW) if fault[0] == faults.STRUCTURE else error
+    return JavaError(error.java_class, error.text, BUFFER_UNDERFLOW) if fault[0] == faults.STRUCTURE else error
 
 
-def _thrown(codec: int, failure: KdumpError, payload_at: int, *, is_open: bool) -> JavaError | tuple[str, ...]:
-    """Return what a decompressor of Java throws, with its own causes; what nobody catches is an exception by itself.
+def _is_uncaught(failure: StreamError, *, is_open: bool) -> bool:
+    """Return whether nobody in Kafka catches what a stream throws: an error, or what it throws once it is open."""
+    return isinstance(failure, snappy.ChunkSizeError) or (is_open and isinstance(failure, lz4.FieldEndError))
+
+
+def _causes(failure: StreamError, payload_at: int) -> tuple[str, ...]:
+    """Return what a stream throws, and the cause of that if there is one, each as its class and text.
 
     `payload_at` is where the payload begins in its batch.
     """
-    text = str(failure)
-    if isinstance(failure, lz4.FieldEndError):
-        return (_UNDERFLOW,) if not is_open else JavaError(_UNDERFLOW)
     if isinstance(failure, lz4.CorruptBlockError):
-        inner = f"net.jpountz.lz4.LZ4Exception: Error decoding offset {payload_at + failure.damage} of input buffer"
-        return f"{_IO_EXCEPTION}: {inner}", inner
-    if isinstance(failure, lz4.HeaderError):
-        return (f"java.lang.RuntimeException: {text}",)
-    if text == snappy.EMPTY:
-        return (f"org.xerial.snappy.SnappyIOException: [EMPTY_INPUT] {text}",)
-    if isinstance(failure, snappy.ChunkSizeError):
-        return JavaError("org.xerial.snappy.SnappyError", failure.said)
-    if codec == SNAPPY:
-        text = text.partition(": ")[0]
-    return (_EARLY_ENDS.get(text) or f"{_CLASSES.get(codec, _IO_EXCEPTION)}: {text}",)
+        cause = failure.kafka_cause(payload_at)
+        return f"{failure.exception}: {cause}", cause
+    return (": ".join(filter(None, (failure.exception, failure.kafka_text))),)

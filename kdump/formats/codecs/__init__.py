@@ -31,6 +31,7 @@ from kdump.formats.codecs.common import (
     ZSTD,
     Buffer,
     LimitError,
+    StreamError,
     bounded,
     join,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "SNAPPY",
     "ZSTD",
     "LimitError",
+    "StreamError",
     "codec_name",
     "compress",
     "decompress",

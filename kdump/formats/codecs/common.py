@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kdump.errors import CodecLimitError, CodecMissingError
+from kdump.errors import IO_EXCEPTION, CodecError, CodecLimitError, CodecMissingError
 
 Buffer = bytes | bytearray | memoryview
 
@@ -13,6 +13,19 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 KAFKA_STEP = 16 << 10
 """Bytes that Kafka's buffered readers ask of a gzip or zstd stream at once."""
+
+
+class StreamError(CodecError):
+    """The stream that Kafka reads the payload from fails.
+
+    `exception` is the class that the stream throws, with its package, and `kafka_text` that exception's message; empty:
+    it has none.
+    """
+
+    def __init__(self, text: str, exception: str = IO_EXCEPTION, kafka_text: str | None = None) -> None:
+        super().__init__(text)
+        self.exception = exception
+        self.kafka_text = text if kafka_text is None else kafka_text
 
 
 class LimitError(CodecLimitError):

@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from struct import Struct
 from types import ModuleType
 
-from kdump.errors import CodecError
-from kdump.formats.codecs.common import KAFKA_STEP, Buffer, LimitError, join, library_text
+from kdump.errors import EOF, CodecError
+from kdump.formats.codecs.common import KAFKA_STEP, Buffer, LimitError, StreamError, join, library_text
 
 _PLAIN = bytes.fromhex("1f8b0800")
 _HEADER = bytes.fromhex("1f8b08000000000000ff")  # as Java has written it since release 16
@@ -80,7 +80,7 @@ def _pieces(data: Buffer, library: ModuleType, feed: int, step: int) -> Iterator
         crc = size = 0
         while not member.eof:
             if at == total:
-                raise CodecError("Unexpected end of ZLIB input stream")
+                raise StreamError("Unexpected end of ZLIB input stream", EOF)
             pending: Buffer = view[at : filled if at < filled else at + feed]
             at += len(pending)
             more = True
@@ -88,7 +88,7 @@ def _pieces(data: Buffer, library: ModuleType, feed: int, step: int) -> Iterator
                 try:
                     piece: bytes = member.decompress(pending, step)
                 except library.error as error:
-                    raise CodecError(library_text(error)) from None
+                    raise _zip_error(library_text(error)) from None
                 if piece:
                     crc = library.crc32(piece, crc)
                     size += len(piece)
@@ -129,16 +129,16 @@ def _header_end(view: memoryview, start: int) -> int:
     if flags & _HEADER_CHECKSUM:
         checksum = int.from_bytes(view[at - 2 : at], "little")
         if zlib.crc32(view[start : at - 2]) & 0xFFFF != checksum:
-            raise CodecError("Corrupt GZIP header")
+            raise _zip_error("Corrupt GZIP header")
     return at
 
 
 def _check_fixed_header(fixed: memoryview) -> None:
     known = bytes(fixed[:3])
     if len(known) >= 2 and known[:2] != _HEADER[:2]:
-        raise CodecError("Not in GZIP format")
+        raise _zip_error("Not in GZIP format")
     if len(known) == 3 and known[2] != _HEADER[2]:
-        raise CodecError("Unsupported compression method")
+        raise _zip_error("Unsupported compression method")
     if len(fixed) < _HEADER_SIZE:
         raise _header_error()
 
@@ -153,7 +153,11 @@ def _after_zero(view: memoryview, at: int) -> int:
 
 
 def _header_error() -> CodecError:
-    return CodecError("Unexpected end of GZIP header")
+    return StreamError("Unexpected end of GZIP header", EOF, "")
+
+
+def _zip_error(text: str) -> CodecError:
+    return StreamError(text, "java.util.zip.ZipException")
 
 
 def _check_trailer(trailer: memoryview, crc: int, size: int) -> None:
@@ -161,5 +165,5 @@ def _check_trailer(trailer: memoryview, crc: int, size: int) -> None:
         if _TRAILER.unpack(trailer) == (crc, size & 0xFFFFFFFF):
             return
     elif len(trailer) < 4 or int.from_bytes(trailer[:4], "little") == crc:
-        raise CodecError("Unexpected end of GZIP trailer")
-    raise CodecError("Corrupt GZIP trailer")
+        raise StreamError("Unexpected end of GZIP trailer", EOF, "")
+    raise _zip_error("Corrupt GZIP trailer")

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from kdump.errors import CodecError
-from kdump.formats.codecs.common import LZ4, Buffer, join, missing
+from kdump.errors import BUFFER_UNDERFLOW, RUNTIME, CodecError
+from kdump.formats.codecs.common import LZ4, Buffer, StreamError, join, missing
 
 _MAGIC = bytes.fromhex("04224d18")
 _HEADER = _MAGIC + bytes.fromhex("604082")
@@ -40,20 +40,28 @@ _FRAME_SIZE = _START.size + 4  # of a frame of one block, without the block
 _FAST_LEVEL = 9  # Kafka's default, and the fast compressor; every other level is the dense one's
 
 
-class CorruptBlockError(CodecError):
-    """A block of the payload is corrupt: it starts at byte `start`, and its damage is met at byte `damage`."""
+class CorruptBlockError(StreamError):
+    """A block of the payload is corrupt: it starts at byte `start`, and its damage is met at byte `damage`.
+
+    Java counts that byte from the start of the batch: `kafka_cause` is what its message says then.
+    """
 
     def __init__(self, start: int, damage: int) -> None:
         super().__init__(f"LZ4 block at byte {start} of the payload is corrupt")
         self.damage = damage
 
+    def kafka_cause(self, payload_at: int) -> str:
+        """Return class and message of the cause of Kafka's exception, whose message is that; `payload_at` is where the
+        payload starts in its batch.
+        """
+        return f"net.jpountz.lz4.LZ4Exception: Error decoding offset {payload_at + self.damage} of input buffer"
 
-class FieldEndError(CodecError):
+
+class FieldEndError(StreamError):
     """The stream ends before a field that Kafka's reader takes without looking how much is left."""
 
-
-class HeaderError(CodecError):
-    """The header of the frame says what Kafka's reader does not take."""
+    def __init__(self) -> None:
+        super().__init__(_ENDED, BUFFER_UNDERFLOW, "")
 
 
 def decompress(data: Buffer, magic: int, limit: int) -> bytes:
@@ -87,10 +95,10 @@ def kafka_pieces(data: Buffer, magic: int, _limit: int) -> Iterator[bytes]:
         size &= ~_STORED
         if not size:
             if flags & _CONTENT_CHECKSUM and total - at < 4:
-                raise FieldEndError(_ENDED)
+                raise FieldEndError()
             return
         if size > largest:
-            raise CodecError(f"Block size {size} exceeded max: {largest}")
+            raise StreamError(f"Block size {size} exceeded max: {largest}")
         if size > total - at:
             raise _end_error()
         block = view[at : at + size]
@@ -147,38 +155,43 @@ def _header(view: memoryview, magic: int) -> tuple[int, int, int]:
     if len(view) < 6:
         raise _end_error()
     if view[:4] != _MAGIC:
-        raise CodecError("Stream unsupported (invalid magic bytes)")
+        raise StreamError("Stream unsupported (invalid magic bytes)")
     flags, sizes = view[4], view[5]
     if flags & 0x03:
-        raise HeaderError("Reserved bits must be 0")
+        raise _header_error("Reserved bits must be 0")
     if not flags & _INDEPENDENT_BLOCKS:
-        raise HeaderError("Dependent block stream is unsupported")
+        raise _header_error("Dependent block stream is unsupported")
     if flags >> 6 != 1:
-        raise HeaderError(f"Version {flags >> 6} is unsupported")
+        raise _header_error(f"Version {flags >> 6} is unsupported")
     if sizes & 0x0F:
-        raise HeaderError("Reserved2 field must be 0")
+        raise _header_error("Reserved2 field must be 0")
     code = sizes >> 4 & 0x07
     if code < 4:
-        raise HeaderError("Block size value must be between 4 and 7")
+        raise _header_error("Block size value must be between 4 and 7")
     if sizes & 0x80:
-        raise HeaderError("Reserved3 field must be 0")
+        raise _header_error("Reserved3 field must be 0")
     at = 14 if flags & _CONTENT_SIZE else 6
     if len(view) <= at:
-        raise FieldEndError(_ENDED)
+        raise FieldEndError()
     if magic > 0 and _xxh32(view[4:at]) >> 8 & 0xFF != view[at]:
-        raise CodecError("Stream frame descriptor corrupted")
+        raise StreamError("Stream frame descriptor corrupted")
     return at + 1, flags, 1 << (2 * code + 8)
 
 
 def _check_block(block: memoryview, checksum: memoryview) -> None:
     if len(checksum) < 4:
-        raise FieldEndError(_ENDED)
+        raise FieldEndError()
     if _LENGTH.unpack(checksum) != (_xxh32(block),):
-        raise CodecError("Block checksum mismatch")
+        raise StreamError("Block checksum mismatch")
 
 
 def _end_error() -> CodecError:
-    return CodecError(_ENDED)
+    return StreamError(_ENDED)
+
+
+def _header_error(text: str) -> CodecError:
+    """Return the error for a header that says what Kafka's reader does not take."""
+    return StreamError(text, RUNTIME)
 
 
 def _xxh32(data: Buffer) -> int:

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from kdump.errors import CodecError
-from kdump.formats.codecs.common import SNAPPY, Buffer, LimitError, join, missing, recut
+from kdump.errors import IO_EXCEPTION, CodecError
+from kdump.formats.codecs.common import SNAPPY, Buffer, LimitError, StreamError, join, missing, recut
 
 KAFKA_STEP = 2 << 10
 """Bytes that Kafka's buffered reader asks of a snappy stream at once."""
@@ -33,16 +33,15 @@ _HEADER_SIZE = 16
 _LENGTH = Struct(">i")
 _CHUNK_SIZE = 32 << 10
 _MAX_CHUNK = 512 << 20  # snappy-java's own limit
-EMPTY = "Cannot decompress empty stream"
+_EMPTY = "Cannot decompress empty stream"
 _MAX_EXPANSION = 22  # the densest element makes 64 bytes of 3
 
 
-class ChunkSizeError(CodecError):
-    """The length of a chunk is none; `said` is what snappy-java says of it."""
+class ChunkSizeError(StreamError):
+    """The length of a chunk is none, of which snappy-java makes an error that Kafka does not catch."""
 
-    def __init__(self, text: str, said: str) -> None:
-        super().__init__(text)
-        self.said = said
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text, "org.xerial.snappy.SnappyError", f"[{code}] {text}")
 
 
 def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
@@ -63,7 +62,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
     view = memoryview(data)
     total = len(view)
     if not total:
-        raise CodecError(EMPTY)
+        raise StreamError(_EMPTY, "org.xerial.snappy.SnappyIOException", f"[EMPTY_INPUT] {_EMPTY}")
     if total < _HEADER_SIZE or view[:8] != _MAGIC:
         block = _decompress_block(view, "the payload, a bare block", 0, limit)
         yield b""
@@ -85,7 +84,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
             continue
         _check_size(size)
         if size > total - at - 4:
-            raise CodecError("failed to read chunk")
+            raise StreamError("failed to read chunk")
         chunks += 1
         where = f"chunk {chunks} at byte {at} of the payload"
         piece = _decompress_block(view[at + 4 : at + 4 + size], where, output, limit)
@@ -112,21 +111,21 @@ def compress(data: Buffer, _magic: int, _level: int | None) -> bytes:
 def _check_size(size: int) -> None:
     if size < 0:
         text = f"chunkSize is too big or negative : {size}"
-        raise ChunkSizeError(text, f"[INVALID_CHUNK_SIZE] {text}")
+        raise ChunkSizeError(text, "INVALID_CHUNK_SIZE")
     if size > _MAX_CHUNK:
         text = f"Received chunkSize {size:,} is greater than max configured chunk size {_MAX_CHUNK:,}"
-        raise ChunkSizeError(text, f"[FAILED_TO_UNCOMPRESS] {text}")
+        raise ChunkSizeError(text, "FAILED_TO_UNCOMPRESS")
 
 
 def _is_header(header: memoryview) -> bool:
     """Return whether this is a header, and not just the head of its magic. Raises CodecError."""
     if len(header) < _HEADER_SIZE:
-        raise CodecError("Insufficient header size in a concatenated block")
+        raise StreamError("Insufficient header size in a concatenated block")
     if header[:8] != _MAGIC:
         return False
     version, _ = _VERSIONS.unpack_from(header, 8)
     if version < 1:
-        raise CodecError(f"Compressed with an incompatible codec version {version}. At least version 1 is required")
+        raise StreamError(f"Compressed with an incompatible codec version {version}. At least version 1 is required")
     return True
 
 
@@ -137,16 +136,21 @@ def _decompress_block(block: memoryview, where: str, output: int, limit: int) ->
         raise missing(SNAPPY, "python-snappy") from None
     length = _output_size(block)
     if length is None:
-        raise CodecError(f"PARSING_ERROR(2): {where}, does not start with a length")
+        raise _block_error("PARSING_ERROR(2)", f"{where}, does not start with a length")
     if length > _MAX_EXPANSION * len(block):
-        raise CodecError(f"FAILED_TO_UNCOMPRESS(5): {where}, has no room for the length it gives, {length}")
+        raise _block_error("FAILED_TO_UNCOMPRESS(5)", f"{where}, has no room for the length it gives, {length}")
     if output + length > limit:
         raise LimitError(limit)
     try:
         piece: bytes = snappy.uncompress(block)
     except snappy.UncompressError:
-        raise CodecError(f"FAILED_TO_UNCOMPRESS(5): {where}, is corrupt") from None
+        raise _block_error("FAILED_TO_UNCOMPRESS(5)", f"{where}, is corrupt") from None
     return piece
+
+
+def _block_error(code: str, text: str) -> CodecError:
+    """Return the error for a block, of which snappy-java says a code alone."""
+    return StreamError(f"{code}: {text}", IO_EXCEPTION, code)
 
 
 def _output_size(block: memoryview) -> int | None:

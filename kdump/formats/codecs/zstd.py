@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import CodecError
-from kdump.formats.codecs.common import KAFKA_STEP, ZSTD, Buffer, join, library_text, missing, recut
+from kdump.formats.codecs.common import KAFKA_STEP, ZSTD, Buffer, StreamError, join, library_text, missing, recut
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
@@ -49,7 +49,7 @@ def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
         try:
             return _decompressor().decompressobj().decompress(view)
         except _library().ZstdError as error:
-            raise CodecError(library_text(error)) from None
+            raise _zstd_error(library_text(error)) from None
     return join(pieces(view), limit)
 
 
@@ -76,7 +76,7 @@ def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
         try:
             piece = decoder.decompress(view[start:end])
         except zstandard.ZstdError as error:
-            raise CodecError(library_text(error)) from None
+            raise _zstd_error(library_text(error)) from None
         if piece:
             yield piece
         if ends_frame:
@@ -84,7 +84,7 @@ def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
             yield b""
     if last_end != total and last_end <= (total - 1) // _JNI_FEED * _JNI_FEED:
         yield b""
-        raise CodecError("Truncated source")
+        raise _zstd_error("Truncated source")
 
 
 def compress(data: Buffer, _magic: int, level: int | None) -> bytes:
@@ -93,6 +93,10 @@ def compress(data: Buffer, _magic: int, level: int | None) -> bytes:
     stream = _compressor(_DEFAULT_LEVEL if level is None else level).compressobj()
     flushed = stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     return flushed + stream.flush()
+
+
+def _zstd_error(text: str) -> CodecError:
+    return StreamError(text, "com.github.luben.zstd.ZstdIOException")
 
 
 def _is_small_frame(view: memoryview) -> bool:
