@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from kdump.findings.finding import Finding
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import duration, listed, number_words, size_text
@@ -21,7 +22,7 @@ from ..shell.output import Style
 from ..shell.prose import folded, folded_command
 from ..shell.screen import Screen
 from ..shell.tables import aligned
-from .words import command_words, place, quoted, replica_words, sentence, stake_words, without_subject
+from .words import command_words, place, quoted, replica_words, sentence, stake_words, stake_words_in_short
 
 MAX_ENTRIES = 10
 """Entries with a number; those that a screen has no room for are a line each."""
@@ -91,7 +92,7 @@ class Page:
                 str(number),
                 self._names(diagnosis),
                 diagnosis.title,
-                stake_words(diagnosis).removesuffix(" are at stake").replace("committed offsets", "committed"),
+                stake_words_in_short(diagnosis),
                 replica_words(diagnosis.replicas) if diagnosis.needs_replicas else "",
                 command_words(diagnosis.actions[:1]),
             )
@@ -179,14 +180,12 @@ class Page:
     def _entry(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
         yield from self._head(number, diagnosis)
         example = f"{os.path.basename(diagnosis.paths[0])}: " if len(diagnosis.paths) > 1 else ""
-        own = {os.path.basename(path) for path in diagnosis.paths}
-        for text in diagnosis.found:
-            name, _, rest = text.partition(": ")
-            said = rest if name in own else text
-            yield from self._field("found", f"{example}{place(diagnosis, text)}{safe(said)}")
+        for each in diagnosis.shown:
+            said = f"{place(diagnosis, each)}{safe(each.text)}" if isinstance(each, Finding) else safe(each)
+            yield from self._field("found", f"{example}{said}")
             example = ""
-        if diagnosis.broker:
-            yield from self._field("broker", safe(without_subject(diagnosis.broker)))
+        if diagnosis.of_broker:
+            yield from self._field("broker", safe(diagnosis.of_broker.said))
         if diagnosis.consumers and diagnosis.stake in (Stake.ANSWERS, Stake.CONSUMERS):
             yield from self._field("consumers", diagnosis.consumers)
         if diagnosis.needs_replicas:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from kdump.findings.finding import Finding
 from kdump.formats.printable import safe
 from kdump.formats.words import offset_range
 from kdump.operations.actions import Action, Stake
@@ -14,18 +15,27 @@ from kdump.repair.replicas import Replicas
 
 def stake_words(diagnosis: Diagnosis) -> str:
     """Return what is at stake; nothing where that is said otherwise."""
-    if diagnosis.stake in (Stake.START, Stake.DISK):
-        return ""
-    offsets = ""
-    if diagnosis.offsets is not None and len(diagnosis.paths) == 1:
-        offsets = f" {offset_range(*diagnosis.offsets)}"
     if diagnosis.stake == Stake.COMMITTED:
-        return f"committed offsets{offsets} are at stake"
+        return f"committed offsets{_offsets(diagnosis)} are at stake"
+    words = stake_words_in_short(diagnosis)
+    return f"{words} are at stake" if diagnosis.stake == Stake.RECORDS else words
+
+
+def stake_words_in_short(diagnosis: Diagnosis) -> str:
+    """Return the same for a column of what is at stake."""
+    offsets = _offsets(diagnosis)
+    if diagnosis.stake == Stake.COMMITTED:
+        return f"committed{offsets}"
     if diagnosis.stake == Stake.RECORDS:
-        return f"offsets{offsets} are at stake" if offsets else "records are at stake"
-    if diagnosis.stake == Stake.SERVICE:
-        return "the partition goes out of service here"
-    return ""
+        return f"offsets{offsets}" if offsets else "records"
+    return "the partition goes out of service here" if diagnosis.stake == Stake.SERVICE else ""
+
+
+def _offsets(diagnosis: Diagnosis) -> str:
+    """Return the offsets at stake, where those of one partition are known."""
+    if diagnosis.offsets is None or len(diagnosis.paths) > 1:
+        return ""
+    return f" {offset_range(*diagnosis.offsets)}"
 
 
 def replica_words(replicas: Replicas | None) -> str:
@@ -48,30 +58,22 @@ def command_words(actions: Sequence[Action]) -> str:
     for action in actions:
         if action.command and action.command[0] == "kdump":
             return " ".join(map(quoted, action.command))
-        return safe(action.short or action.text.partition(". ")[0].rstrip("."))
+        return safe(action.short or action.text.rstrip("."))
     return ""
 
 
-def place(diagnosis: Diagnosis, text: str) -> str:
-    """Return the file and the byte, unless the text has them."""
-    for finding in diagnosis.findings:
-        if finding.message == text:
-            name = os.path.basename(finding.path)
-            if name == os.path.basename(diagnosis.paths[0]) or name in text:
-                return ""
-            return f"{safe(name)}{f', byte {finding.position}' if finding.position is not None else ''}: "
-    return ""
+def place(diagnosis: Diagnosis, finding: Finding) -> str:
+    """Return the file and the byte, unless the text, which may be Kafka's, has them."""
+    name = os.path.basename(finding.path)
+    if name == os.path.basename(diagnosis.paths[0]) or name in finding.text:
+        return ""
+    return f"{safe(name)}{f', byte {finding.position}' if finding.position is not None else ''}: "
 
 
 def sentence(text: str) -> str:
     """Return a text as a sentence of its own."""
     said = safe(text[:1].upper() + text[1:])
     return said if not said or said.endswith(".") else f"{said}."
-
-
-def without_subject(text: str) -> str:
-    """Return what the broker does, after the label that names it."""
-    return text.removeprefix("The broker ")
 
 
 def quoted(word: str) -> str:

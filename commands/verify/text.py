@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -267,7 +266,7 @@ _INDENT = " " * 11
 
 def _message(finding: Finding) -> str:
     """Return what was found, without the name of the partition that it stands under."""
-    return safe(finding.message.removeprefix(f"{finding.partition}: "))
+    return safe(finding.text)
 
 
 def _place(finding: Finding) -> str:
@@ -288,7 +287,7 @@ def consequences(finding: Finding, group: str) -> Iterator[str]:
         yield f"The broker {finding.effect}."
     else:
         is_about_answers = finding.kind.effect == BrokerEffect.SERVES_WRONG_DATA
-        yield re.sub(r"^They\b", "Consumers", known.consumers) if is_about_answers else known.broker
+        yield known.of_consumers.of("Consumers") if is_about_answers else known.broker
     remedies = finding.remedies
     place = safe_path(group)
     if len(remedies) == 1 or (remedies and remedies[0].words(place)):

@@ -21,7 +21,7 @@ class Finding(NamedTuple):
     is what a broker does about it where that is not what it does about most findings of the code, `ways` are the ways
     out where they are not those of the code. `length` is how many bytes from `position` on it is about, `offsets` which
     ones where that is not `offset` alone, `details` are the figures in the message, by their names in JSON.
-    `partition` is the directory whose line in a checkpoint file it is about; its message begins with it.
+    `partition` is the directory whose line in a checkpoint file it is about. `text` is what was found there.
     """
 
     code: str
@@ -29,13 +29,18 @@ class Finding(NamedTuple):
     path: str
     position: int | None
     offset: int | None
-    message: str
+    text: str
     effect: BrokerEffect | None = None
     ways: tuple[Remedy, ...] | None = None
     length: int | None = None
     offsets: Offsets | None = None
     details: Mapping[str, int | None] | None = None
     partition: str | None = None
+
+    @property
+    def message(self) -> str:
+        """What was found, after the name of the partition whose line in a checkpoint file it is about."""
+        return self.text if self.partition is None else f"{self.partition}: {self.text}"
 
     @property
     def kind(self) -> FindingKind:
@@ -86,7 +91,7 @@ class Finding(NamedTuple):
 def found(
     code: str,
     path: str,
-    message: str,
+    text: str,
     position: int | None = None,
     offset: int | None = None,
     *,
@@ -99,4 +104,4 @@ def found(
 ) -> Finding:
     """Return a finding with its code's own severity and effect, unless another one fits what was met."""
     severity = severity or CATALOGUE[code].severity
-    return Finding(code, severity, path, position, offset, message, effect, None, length, offsets, details, partition)
+    return Finding(code, severity, path, position, offset, text, effect, None, length, offsets, details, partition)

@@ -105,8 +105,8 @@ def _fetch_again(path: str, others: Sequence[int], lost: str, *, is_cut: bool) -
         if others:
             text = f"Start this broker only while {who} runs. It then fetches {lost} from the leader."
         return Action(text, check, short=f"start while {who} runs")
-    text = f"If {who} runs, move the directory out of the log directory and keep it. The broker then fetches all again."
-    return Action(text, check)
+    move = f"If {who} runs, move the directory out of the log directory and keep it"
+    return Action(f"{move}. The broker then fetches all again.", check, short=move)
 
 
 def _records(number: int | None) -> str:

@@ -227,8 +227,9 @@ def copies_diagnosis(replicas: PartitionReplicas) -> Diagnosis | None:
     offsets = (min(each.first for each in ranges), max(each.last for each in ranges)) if ranges else None
     stake = _stake(findings, losing)
     actions = tuple(_actions(replicas, sight))
-    texts = tuple(finding.message for finding in findings[:2])
-    return Diagnosis(stake, title, (path,), texts, offsets=offsets, actions=actions, findings=findings, copies=replicas)
+    return Diagnosis(
+        stake, title, (path,), findings[:2], offsets=offsets, actions=actions, findings=findings, copies=replicas
+    )
 
 
 def _stake(findings: tuple[Finding, ...], losing: list[Choice]) -> Stake:

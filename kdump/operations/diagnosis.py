@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kdump.findings import remedies as ways
 from kdump.findings.catalogue import CATALOGUE
-from kdump.findings.explanations import EXPLANATIONS
+from kdump.findings.explanations import EXPLANATIONS, Sentence
 from kdump.findings.finding import Finding
 from kdump.findings.kind import SEVERITIES, BrokerEffect, FindingKind, Severity
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
@@ -40,17 +40,18 @@ from kdump.repair.replicas import Replicas
 class Diagnosis:
     """One thing that needs somebody.
 
-    `offsets` are those at stake (absolute, inclusive), None where nothing tells them. `found` and `broker` are
-    sentences. `needs_replicas`: where else the partition is matters for what to do; `replicas` is None where no
-    cluster metadata tells it. `paths` are the partitions that have the same; the others' own offsets are not kept.
+    `offsets` are those at stake (absolute, inclusive), None where nothing tells them. `shown` is what tells it:
+    findings, and what else a start says. `of_broker` is what the broker does. `needs_replicas`: where else the
+    partition is matters for what to do; `replicas` is None where no cluster metadata tells it. `paths` are the
+    partitions that have the same; the others' own offsets are not kept.
     `copies` are those of several brokers, where it is about how they compare.
     """
 
     stake: Stake
     title: str
     paths: tuple[str, ...]
-    found: tuple[str, ...] = ()
-    broker: str = ""
+    shown: tuple[Finding | str, ...] = ()
+    of_broker: Sentence | None = None
     consumers: str = ""
     offsets: tuple[int, int] | None = None
     needs_replicas: bool = False
@@ -59,6 +60,16 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     failure: Failure | None = None
     copies: PartitionReplicas | None = None
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """What was found, in sentences."""
+        return tuple(each.message if isinstance(each, Finding) else each for each in self.shown)
+
+    @property
+    def broker(self) -> str:
+        """What the broker does, in sentences; empty where that is not known."""
+        return str(self.of_broker or "")
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -205,8 +216,12 @@ def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diag
     if not actions:
         actions = (Action("shows the file and the place", ("kdump", "startup", path)),)
     broker = "takes the log directory offline. Its other disks work." if failure.offline else "does not start."
-    found = (text, *(finding.message for finding in findings[:2] if finding.message not in text))
-    return Diagnosis(stake, title, (path,), found, broker, actions=actions, findings=tuple(findings), failure=failure)
+    shown: list[Finding | str] = [text]
+    shown += (finding for finding in findings[:2] if finding.message not in text)
+    return Diagnosis(
+        stake, title, (path,), tuple(shown), Sentence("", broker), actions=actions, findings=tuple(findings),
+        failure=failure,
+    )  # fmt: skip
 
 
 def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family: str) -> Diagnosis | None:
@@ -225,24 +240,25 @@ def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family
         stake = Stake.SERVICE
     if hiding:
         stake = Stake.COMMITTED if hiding.committed_missing else Stake.RECORDS
-    found = [finding.message for finding in findings[:2]]
+    shown: list[Finding | str] = [*findings[:2]]
     if len(findings) > 2:
-        found.append(f"and {len(findings) - 2} more in this partition")
-    if not found and loaded is not None and loaded.stray:
-        found = [loaded.stray]
+        shown.append(f"and {len(findings) - 2} more in this partition")
+    if not shown and loaded is not None and loaded.stray:
+        shown = [loaded.stray]
     remedies = findings[0].remedies if findings else kind.remedies
     actions = tuple(action_of(remedy, path) for remedy in remedies)
     return Diagnosis(
-        stake, known.title, (path,), tuple(found), _hidden_words(hiding.outcome) if hiding else known.broker,
+        stake, known.title, (path,), tuple(shown), _hidden_words(hiding.outcome) if hiding else known.of_broker,
         known.consumers, _offsets_at_stake(hiding), actions=actions, findings=tuple(findings),
     )  # fmt: skip
 
 
-def _hidden_words(outcome: LoadOutcome) -> str:
+def _hidden_words(outcome: LoadOutcome) -> Sentence:
     loss, end = outcome.loss, outcome.log_end_offset
     batches = number_words(loss.batches, "valid batch", "valid batches")
     offsets = offset_range(loss.first_offset, loss.last_offset)
-    return f"treats offset {end} as the log end, and gives the offsets of {batches} ({offsets}) to new records."
+    said = f"treats offset {end} as the log end, and gives the offsets of {batches} ({offsets}) to new records."
+    return Sentence("", said)
 
 
 def _of_log(
@@ -266,14 +282,14 @@ def _of_log(
     else:
         stake = max(Stake.ANSWERS, _stake(CATALOGUE[code]))
     title = known.title if findings else "log is cut"
-    found = [finding.message for finding in findings if finding.severity == Severity.ERROR][:2]
-    if loaded is not None and not found:
-        found = [f"{step.file}: {step.why}" for step in loaded.outcome.steps if step.action in _CUTS][:1]
+    shown: Sequence[Finding | str] = [finding for finding in findings if finding.severity == Severity.ERROR][:2]
+    if loaded is not None and not shown:
+        shown = [f"{step.file}: {step.why}" for step in loaded.outcome.steps if step.action in _CUTS][:1]
     is_cut = loaded is not None and (loaded.outcome.loss.has_data or loaded.committed_missing is not None)
     actions = tuple(log_actions(path, code, offsets, stake, replicas, decision, is_cut=is_cut))
     return Diagnosis(
-        stake, title, (path,), tuple(found) or tuple(finding.message for finding in findings[:1]),
-        _cut_words(loaded) or known.broker, known.consumers, offsets, True, replicas, actions, tuple(findings),
+        stake, title, (path,), tuple(shown or findings[:1]),
+        _cut_words(loaded) or known.of_broker, known.consumers, offsets, True, replicas, actions, tuple(findings),
     )  # fmt: skip
 
 
@@ -298,10 +314,10 @@ def _damaged_offsets(decision: Decision) -> tuple[int, int] | None:
     return (min(firsts), max(lasts)) if firsts and lasts and min(firsts) <= max(lasts) else None
 
 
-def _cut_words(loaded: Loaded | None) -> str:
-    """Return what the start does to the log; nothing where it leaves it alone."""
+def _cut_words(loaded: Loaded | None) -> Sentence | None:
+    """Return what the start does to the log; None where it leaves it alone."""
     if loaded is None or not loaded.outcome.ok:
-        return ""
+        return None
     outcome = loaded.outcome
     said = ""
     if outcome.loss.has_data:
@@ -313,4 +329,4 @@ def _cut_words(loaded: Loaded | None) -> str:
         said += "."
     if loaded.committed_missing:
         said += f" High watermark {loaded.high_watermark} becomes {outcome.log_end_offset}."
-    return said.strip()
+    return Sentence("", said.strip()) if said else None

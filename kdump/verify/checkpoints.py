@@ -71,5 +71,4 @@ def _of_line(
 ) -> Finding:
     """Return a finding about the `offset` in the line of a partition; it is about the `missing` offsets, if any."""
     details = {"checkpointOffset": offset, "logEndOffset": end_offset}
-    message = f"{partition}: {text}"
-    return found(code, path, message, offset=offset, offsets=missing, details=details, partition=partition)
+    return found(code, path, text, offset=offset, offsets=missing, details=details, partition=partition)

@@ -67,7 +67,7 @@ def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
             continue
         known = known or damage_effect(path)
         then = _THEN if known.effect is SERVES_WRONG_DATA and finding.position is None else ""
-        yield finding._replace(message=finding.message + then, effect=known.effect, ways=known.ways)
+        yield finding._replace(text=finding.text + then, effect=known.effect, ways=known.ways)
 
 
 class DamageEffect(NamedTuple):
