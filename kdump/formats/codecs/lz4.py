@@ -51,9 +51,7 @@ class CorruptBlockError(StreamError):
         self.damage = damage
 
     def kafka_cause(self, payload_at: int) -> str:
-        """Return class and message of the cause of Kafka's exception, whose message is that; `payload_at` is where the
-        payload starts in its batch.
-        """
+        """Return class and message of the cause, which is the exception's message; `payload_at` is relative to the batch."""
         return f"net.jpountz.lz4.LZ4Exception: Error decoding offset {payload_at + self.damage} of input buffer"
 
 
