@@ -241,7 +241,7 @@ def _print_held(code: int) -> None:
             out.write("".join(held))
 
 
-def _exit_code_of(work: Callable[[], int]) -> int:
+def _exit_code_of(work: Callable[[], int]) -> int:  # noqa: C901, PLR0911 - each way to end has its exit code
     """Return the exit code of a piece of work, however it ends; what went wrong is said on stderr."""
     try:
         return work()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import click
 
 from kdump.errors import KdumpError
@@ -9,6 +11,7 @@ from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.groups import GroupsOf
 from kdump.settings.defaults import OFFSETS_RETENTION_MS
+from kdump.topics.groups import Group
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
@@ -59,23 +62,10 @@ def command(
         return troubles.code
     offsets = [replica for replica in found if replica.topic == names.CONSUMER_OFFSETS_TOPIC]
     groups = GroupsOf(found, troubles, newest(offsets, troubles))
-    chosen, has_topic = chooses(patterns), chooses(topics)
-    chooses_partitions = bool(topics) or not has_partition(None)
-
-    def is_wanted(topic: str, number: int) -> bool:
-        return has_topic(topic) and has_partition(number)
-
     shown, sums = Groups(), Sums()
     known: list[str] = []
     with output_for(format_) as out:
-        for group in groups:
-            known.append(group.name)
-            if not chosen(group.name):
-                continue
-            if chooses_partitions:
-                group = group.of_partitions(is_wanted)
-                if not group.has_offsets:
-                    continue
+        for group in _wanted(groups, patterns, topics, known):
             sums.add(group, groups.ranges)
             is_beyond = groups.is_beyond(group)
             if is_beyond:
@@ -90,3 +80,19 @@ def command(
     if patterns and not sums.groups:
         raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}{meant(patterns[0], known)}")
     return troubles.code
+
+
+def _wanted(
+    groups: Iterable[Group], patterns: Sequence[str], topics: Sequence[str], known: list[str]
+) -> Iterator[Group]:
+    """Yield the groups that are chosen, with the partitions that are; the names of all become `known`."""
+    is_chosen, has_topic = chooses(patterns), chooses(topics)
+    for group in groups:
+        known.append(group.name)
+        if not is_chosen(group.name):
+            continue
+        if topics or not has_partition(None):
+            group = group.of_partitions(lambda topic, number: has_topic(topic) and has_partition(number))
+            if not group.has_offsets:
+                continue
+        yield group

@@ -46,12 +46,7 @@ def rows_of(
     image = state.image
     yield Row("cluster", _cluster(state))
     if not only_topics:
-        for name, level in sorted(image.features.items()):
-            yield Row("feature", {"name": name, "level": level})
-        for broker_id in sorted(image.brokers):
-            yield Row("broker", _broker(image.brokers[broker_id]))
-        for controller_id in sorted(image.controllers):
-            yield Row("controller", _controller(image.controllers[controller_id]))
+        yield from _nodes(image)
     for topic in sorted(image.topics.values(), key=lambda topic: (topic.name, topic.topic_id)):
         if chosen(topic.name):
             yield Row("topic", _topic(topic))
@@ -64,6 +59,15 @@ def rows_of(
                 yield Row("config", _config(resource_type, name, key, values[key]))
     if not only_topics:
         yield from _access(image)
+
+
+def _nodes(image: ClusterImage) -> Iterator[Row]:
+    for name, level in sorted(image.features.items()):
+        yield Row("feature", {"name": name, "level": level})
+    for broker_id in sorted(image.brokers):
+        yield Row("broker", _broker(image.brokers[broker_id]))
+    for controller_id in sorted(image.controllers):
+        yield Row("controller", _controller(image.controllers[controller_id]))
 
 
 def _access(image: ClusterImage) -> Iterator[Row]:

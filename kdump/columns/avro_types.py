@@ -63,7 +63,7 @@ class _Scope(NamedTuple):
     above: tuple[str, ...] = ()
 
 
-def _type(schema: Any, scope: _Scope) -> tuple[pa.DataType, Fix]:
+def _type(schema: Any, scope: _Scope) -> tuple[pa.DataType, Fix]:  # noqa: PLR0911 - one for each kind of schema
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         if len(branches) == 1:

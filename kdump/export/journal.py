@@ -98,25 +98,19 @@ class Journal:
         done: dict[str, Result] = {}
         gone: list[str] = []
         segments = {segment_name(each.name) for unit in units.values() for each in unit.all}
-        for name in sorted(os.listdir(self._own)):
-            path = os.path.join(self._own, name)
-            if name.endswith(TEMPORARY):
-                os.remove(path)
-            elif name != _OPTIONS and name.endswith(".json"):
-                unit_name = name.removesuffix(".json")
-                account = self._account(path)
-                if account is None or (unit_name not in units and segment_name(unit_name) in segments):
-                    gone.append(unit_name)  # in pieces, or of a segment that is cut elsewhere since it has changed
-                    continue
-                known, result = account
-                unit = units.get(unit_name)
-                if unit is None:
-                    raise RefusedError(
-                        f"{self.folder} holds what was exported of {known['path']}, which is not among the segments of"
-                        " this export: give another directory"
-                    )
-                if known == unit.source and all(map(self._is_there, result.files)):
-                    done[unit.name] = result
+        for unit_name, account in self._accounts():
+            if account is None or (unit_name not in units and segment_name(unit_name) in segments):
+                gone.append(unit_name)  # in pieces, or of a segment that is cut elsewhere since it has changed
+                continue
+            known, result = account
+            unit = units.get(unit_name)
+            if unit is None:
+                raise RefusedError(
+                    f"{self.folder} holds what was exported of {known['path']}, which is not among the segments of"
+                    " this export: give another directory"
+                )
+            if known == unit.source and all(map(self._is_there, result.files)):
+                done[unit.name] = result
         kept = {written.path for result in done.values() for written in result.files}
         stale = [path for path in self._files() if path not in kept]
         unknown = [path for path in stale if segment_name(_unit_name(path, suffix)) not in segments]
@@ -189,6 +183,15 @@ class Journal:
 
     def _path(self, name: str) -> str:
         return os.path.join(self._own, f"{name}.json")
+
+    def _accounts(self) -> Iterator[tuple[str, tuple[dict[str, Any], Result] | None]]:
+        """Yield units that have an account, with what it says; what was left half written is removed."""
+        for name in sorted(os.listdir(self._own)):
+            path = os.path.join(self._own, name)
+            if name.endswith(TEMPORARY):
+                os.remove(path)
+            elif name != _OPTIONS and name.endswith(".json"):
+                yield name.removesuffix(".json"), self._account(path)
 
     def _account(self, path: str) -> tuple[dict[str, Any], Result] | None:
         """Return what an account says of its unit's source and results; None where it is in pieces. JournalError."""

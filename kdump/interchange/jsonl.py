@@ -199,9 +199,8 @@ def _text_or_twin(name: str, data: bytes) -> str:
         return f'null,"{name}Base64":"{base64(data)}"'
 
 
-def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
-    """Read an object a line; blank lines are skipped. Raises InterchangeError."""
-    place = None
+def _rows(lines: Lines) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield type and content of the objects that are records or batches. Raises InterchangeError."""
     for line in lines.text():
         if not line or line.isspace():
             continue
@@ -209,13 +208,18 @@ def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
         if not isinstance(values, dict):
             raise lines.error("not a JSON object")
         kind = values.get(TYPE, RECORD)
-        if kind == _HEADER:
+        if kind in (RECORD, BATCH):
+            yield kind, values
+        elif kind == _HEADER:
             _check_schema(values.get("schema"), lines)
-            continue
-        if kind == _SUMMARY:
-            continue
-        if kind not in (RECORD, BATCH):
+        elif kind != _SUMMARY:
             raise lines.error(f"an object of type {kind!r:.40}: expected {RECORD} or {BATCH}", TYPE)
+
+
+def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
+    """Read an object a line; blank lines are skipped. Raises InterchangeError."""
+    place = None
+    for kind, values in _rows(lines):
         fields = Fields.of_object(values, kind, lines)
         if reading.keeps_batches:
             place = _same_place(fields, place)

@@ -183,7 +183,7 @@ def targets_at(
     return targets
 
 
-def mended(
+def mended(  # noqa: C901
     targets: list[Target],
     examine: Examine,
     circumstances: StartupOptions,

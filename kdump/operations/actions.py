@@ -68,20 +68,24 @@ def log_actions(
     if others or replicas is None:
         yield _fetch_again(path, others, lost, is_cut=is_cut)
     condition = "no other copy" if replicas is None or others else ""
-    if decision is None:
-        is_incomplete = CATALOGUE[code].remedies is ways.INCOMPLETE_BATCH
-        if stake == Stake.COMMITTED and (is_incomplete or code in COMMITTED_CODES):
-            yield Action(f"{lost} are lost, no tool can restore them.", (), lost, condition)
-        elif is_incomplete and not is_cut:  # after a clean shutdown the broker appends behind it
-            yield action_of(ways.CUT, path)._replace(condition=condition)
-        elif not others and replicas is not None and stake != Stake.COMMITTED:
-            yield Action("Start the broker: it cuts the incomplete batch.")
-        elif not is_incomplete and code not in COMMITTED_CODES:
-            for remedy in CATALOGUE[code].remedies[1:]:
-                if remedy is ways.COPY:  # operations.copies says it of copies that are at hand
-                    continue
-                yield action_of(remedy, path)._replace(condition=condition)
+    if decision is not None:
+        yield from _offered(path, decision, condition)
         return
+    is_incomplete = CATALOGUE[code].remedies is ways.INCOMPLETE_BATCH
+    if stake == Stake.COMMITTED and (is_incomplete or code in COMMITTED_CODES):
+        yield Action(f"{lost} are lost, no tool can restore them.", (), lost, condition)
+    elif is_incomplete and not is_cut:  # after a clean shutdown the broker appends behind it
+        yield action_of(ways.CUT, path)._replace(condition=condition)
+    elif not others and replicas is not None and stake != Stake.COMMITTED:
+        yield Action("Start the broker: it cuts the incomplete batch.")
+    elif not is_incomplete and code not in COMMITTED_CODES:
+        for remedy in CATALOGUE[code].remedies[1:]:
+            if remedy is not ways.COPY:  # operations.copies says it of copies that are at hand
+                yield action_of(remedy, path)._replace(condition=condition)
+
+
+def _offered(path: str, decision: Decision, condition: str) -> Iterator[Action]:
+    """Yield what repair offers where somebody has to decide."""
     for offer in decision.offers():
         if offer.way == Way.FIX_BIT:
             yield Action(

@@ -87,21 +87,28 @@ def retain(
         yield from (Failed(group.log_directory, error) for error in place.unread)
         yield from place.notes
         found: list[PartitionRetention] = []
-        for path in over(list(guard.interrupted)):
-            try:
-                with held(path) as log:
-                    if log is None:
-                        continue
-                    found.append(place.examine(log))
-            except (OSError, KdumpError) as error:
-                if not was_deleted(path, error):
-                    yield Failed(path, error)
-            else:
-                yield found[-1]
+        for each in _examined(place, over(list(guard.interrupted))):
+            if isinstance(each, PartitionRetention):
+                found.append(each)
+            yield each
         if group.is_whole:
             yield Totals.of(found)
         if rails.applies:
             yield from _carry_out(group, found, guard)
+
+
+def _examined(place: _Place, paths: Iterable[str]) -> Iterator[PartitionRetention | Failed]:
+    """Yield what retention does to the partitions that no running broker deletes meanwhile."""
+    for path in paths:
+        try:
+            with held(path) as log:
+                found = None if log is None else place.examine(log)
+        except (OSError, KdumpError) as error:
+            if not was_deleted(path, error):
+                yield Failed(path, error)
+        else:
+            if found is not None:
+                yield found
 
 
 def _carry_out(group: PartitionGroup, found: Iterable[PartitionRetention], guard: Guard) -> Iterator[Event]:

@@ -60,37 +60,43 @@ class _Parser(Tokens):
 
     def parse(self) -> None:
         file = self._file
+        statements = {
+            "syntax": self._syntax,
+            "edition": self._edition,
+            "package": self._package,
+            "import": self._import,
+            "option": lambda: self._option_statement(file.options),
+            "message": lambda: self._message(file.message_type.add()),
+            "enum": lambda: self._enum(file.enum_type.add()),
+            "extend": lambda: self._extend(file.extension, file.message_type),
+            "service": self._service,
+        }
         while self.peek():
             if self.skips(";"):
                 continue
             word = self.next()
-            if word == "syntax":
-                self.expect("=")
-                file.syntax = self.text().decode()
-                self.expect(";")
-            elif word == "edition":
-                self.expect("=")
-                file.syntax = "editions"
-                file.edition = self._library.Edition.Value(f"EDITION_{self.text().decode()}")
-                self.expect(";")
-            elif word == "package":
-                file.package = self.name()
-                self.expect(";")
-            elif word == "import":
-                self._import()
-            elif word == "option":
-                self._option_statement(file.options)
-            elif word == "message":
-                self._message(file.message_type.add())
-            elif word == "enum":
-                self._enum(file.enum_type.add())
-            elif word == "extend":
-                self._extend(file.extension, file.message_type)
-            elif word == "service":
-                self.name()
-                self.skip_block()
-            else:
+            if word not in statements:
                 raise SchemaError(f"no .proto file: found {word!r:.40}")
+            statements[word]()
+
+    def _syntax(self) -> None:
+        self.expect("=")
+        self._file.syntax = self.text().decode()
+        self.expect(";")
+
+    def _edition(self) -> None:
+        self.expect("=")
+        self._file.syntax = "editions"
+        self._file.edition = self._library.Edition.Value(f"EDITION_{self.text().decode()}")
+        self.expect(";")
+
+    def _package(self) -> None:
+        self._file.package = self.name()
+        self.expect(";")
+
+    def _service(self) -> None:
+        self.name()
+        self.skip_block()
 
     def _import(self) -> None:
         kind = self.next() if self.peek() in ("public", "weak", "option") else ""

@@ -15,6 +15,7 @@ from kdump.stats.batches import BatchStats
 from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
 from kdump.stats.samples import CodecSample
 from kdump.storage.damage import Damage, is_zero_tail
+from kdump.storage.decoded import DecodedRows
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
@@ -223,25 +224,26 @@ def _read(
     selection: Selection,
 ) -> None:
     """Read the records twice: for sizes and keys, then for what compaction would keep of them."""
+
+    def decoded(note: Callable[[Damage], None]) -> Iterator[DecodedRows]:
+        for segment in log.segments:
+            for part in decoded_in(segment, options.limit, selection):
+                if isinstance(part, int):
+                    progress(segment.log_path, part)
+                elif isinstance(part, Damage):
+                    note(part)
+                else:
+                    yield part
+
     census = KeyCensus(options.key_memory)
-    for segment in log.segments:
-        for part in decoded_in(segment, options.limit, selection):
-            if isinstance(part, int):
-                progress(segment.log_path, part)
-            elif isinstance(part, Damage):
-                stats.note(part)
-            else:
-                records.add(part)
-                census.add(part)
+    for rows in decoded(stats.note):
+        records.add(rows)
+        census.add(rows)
     records.distinct_keys = census.distinct
     if records.distinct_keys is None:
         records.kept = records.kept_bytes = records.kept_tombstones = None
         return
     if not records.keyed:
         return
-    for segment in log.segments:
-        for part in decoded_in(segment, options.limit, selection):
-            if isinstance(part, int):
-                progress(segment.log_path, part)
-            elif not isinstance(part, Damage):
-                census.keep(part, records)
+    for rows in decoded(lambda _told: None):
+        census.keep(rows, records)

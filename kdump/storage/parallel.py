@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:  # what one job has no use for takes longer to import than most of what reads a log
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
     from threading import Thread
 
 Task = TypeVar("Task")
@@ -108,20 +108,12 @@ def _laid_out(
             mine.future, mine.result = None, tried(mine.task)
         return first.result if first.future is None else _waited_for(first.future, threads)
 
-    def begin(task: Task) -> _Begun[Task, Result | BaseException | None]:
-        try:
-            return _Begun(task, pool.submit(tried, task))
-        except RuntimeError:  # the system gives no thread more
-            mine = _Begun[Task, Result | BaseException | None](task, None)
-            mine.result = tried(task)
-            return mine
-
     free = AHEAD * jobs  # how many more may be laid out
     with ThreadPoolExecutor(jobs - caller_works, "kdump", lambda: threads.append(current_thread())) as pool:
         try:
             for task in tasks:
                 is_taken = takes(task)
-                begun.append(begin(task) if is_taken else _Begun(task, None))
+                begun.append(_begin(pool, tried, task) if is_taken else _Begun(task, None))
                 free -= is_taken
                 while begun and not free:
                     first = begun.popleft()
@@ -134,6 +126,15 @@ def _laid_out(
             for each in begun:
                 if each.future is not None:
                     each.future.cancel()
+
+
+def _begin(pool: ThreadPoolExecutor, tried: Callable[[Task], Result], task: Task) -> _Begun[Task, Result]:
+    try:
+        return _Begun(task, pool.submit(tried, task))
+    except RuntimeError:  # the system gives no thread more
+        mine = _Begun[Task, Result](task, None)
+        mine.result = tried(task)
+        return mine
 
 
 def _waited_for(future: Future[Result], threads: Sequence[Thread]) -> Result:

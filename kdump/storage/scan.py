@@ -29,7 +29,7 @@ class Run(NamedTuple):
     stop: int
 
 
-def scan(
+def scan(  # noqa: C901, PLR0912 - what follows damage depends on all that came before it
     log: LogFile,
     base_offset: int,
     start: int = 0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -182,14 +183,12 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
                     held = None
                 yield part
                 continue
-            first = part.first
+            block, first, last = part
             if reading.pace is not None:
-                block, last = part.block, part.stop - 1
-                reading.pace.take(block.position[last] + block.size[last] - block.position[first])
-            while first < part.stop and part.block.position[first] < resume_after:
-                first += 1
-            if first < part.stop:
-                rows = rows_of(log, Run(part.block, first, part.stop), deep)
+                reading.pace.take(block.position[last - 1] + block.size[last - 1] - block.position[first])
+            first = bisect_left(block.position, resume_after, first, last)
+            if first < last:
+                rows = rows_of(log, Run(block, first, last), deep)
                 if held:
                     held.extend(rows)
                 else:

@@ -97,7 +97,7 @@ class Tasks:
             ),
         )
 
-    def of(self, paths: list[str]) -> Iterator[Task]:
+    def of(self, paths: list[str]) -> Iterator[Task]:  # noqa: C901, PLR0912 - the place in the paths is one count
         """Yield the tasks for log directories, partition directories and files."""
         resume = self._resume if self._resume and is_directory(self._resume.partition) else None  # gone: start over
         self.clusters = Clusters(paths)

@@ -160,11 +160,15 @@ class TimestampCheck:
             for row, timestamp in enumerate(times):
                 if not PLAUSIBLE_FROM <= timestamp <= self._now + FUTURE_MS:
                     self._odd(rows, row, timestamp)
-        if rows.base_timestamp != times and kernels.column_stats(rows.base_timestamp)[0] < -1:
-            for row, timestamp in enumerate(rows.base_timestamp):
-                if timestamp < -1 and times[row] >= -1:
-                    self._negative.add(rows, row, timestamp)
+        if rows.base_timestamp != times:
+            self._base_timestamps(rows)
         self._types(rows)
+
+    def _base_timestamps(self, rows: BatchRows) -> None:
+        if kernels.column_stats(rows.base_timestamp)[0] < -1:
+            for row, timestamp in enumerate(rows.base_timestamp):
+                if timestamp < -1 <= rows.max_timestamp[row]:
+                    self._negative.add(rows, row, timestamp)
 
     def _hold(self, rows: BatchRows, row: int) -> None:
         self.largest = rows.max_timestamp[row]

@@ -34,6 +34,8 @@ _LENGTH = Struct("<I")
 _STORED = 1 << 31
 _END_MARK = bytes(4)
 _BLOCK_SIZE = 64 << 10
+_MIN_BLOCK_CODE = 4
+_CONTENT_SIZE_AT = 6
 _MAX_EXPANSION = 255
 _START = Struct("<7sI")  # a frame's up to its first block
 _FRAME_SIZE = _START.size + 4  # of a frame of one block, without the block
@@ -51,7 +53,7 @@ class CorruptBlockError(StreamError):
         self.damage = damage
 
     def kafka_cause(self, payload_at: int) -> str:
-        """Return class and message of the cause, which is the exception's message; `payload_at` is relative to the batch."""
+        """Return class and message of the cause, the exception's; `payload_at` is relative to the batch."""
         return f"net.jpountz.lz4.LZ4Exception: Error decoding offset {payload_at + self.damage} of input buffer"
 
 
@@ -79,37 +81,41 @@ def kafka_pieces(data: Buffer, magic: int, _limit: int) -> Iterator[bytes]:
     library = _library()
     view = memoryview(data)
     total = len(view)
-    if view[:7] == _HEADER:
-        at, flags, largest = 7, 0x60, _BLOCK_SIZE
+    if view[: len(_HEADER)] == _HEADER:
+        at, flags, largest = len(_HEADER), 0x60, _BLOCK_SIZE
     else:
         at, flags, largest = _header(view, magic)
     yield b""
     while True:
-        if total - at < 4:
+        if total - at < _LENGTH.size:
             raise _end_error()
         (size,) = _LENGTH.unpack_from(view, at)
-        at += 4
+        at += _LENGTH.size
         stored = size & _STORED
         size &= ~_STORED
         if not size:
-            if flags & _CONTENT_CHECKSUM and total - at < 4:
+            if flags & _CONTENT_CHECKSUM and total - at < _LENGTH.size:
                 raise FieldEndError()
             return
-        if size > largest:
-            raise StreamError(f"Block size {size} exceeded max: {largest}")
-        if size > total - at:
-            raise _end_error()
-        block = view[at : at + size]
+        block = _block_at(view, at, size, largest)
         piece = bytes(block) if stored else _decompress_block(library, block, largest)
         if isinstance(piece, int):
             raise CorruptBlockError(at, at + piece)
         at += size
         if flags & _BLOCK_CHECKSUMS:
-            _check_block(block, view[at : at + 4])
-            at += 4
+            _check_block(block, view[at : at + _LENGTH.size])
+            at += _LENGTH.size
         if not piece:  # Kafka's buffered reader takes a block without output for the end
             return
         yield piece
+
+
+def _block_at(view: memoryview, at: int, size: int, largest: int) -> memoryview:
+    if size > largest:
+        raise StreamError(f"Block size {size} exceeded max: {largest}")
+    if size > len(view) - at:
+        raise _end_error()
+    return view[at : at + size]
 
 
 def compress(data: Buffer, magic: int, level: int | None) -> bytes:
@@ -150,25 +156,23 @@ def _library() -> Any:
 
 def _header(view: memoryview, magic: int) -> tuple[int, int, int]:
     """Return the frame header's end, its FLG byte and the size of the largest block."""
-    if len(view) < 6:
+    if len(view) < _CONTENT_SIZE_AT:
         raise _end_error()
     if view[:4] != _MAGIC:
         raise StreamError("Stream unsupported (invalid magic bytes)")
     flags, sizes = view[4], view[5]
-    if flags & 0x03:
-        raise _header_error("Reserved bits must be 0")
-    if not flags & _INDEPENDENT_BLOCKS:
-        raise _header_error("Dependent block stream is unsupported")
-    if flags >> 6 != 1:
-        raise _header_error(f"Version {flags >> 6} is unsupported")
-    if sizes & 0x0F:
-        raise _header_error("Reserved2 field must be 0")
-    code = sizes >> 4 & 0x07
-    if code < 4:
-        raise _header_error("Block size value must be between 4 and 7")
-    if sizes & 0x80:
-        raise _header_error("Reserved3 field must be 0")
-    at = 14 if flags & _CONTENT_SIZE else 6
+    version, code = flags >> 6, sizes >> 4 & 0x07
+    for is_wrong, text in (
+        (flags & 0x03, "Reserved bits must be 0"),
+        (not flags & _INDEPENDENT_BLOCKS, "Dependent block stream is unsupported"),
+        (version != 1, f"Version {version} is unsupported"),
+        (sizes & 0x0F, "Reserved2 field must be 0"),
+        (code < _MIN_BLOCK_CODE, f"Block size value must be between {_MIN_BLOCK_CODE} and 7"),
+        (sizes & 0x80, "Reserved3 field must be 0"),
+    ):
+        if is_wrong:
+            raise StreamError(text, RUNTIME)
+    at = _CONTENT_SIZE_AT + (8 if flags & _CONTENT_SIZE else 0)
     if len(view) <= at:
         raise FieldEndError()
     if magic > 0 and _xxh32(view[4:at]) >> 8 & 0xFF != view[at]:
@@ -177,7 +181,7 @@ def _header(view: memoryview, magic: int) -> tuple[int, int, int]:
 
 
 def _check_block(block: memoryview, checksum: memoryview) -> None:
-    if len(checksum) < 4:
+    if len(checksum) < _LENGTH.size:
         raise FieldEndError()
     if _LENGTH.unpack(checksum) != (_xxh32(block),):
         raise StreamError("Block checksum mismatch")
@@ -187,9 +191,6 @@ def _end_error() -> CodecError:
     return StreamError(_ENDED)
 
 
-def _header_error(text: str) -> CodecError:
-    """Return the error for a header that says what Kafka's reader does not take."""
-    return StreamError(text, RUNTIME)
 
 
 def _xxh32(data: Buffer) -> int:
