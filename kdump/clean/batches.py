@@ -27,28 +27,27 @@ _CARRIED = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 def rebuilt(
     batches: DecodedRows,
     row: int,
-    start: int,
-    stop: int,
+    numbers: range,
     verdicts: bytearray,
     count: int,
     horizon: int | None,
     *,
     convert: bool,
 ) -> tuple[bytes | bytearray, Written]:
-    """Return a batch with those of its records (number `start` to `stop` - 1) that stay: `count`, at least one.
+    """Return a batch with those of its records, which have these `numbers`, that stay: `count`, at least one.
 
     `horizon` (ms) is set as its delete horizon. A batch of format v0 or v1 becomes one of v2 if `convert`; otherwise it
     keeps its format, and has no horizon.
     """
     block, records = batches.block, batches.records
     if block.magic[row] < 2 and not convert:
-        return _rebuilt_legacy(batches, row, [at for at in range(start, stop) if verdicts[at] & 1])
-    last = stop - 1
+        return _rebuilt_legacy(batches, row, [at for at in numbers if verdicts[at] & 1])
+    last = numbers.stop - 1
     while not verdicts[last] & 1:
         last -= 1
     last_kept = records.offset[last]
     if block.magic[row] < 2:
-        base_offset = records.offset[next(at for at in range(start, stop) if verdicts[at] & 1)]
+        base_offset = records.offset[next(at for at in numbers if verdicts[at] & 1)]
         last_offset = last_kept
         attributes = block.attributes[row] & (CODEC_MASK | LOG_APPEND_TIME if block.magic[row] else CODEC_MASK)
     else:
@@ -57,7 +56,7 @@ def rebuilt(
     if horizon is not None:
         attributes |= DELETE_HORIZON
     data, base_timestamp, max_timestamp = kernels.encode_kept(
-        block, records, start, stop, verdicts, batches.payload(row), base_offset, horizon
+        block, records, numbers.start, numbers.stop, verdicts, batches.payload(row), base_offset, horizon
     )
     if attributes & LOG_APPEND_TIME:
         max_timestamp = block.max_timestamp[row]

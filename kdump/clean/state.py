@@ -126,7 +126,8 @@ def examine_partition(
     producers = _producers(log, startup, start, end)
     open_txns = producers.open_txns
     dirty, reset = _first_dirty(checkpoints.cleaner, start, end)
-    limits = sorted(_limits(segments, dirty, watermark, end, open_txns, config, now), key=lambda limit: limit.offset)
+    limits = [*_limits(segments, watermark, end, open_txns), *_lag_limit(segments, dirty, config, now)]
+    limits.sort(key=lambda limit: limit.offset)
     uncleanable = max(dirty, limits[0].offset)
     first_uncleanable = _segment_from(segments, uncleanable)
     cleanable = between(segments, dirty, first_uncleanable)
@@ -186,19 +187,18 @@ def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str
 
 
 def _limits(
-    segments: Sequence[SegmentFacts],
-    dirty: int,
-    watermark: int,
-    end: int,
-    open_txns: dict[int, int],
-    config: CleaningSettings,
-    now: int,
+    segments: Sequence[SegmentFacts], watermark: int, end: int, open_txns: dict[int, int]
 ) -> Iterator[Limit]:
     if open_txns and min(open_txns) < watermark:
         yield Limit(TRANSACTION, min(open_txns), open_txns[min(open_txns)])
     if watermark < end:
         yield Limit(HIGH_WATERMARK, watermark)
     yield Limit(ACTIVE, segments[-1].base_offset)
+
+
+def _lag_limit(
+    segments: Sequence[SegmentFacts], dirty: int, config: CleaningSettings, now: int
+) -> Iterator[Limit]:
     if config.min_compaction_lag_ms > 0:
         for each in _dirty_inactive(segments, dirty):
             largest = each.largest(TimestampRule.TRIMMED).timestamp

@@ -88,7 +88,7 @@ class Finding(NamedTuple):
         return in_one_line(self.remedies)
 
 
-def found(
+def found(  # noqa: PLR0913 - the fields of a finding
     code: str,
     path: str,
     text: str,

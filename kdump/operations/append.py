@@ -24,6 +24,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
 from kdump.recovery.broker_start import directory_state
+from kdump.recovery.startup import LastShutdown
 from kdump.releases import KafkaRelease
 from kdump.settings.names import check_given
 from kdump.settings.sources import Settings
@@ -181,12 +182,15 @@ class _Site:
         clean, point, start = directory_state(LogDirectory(self.folder)).shutdown_of(log)
         if self.log_dir is None and log.segments:
             clean = _ends_in_snapshot(log)
+        shutdown = LastShutdown(
+            clean if how.clean is None else how.clean,
+            point if how.recovery_point is None else how.recovery_point,
+            start if how.log_start_offset is None else how.log_start_offset,
+        )
         return partial(
             open_log,
             self.path,
-            clean=clean if how.clean is None else how.clean,
-            recovery_point=point if how.recovery_point is None else how.recovery_point,
-            log_start_offset=start if how.log_start_offset is None else how.log_start_offset,
+            shutdown=shutdown,
             clock=how.clock,
             backup=how.backup,
             begin=self._take_mark,

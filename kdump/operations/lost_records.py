@@ -81,27 +81,51 @@ def write_lost(found: PartitionReplicas, leader: int, folder: str, report: Repor
     if not choice.loss.figures.lost:
         return LostRecords(topic, partition, None, 0)
     path = os.path.join(folder, f"{topic}-{partition}.jsonl")
-    counter = _Counter()
-    durable.write_file(path, _lines(found, choice, counter, report))
-    return LostRecords(topic, partition, path, counter.records)
+    lines = _Lines(report)
+    durable.write_file(path, lines.of(found, choice))
+    return LostRecords(topic, partition, path, lines.records)
 
 
-class _Counter:
-    def __init__(self) -> None:
+class _Lines:
+    """The lines of records; `records` counts them."""
+
+    def __init__(self, report: Report) -> None:
         self.records = 0
+        self._report = report
+        self._written: list[str] = []
+        self._writer = JsonLines(self._written.append)
 
+    def of(self, found: PartitionReplicas, choice: Choice) -> Iterator[bytes]:
+        """Yield the lines of what a choice loses."""
+        for lost in choice.loss.ranges:
+            with held(found.copies[lost.copy].path) as log:
+                if log is None:
+                    continue
+                for first, last in _spans(lost):
+                    for _ in self._write(log, first, last, lost.keys):
+                        yield "".join(map(escape_json, self._written)).encode()
+                        self._written.clear()
 
-def _lines(found: PartitionReplicas, choice: Choice, counter: _Counter, report: Report) -> Iterator[bytes]:
-    written: list[str] = []
-    writer = JsonLines(written.append)
-    for lost in choice.loss.ranges:
-        with held(found.copies[lost.copy].path) as log:
-            if log is None:
-                continue
-            for first, last in _spans(lost):
-                for _ in _records(log, first, last, lost.keys, writer, counter, report):
-                    yield "".join(map(escape_json, written)).encode()
-                    written.clear()
+    def _write(self, log: PartitionLog, first: int, last: int, keys: LostKeys | None) -> Iterator[None]:
+        """Write the records with these offsets (inclusive), step by step; with `keys` only the latest ones of these."""
+        selection = Selection(first, last + 1)
+        states = TransactionStates(log)
+        for segment in selection.segments(log):
+            with segment.open_log() as file:
+                name = log.name
+                topic, partition = (name.topic, name.partition) if name else (None, None)
+                self._writer.begin(Origin(segment.log_path, topic, partition, segment.base_offset), file.size)
+                for event in Sweep(segment, file, selection, selection.start(segment, file)):
+                    if not isinstance(event, Selected):
+                        self._report(Problem(event.path or segment.log_path, event.position, event.text))
+                    elif not event.block.attributes[event.row] & CONTROL:
+                        picks = event.picks if keys is None else _latest(event, keys)
+                        if not picks:
+                            continue
+                        batch = batch_at(event.block, event.row)
+                        self._writer.records(batch, states.of(batch), event._replace(picks=picks))
+                        self.records += len(picks)
+                        yield
 
 
 def _spans(lost: LostRange) -> Sequence[tuple[int, int]]:
@@ -109,38 +133,6 @@ def _spans(lost: LostRange) -> Sequence[tuple[int, int]]:
         return lost.spans
     offsets = lost.keys.offsets
     return ((offsets[0], offsets[-1]),) if offsets else ()
-
-
-def _records(
-    log: PartitionLog,
-    first: int,
-    last: int,
-    keys: LostKeys | None,
-    writer: JsonLines,
-    counter: _Counter,
-    report: Report,
-) -> Iterator[None]:
-    """Write the records with these offsets (inclusive), step by step; with `keys` only the latest ones of these."""
-    selection = Selection(first, last + 1)
-    states = TransactionStates(log)
-    for segment in selection.segments(log):
-        with segment.open_log() as file:
-            name = log.name
-            origin = Origin(
-                segment.log_path, name.topic if name else None, name.partition if name else None, segment.base_offset
-            )
-            writer.begin(origin, file.size)
-            for event in Sweep(segment, file, selection, selection.start(segment, file)):
-                if not isinstance(event, Selected):
-                    report(Problem(event.path or segment.log_path, event.position, event.text))
-                elif not event.block.attributes[event.row] & CONTROL:
-                    picks = event.picks if keys is None else _latest(event, keys)
-                    if not picks:
-                        continue
-                    batch = batch_at(event.block, event.row)
-                    writer.records(batch, states.of(batch), event._replace(picks=picks))
-                    counter.records += len(picks)
-                    yield
 
 
 def _latest(event: Selected, keys: LostKeys) -> list[int]:

@@ -23,7 +23,7 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
-from kdump.recovery.startup import Startup
+from kdump.recovery.startup import LastShutdown, Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
@@ -42,10 +42,8 @@ class NotAppendableError(KdumpError):
 def open_log(
     path: str,
     config: WritingSettings | None = None,
+    shutdown: LastShutdown | None = None,
     *,
-    clean: bool = True,
-    recovery_point: int = 0,
-    log_start_offset: int = 0,
     clock: Clock = wall_clock,
     jitter: Jitter = random_jitter,
     durable: bool = True,
@@ -54,27 +52,26 @@ def open_log(
 ) -> LogWriter:
     """Open the log in the partition directory `path`, doing what a broker does when it starts.
 
-    `clean`, `recovery_point` and `log_start_offset` (absolute) are what the log directory's files say of the last
-    shutdown. After an unclean one indexes, snapshots and left-over files are put in order as a broker does it, as a
-    repair that can be taken back (unless not `backup`). A log whose loading would fail or throw data away, or whose
-    last segment is damaged, is refused untouched; `begin` is called before the first change.
-    Raises NotAppendableError, OSError.
+    `shutdown` is what the log directory's files say of the last one; in order unless given. After an unclean one
+    indexes, snapshots and left-over files are put in order as a broker does it, as a repair that can be taken back
+    (unless not `backup`). A log whose loading would fail or throw data away, or whose last segment is damaged, is
+    refused untouched; `begin` is called before the first change. Raises NotAppendableError, OSError.
     """
-    config = config or WritingSettings()
+    config, shutdown = config or WritingSettings(), shutdown or LastShutdown()
     path = os.path.abspath(path)
     log = PartitionLog(path)
     if not log.segments:
         raise NotAppendableError(f"{path}: there is no .log in it; kdump append --create begins one")
     check_files(path, log)
     now = clock()
-    outcome, plan = plan_recovery(log, Startup(now, clean, recovery_point, log_start_offset, config.loading))
+    outcome, plan = plan_recovery(log, Startup(now, *shutdown, config.loading))
     _check_outcome(path, outcome)
     logs = (parsed for parsed in map(parse_file_name, outcome.files or ()) if parsed.kind == names.LOG)
     base_offset = max(parsed.offset or 0 for parsed in logs)
-    if clean:  # else all of it has been checked
+    if shutdown.clean:  # else all of it has been checked
         _check_segment(log, base_offset)
     begin()
-    keeps = backup and not clean  # after a clean shutdown there is nothing but what every start removes
+    keeps = backup and not shutdown.clean  # after a clean shutdown there is nothing but what every start removes
     change = apply_plan(plan, new_change(path), command="append", keep_old=keeps) if plan else None
     like = os.stat(os.path.join(path, segment_file_name(base_offset, ".log")))
     epochs = None
@@ -86,18 +83,8 @@ def open_log(
     states.truncate_and_reload(outcome.log_start_offset, outcome.log_end_offset, 0, LONG_MAX)
     states.map_end_offset = outcome.log_end_offset
     active = ResumedSegment(path, base_offset, config, now, draw_jitter(config, jitter), like)
-    writer = LogWriter(
-        path,
-        config,
-        active,
-        states,
-        epochs,
-        outcome.log_end_offset,
-        outcome.log_start_offset,
-        clock=clock,
-        jitter=jitter,
-        durable=durable,
-    )
+    end, start = outcome.log_end_offset, outcome.log_start_offset
+    writer = LogWriter(active, states, epochs, end, start, clock=clock, jitter=jitter, durable=durable)
     writer.recovery_point = outcome.recovery_point
     writer.change = change.id if change and keeps else None
     return writer

@@ -287,7 +287,7 @@ class Replicas:
 
     def _recovery_point(self, copy: tuple[Found, PartitionLog]) -> int:
         found, log = copy
-        return self._state_around(found.path).shutdown_of(log)[1]
+        return self._state_around(found.path).shutdown_of(log).recovery_point
 
     def _copy(self, found: Found, log: PartitionLog, contents: Contents, cluster: _Cluster | None) -> Copy:
         directory = self._state_around(found.path)

@@ -23,6 +23,7 @@ from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.words import listed, number_words
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Failure
+from kdump.recovery.startup import LastShutdown
 from kdump.releases import (
     NEEDS_METADATA_3_3,
     KafkaRelease,
@@ -84,15 +85,15 @@ class DirectoryState(NamedTuple):
         """Whether the broker finds the directory faulty before it loads a log, but only acts on that later."""
         return any(failure.file in _READ_FIRST for failure in self.failures)
 
-    def shutdown_of(self, log: PartitionLog) -> tuple[bool, int, int]:
-        """Return whether a log counts as closed in order, its recovery point and its log start offset.
+    def shutdown_of(self, log: PartitionLog) -> LastShutdown:
+        """Return what a broker that starts takes for a log's last shutdown.
 
         The cluster metadata log is loaded by the controller, which trusts neither marker nor checkpoints.
         """
         if os.path.basename(os.path.abspath(log.path)) == names.CLUSTER_METADATA_DIR:
-            return False, 0, 0
+            return LastShutdown(clean=False)
         said = self.checkpoints.of(log.name)
-        return self.clean, said.recovery_point or 0, said.log_start or 0
+        return LastShutdown(self.clean, said.recovery_point or 0, said.log_start or 0)
 
     def high_watermark_of(self, log: PartitionLog) -> int | None:
         """Return the last high watermark that was written down for a log; None without one."""

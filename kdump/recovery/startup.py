@@ -7,6 +7,14 @@ from kdump.settings.loading import LoadingSettings
 from kdump.storage.checkpoints import Checkpoints
 
 
+class LastShutdown(NamedTuple):
+    """Whether a log counts as closed in order, its recovery point and its log start offset (absolute)."""
+
+    clean: bool = True
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+
 class Startup(NamedTuple):
     """The circumstances of one start of a broker: its clock (ms), how it stopped before, and the checkpoints.
 

@@ -201,7 +201,7 @@ class ServedCluster:
         def copies() -> list[Replica]:
             return [self._replica(node, each, topic, number) for node, each in others.items()]
 
-        opened = ServedPartition(replica, found.topic_id, self._files, self._on_damage, self._say, copies)
+        opened = ServedPartition(replica, found.topic_id, self._files, self._on_damage, self._say, copies=copies)
         self._open[node_id, topic, number] = opened
         return opened
 

@@ -99,14 +99,12 @@ def fetch(ctx: Context, request: Request, *, only_known: bool = False) -> FetchA
     if body["sessionEpoch"] not in _WHOLE:
         return _response(request, [], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     room = max(0, min(body["maxBytes"], MAX_BYTES))
-    is_committed = body["isolationLevel"] == READ_COMMITTED
     is_first = True
     topics: list[tuple[Fields, list[_Answer]]] = []
     for topic in body["topics"]:
         answers = []
         for asked in topic["partitions"]:
-            limit = min(room, asked["partitionMaxBytes"])
-            answer = _partition(ctx, request, topic, asked, is_committed, limit, is_first, only_known)
+            answer = _partition(ctx, request, topic, asked, room, is_first=is_first, only_known=only_known)
             if answer.fetched.ranges:
                 is_first = False
                 room -= answer.fetched.size
@@ -116,14 +114,7 @@ def fetch(ctx: Context, request: Request, *, only_known: bool = False) -> FetchA
 
 
 def _partition(
-    ctx: Context,
-    request: Request,
-    topic: Fields,
-    asked: Fields,
-    is_committed: bool,
-    limit: int,
-    is_first: bool,
-    only_known: bool,
+    ctx: Context, request: Request, topic: Fields, asked: Fields, room: int, *, is_first: bool, only_known: bool
 ) -> _Answer:
     number = asked["partition"]
     by_id = request.version >= _BY_ID
@@ -134,6 +125,7 @@ def _partition(
     if isinstance(served, ErrorCode):
         return _Answer(number, served)
     try:
+        limit, is_committed = min(room, asked["partitionMaxBytes"]), request.body["isolationLevel"] == READ_COMMITTED
         return _read(served, asked["fetchOffset"], is_committed, limit, is_first, only_known)
     except NotCheckedError:
         raise

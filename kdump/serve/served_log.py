@@ -36,6 +36,7 @@ class ServedLog:
         files: OpenFiles,
         on_damage: OnDamage,
         say: Log,
+        *,
         copies: Callable[[], Iterable[Replica]] = tuple,
         gate: Gate | None = None,
     ) -> None:

@@ -110,9 +110,8 @@ class Commit:
         log = PartitionLog(final) if os.path.isdir(final) else None
         if log is None or self._anew or not log.segments:
             return LogWriter.create(new, config, topic_id=self._topic_id(new))
-        clean, point, start = state.shutdown_of(log)
         copy_log(final, new)
-        return open_log(new, config, clean=clean, recovery_point=point, log_start_offset=start, backup=False)
+        return open_log(new, config, state.shutdown_of(log), backup=False)
 
     def _topic_id(self, new: str) -> bytes:
         """Return the topic's id: that of its other partitions, or a new one."""

@@ -208,23 +208,23 @@ def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) ->
     window = FIRST_WINDOW
     while position < end:
         data = log.read(position, min(window, end - position))
-        at = _find(log, data, len(data), position, end, lowest, highest)
+        at = _find(log, data, position, end, lowest, highest)
         if at >= 0:
             return position + at
         if len(data) < window or position + len(data) >= end:
             # a v0/v1 message at the very end may be shorter than what is looked at as a header
             start = max(0, len(data) - HEADER_SIZE + 1)
             padded = data[start:] + bytes(HEADER_SIZE)
-            at = _find(log, padded, len(data) - start, position + start, end, lowest, highest)
+            at = _find(log, padded, position + start, end, lowest, highest)
             return end if at < 0 else position + start + at
         position += len(data) - HEADER_SIZE + 1
         window = min(4 * window, BUFFER_SIZE)
     return end
 
 
-def _find(log: LogFile, data: bytes, size: int, position: int, end: int, lowest: int, highest: int) -> int:
-    """Return where in the first `size` bytes of `data`, read from byte `position` on, a valid entry starts; else -1."""
-    if data.count(0, 0, size) == size:
+def _find(log: LogFile, data: bytes, position: int, end: int, lowest: int, highest: int) -> int:
+    """Return where in `data`, read from byte `position` on, a valid entry starts; -1 without one."""
+    if data.count(0) == len(data):
         return -1
     at = -1
     while True:

@@ -55,7 +55,7 @@ def check_partition(
             missing = (end_offset, offset - 1) if code in _MISSING else None
             if missing:
                 text += f": {_MISSING[code]} offsets {offset_range(*missing)} are not on this disk"
-            yield _of_line(code, checkpoints.path(name), directory, text, offset, end_offset, missing)
+            yield _of_line(code, checkpoints.path(name), directory, text, offset, end_offset, missing=missing)
     if was_closed and recovery is not None and recovery < end_offset:
         text = f"recovery point {recovery} is below the log end offset {end_offset} after a clean shutdown"
         path = checkpoints.path(names.RECOVERY_POINT_CHECKPOINT)
@@ -67,7 +67,7 @@ def check_partition(
 
 
 def _of_line(
-    code: str, path: str, partition: str, text: str, offset: int, end_offset: int, missing: Offsets | None = None
+    code: str, path: str, partition: str, text: str, offset: int, end_offset: int, *, missing: Offsets | None = None
 ) -> Finding:
     """Return a finding about the `offset` in the line of a partition; it is about the `missing` offsets, if any."""
     details = {"checkpointOffset": offset, "logEndOffset": end_offset}

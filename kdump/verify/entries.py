@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from kdump import kernels
 from kdump.disk.reading import ReadOnlyFile, is_file
@@ -124,12 +124,9 @@ def order_text(entry: Entry, other: Entry, words: Callable[[Entry], str], base_o
     return f"out of order: entry {one[0]} is {words(one)}, entry {two[0]} is {words(two)}"
 
 
-def found_in_entry(
-    code: str, path: str, message: str, number: int, offset: int, size: int, details: Mapping[str, int] | None = None
-) -> Finding:
+def found_in_entry(code: str, path: str, message: str, number: int, offset: int, size: int) -> Finding:
     """Return a finding about an entry of an index whose entries have `size` bytes each."""
-    details = {"entry": number} | dict(details or {})
-    return found(code, path, message, number * size, offset, length=size, details=details)
+    return found(code, path, message, number * size, offset, length=size, details={"entry": number})
 
 
 class Leftovers:

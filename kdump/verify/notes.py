@@ -12,11 +12,10 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.segment import Segment
 from kdump.verify.batch_rows import BatchRows, Part
-from kdump.verify.partition import Before
 from kdump.verify.state import Checksum, State, Verified, files_of, is_same_file
 
 if TYPE_CHECKING:
-    from kdump.verify.work import PartitionTask
+    from kdump.verify.work import Before, PartitionTask
 
 
 _REWRITTEN = "the batches are valid, but not those that an earlier run verified in this file"

@@ -21,13 +21,11 @@ from kdump.findings.kind import (
 )
 from kdump.formats import names
 from kdump.settings.retention import RetentionSettings
-from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
-from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment, segment_end_offset
 from kdump.verify.batch_rows import Part
 from kdump.verify.checkpoints import check_partition
-from kdump.verify.directory import KnownPartitions, Owner, directory_state, partition_files, special_files
+from kdump.verify.directory import KnownPartitions, directory_state, partition_files, special_files
 from kdump.verify.entries import preallocated
 from kdump.verify.epochs import EpochCheck
 from kdump.verify.log import LogCheck
@@ -38,6 +36,7 @@ from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TimestampCheck, tells_times
 from kdump.verify.txn import check_txn_index
+from kdump.verify.work import Before, PartitionTask
 
 if TYPE_CHECKING:
     from kdump.query.inventory import Placing
@@ -52,36 +51,21 @@ _LOADED = (*_SERVES, TRUNCATES)
 """Those, and that of damage that a broker which stopped in order does not look for."""
 
 
-class Before:
-    """What is known of the log before the first segment that is looked at; nothing where that is its start."""
-
-    __slots__ = ("last_offset", "leader_epoch")
-
-    def __init__(self, last_offset: int | None = None, leader_epoch: int = -1) -> None:
-        self.last_offset = last_offset
-        self.leader_epoch = leader_epoch
-
-
 class PartitionCheck:
     """The checks of one partition. The caller opens segment after segment and hands in the parts of each."""
 
     def __init__(
         self,
-        log: PartitionLog,
-        segments: list[Segment],
-        checkpoints: Checkpoints,
+        task: PartitionTask,
         place: KnownPartitions,
-        owner: Owner,
         options: Options,
         now: int,
         *,
-        was_closed: bool,
-        before: Before | None = None,
-        placing: Placing | None = None,
-        coordinator: Coordinator = lambda _, __: None,
+        placing: Placing | None,
+        coordinator: Coordinator,
         retention: RetentionSettings,
     ) -> None:
-        """`segments` are those to look at, `owner` is the broker that the partition belongs to.
+        """Take what there is to check, at the time `now` (ms).
 
         `placing` tells what the cluster's metadata says of partitions, where that is at hand, `coordinator` what the
         coordinators at hand say of transactions, `retention` which segments the broker deletes and how it loads them.
@@ -89,20 +73,18 @@ class PartitionCheck:
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
         batch begins, in bytes, and `_walked_end` the offset behind that batch.
         """
-        self.log = log
+        self.log = log = task.log
         self.position = self.last_good = self._walked_end = 0
-        self._segments = segments
-        self._checkpoints = checkpoints
+        self._segments = task.segments
+        self._checkpoints, self._was_closed, self._owner = task.around[:3]
         self._place = place
-        self._owner = owner
         self._options = options
-        self._was_closed = was_closed
         self._now = now
         self._placing = placing
         self._coordinator = coordinator
         self._loading = retention.loading
         self._tells_times = tells_times(options.filter)
-        before = before or Before()
+        before = task.before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)

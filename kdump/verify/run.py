@@ -181,20 +181,14 @@ class Verification:
         self.partitions += 1
         self.skipped += len(task.known)
         self._notes.begin(task)
-        around = task.around
         if self.on_partition is not None:
             self.on_partition(task.log.path)
         self._only = task.only
         self._check = PartitionCheck(
-            task.log,
-            task.segments,
-            around.checkpoints,
+            task,
             self._place,
-            around.owner,
             self._options,
             self._now,
-            was_closed=around.was_closed,
-            before=task.before,
             placing=self._cluster(task).placing,
             coordinator=partial(self._coordinator, task),
             retention=self._retention(task),

@@ -29,11 +29,12 @@ from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.directory import KnownPartitions, Owner, clean_shutdown, directory_names, owner_of, special_files
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
-from kdump.verify.partition import Before, unreadable
+from kdump.verify.partition import unreadable
 from kdump.verify.resume import Mark
 from kdump.verify.state import State, Verified
 from kdump.verify.work import (
     EVERYTHING,
+    Before,
     Closing,
     DirectoryFindings,
     LogDirectoryContext,

@@ -62,9 +62,9 @@ def check_txn_index(
 
 
 def _of_entry(code: str, path: str, message: str, number: int, txn: AbortedTxn, offset: int) -> Finding:
-    details = {"producerId": txn.producer_id}
-    finding = found_in_entry(code, path, message, number, offset, ABORTED_TXN_SIZE, details)
-    return finding._replace(offsets=(txn.first_offset, txn.last_offset))
+    finding = found_in_entry(code, path, message, number, offset, ABORTED_TXN_SIZE)
+    details = {"entry": number, "producerId": txn.producer_id}
+    return finding._replace(offsets=(txn.first_offset, txn.last_offset), details=details)
 
 
 def _fault(txn: AbortedTxn, known: AbortedHere, gaps: Gaps | None) -> str:

@@ -14,8 +14,17 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.verify.batch_rows import Piece
 from kdump.verify.directory import Owner
-from kdump.verify.partition import Before
 from kdump.verify.state import Verified
+
+
+class Before:
+    """What is known of the log before the first segment that is looked at; nothing where that is its start."""
+
+    __slots__ = ("last_offset", "leader_epoch")
+
+    def __init__(self, last_offset: int | None = None, leader_epoch: int = -1) -> None:
+        self.last_offset = last_offset
+        self.leader_epoch = leader_epoch
 
 
 class LogDirectoryContext(NamedTuple):

@@ -36,8 +36,6 @@ class WrittenLog:
 
     def __init__(
         self,
-        path: str,
-        config: WritingSettings,
         active: ActiveSegment,
         states: ProducerStates,
         epochs: EpochCache | None,
@@ -48,9 +46,9 @@ class WrittenLog:
         jitter: Jitter = random_jitter,
         durable: bool = True,
     ) -> None:
-        self.path = path
-        self.partition = os.path.basename(path)
-        self.config = config
+        self.path = active.folder
+        self.partition = os.path.basename(active.folder)
+        self.config = active.config
         self.active = active
         self.states = states
         self.epochs = epochs
@@ -65,7 +63,7 @@ class WrittenLog:
         self.change: str | None = None
         self.next_producer_id: int | None = None
         self._high_watermark: int | None = None
-        self._assigner = OffsetAssigner(config, self.partition)
+        self._assigner = OffsetAssigner(self.config, self.partition)
 
     @classmethod
     def create(
@@ -89,18 +87,7 @@ class WrittenLog:
         path = os.path.abspath(path)
         states, epochs = new_files(path, config, start_offset, topic_id, durable=durable, like=like)
         active = ActiveSegment(path, start_offset, config, clock(), draw_jitter(config, jitter), like)
-        return cls(
-            path,
-            config,
-            active,
-            states,
-            epochs,
-            start_offset,
-            start_offset,
-            clock=clock,
-            jitter=jitter,
-            durable=durable,
-        )
+        return cls(active, states, epochs, start_offset, start_offset, clock=clock, jitter=jitter, durable=durable)
 
     def __enter__(self) -> Self:
         return self

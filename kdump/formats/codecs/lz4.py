@@ -191,8 +191,6 @@ def _end_error() -> CodecError:
     return StreamError(_ENDED)
 
 
-
-
 def _xxh32(data: Buffer) -> int:
     """Return the xxh32 with seed 0, taken from an LZ4 frame: its last four bytes can be that of its content."""
     import lz4.frame
