@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import byte_words, count_text, duration, number_words, size_text
+from kdump.formats.words import byte_words, count_text, duration, listed, number_words, size_text
 from kdump.operations.compact import Compacted
 
 from ..shell.again import again
@@ -17,6 +17,7 @@ from ..shell.tables import aligned
 from ..shell.times import iso_time
 
 GROUPS_SHOWN = 8
+_BASES_SHOWN = 6
 _HEAD = ("", "NOW", "AFTER")
 
 
@@ -224,8 +225,7 @@ def _horizon(horizon: int, now: int) -> str:
 def _groups(cleaning: Cleaning) -> Iterator[str]:
     for group in cleaning.groups[:GROUPS_SHOWN]:
         bases = [str(facts.base_offset) for facts in group.segments]
-        what = f"segment {bases[0]}" if len(bases) == 1 else f"segments {', '.join(bases[:6])}"
-        more = f" and {len(bases) - 6} more" if len(bases) > 6 else ""
-        yield f"{what}{more}: {size_text(group.size_before)} become {size_text(group.size_after)}"
+        what = f"segment {bases[0]}" if len(bases) == 1 else f"segments {listed(bases, _BASES_SHOWN)}"
+        yield f"{what}: {size_text(group.size_before)} become {size_text(group.size_after)}"
     if len(cleaning.groups) > GROUPS_SHOWN:
         yield f"and {len(cleaning.groups) - GROUPS_SHOWN} groups of segments more"

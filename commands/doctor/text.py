@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kdump.findings.finding import Finding
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import duration, listed, number_words, size_text
+from kdump.formats.words import elapsed, listed, number_words, size_text
 from kdump.operations.actions import Action, Stake
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.copies import reference_of, sight_of
@@ -286,7 +286,7 @@ class Page:
 
     def _checked(self) -> str:
         health = self._health
-        took = duration(round(health.seconds * 1000)) if health.seconds >= 120 else f"{health.seconds:.1f} s"
+        took = elapsed(health.seconds)
         if health.is_complete:
             read = f"{number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}"
             return f"everything (records not decoded), {read}."

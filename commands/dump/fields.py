@@ -80,8 +80,9 @@ def _place(batch: BatchFields, position: int) -> str:
 
 
 def _byte(value: int) -> str:
-    letter = f" '{chr(value)}'" if 0x20 < value < 0x7F else ""
-    return f"{value:02x}{letter}"
+    letter = chr(value)
+    is_shown = letter.isascii() and letter.isprintable() and letter != " "
+    return f"{value:02x} '{letter}'" if is_shown else f"{value:02x}"
 
 
 def _value(field: Field) -> str:

@@ -17,6 +17,7 @@ from .run import ServeArgs, serve
 from .users import read_users
 
 DEFAULT_PORT = 9092
+_MAX_PORT = 65535
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -25,7 +26,7 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or "]" in port:
         host, port = text, ""
     host = host.removeprefix("[").removesuffix("]")
-    if port and (not port.isascii() or not port.isdigit() or int(port) > 65535):
+    if port and (not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT):
         raise ValueError(f"{text!r}: expected HOST:PORT, with a port from 0 to 65535")
     return host or "127.0.0.1", int(port) if port else DEFAULT_PORT
 

@@ -81,9 +81,12 @@ def _text(text: str) -> str:
     return escape(safe(text), quote=True)
 
 
+_NUMBERS = ("Partitions", "Size", "Records", "Batches")
+
+
 def _table(topics: Sequence[TopicStats], ids: Mapping[str, str]) -> str:
     heads = ("Topic", "Partitions", "Size", "Records", "Batches", "Earliest", "Latest")
-    head = "".join(f'<th class="n">{each}</th>' if 0 < at < 5 else f"<th>{each}</th>" for at, each in enumerate(heads))
+    head = "".join(f'<th class="n">{each}</th>' if each in _NUMBERS else f"<th>{each}</th>" for each in heads)
     rows = []
     for topic in topics:
         batches = topic.stats.batches

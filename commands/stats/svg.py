@@ -8,6 +8,7 @@ from math import ceil, floor, log10
 
 from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
+from kdump.formats.time_units import MS
 
 WIDTH, HEIGHT = 760, 240
 LEFT, RIGHT, TOP, BOTTOM = 104, 44, 12, 40
@@ -126,9 +127,9 @@ def time_ticks(low: float, high: float) -> list[tuple[float, str]]:
 def _time_text(ms: float, step: float) -> str:
     text = utc_time(int(ms))
     date, _, clock = text.rpartition("T")
-    if step >= 86_400_000:
+    if step >= MS["d"]:
         return date
-    return f"{date[-5:]} {clock[:5]}" if step >= 60_000 else clock[:8] if step >= 1000 else clock[:-1]
+    return f"{date[-5:]} {clock[:5]}" if step >= MS["min"] else clock[:8] if step >= MS["s"] else clock[:-1]
 
 
 def _ticks(low: float, high: float, step: float, show: Format) -> list[tuple[float, str]]:

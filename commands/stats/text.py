@@ -20,6 +20,7 @@ from ..shell.times import iso_second, iso_time
 _HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "BYTES/BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
 _RIGHT = ("SIZE", "SEGMENTS", "RECORDS", "BATCHES", "BYTES/BATCH", "DIRTY")
 _LABEL = 14
+_PERCENT = 100
 
 
 MAX_PARTITIONS, LARGEST = 40, 10
@@ -247,7 +248,7 @@ def time_text(ms: int | None) -> str:
 
 def percent(share: float) -> str:
     """Return a share in whole percents; what is too little for one, or for the last one, is said to be so."""
-    whole = round(100 * share)
+    whole = round(_PERCENT * share)
     if share > 0 and not whole:
         return "<1 %"
-    return f"{whole} %" if whole < 100 or share >= 1 else ">99 %"
+    return f"{whole} %" if whole < _PERCENT or share >= 1 else ">99 %"

@@ -11,6 +11,7 @@ from kdump.change.old_backups import OldBackup
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.time_units import MS
 from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Listed, Undone
 from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
@@ -151,7 +152,7 @@ class Text:
 
 
 def _age(ms: int) -> str:
-    return duration(max(0, ms) // 1000 * 1000) if ms >= 1000 else "now"
+    return duration(ms - ms % MS["s"]) if ms >= MS["s"] else "now"
 
 
 def _next(change: Change, path: str, why: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING, BrokerEffect
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import count_text, duration, number_words, size_text
+from kdump.formats.words import count_text, duration, elapsed, number_words, size_text
 from kdump.operations.verify import Totals
 from kdump.verify.resume import PassTotals
 
@@ -308,7 +308,7 @@ def _checked(totals: Totals) -> str:
     where = number_words(totals.segments, "segment")
     if totals.skipped:
         where += f" ({count_text(totals.skipped)} more were verified before)"
-    took = duration(round(totals.seconds * 1000)) if totals.seconds >= 120 else f"{totals.seconds:.1f} s"
+    took = elapsed(totals.seconds)
     deep = "" if totals.is_deep else "; records not decoded (--deep)"
     return f"{where}, {size_text(totals.bytes)} in {took}{deep}."
 

@@ -18,14 +18,20 @@ from kdump.storage.open import check_not_kafkas
 from kdump.storage.recipe import NewContent, Recipe
 
 SPARE_BYTES = 1 << 20
+_DIFFERENCES_SHOWN = 3
 
 
 def check_unchanged(change: Change) -> None:
     """Raise RefusedError where the partition is not what the change expects, at whatever step it is. Raises OSError."""
     found = list(differences(change))
     if found:
-        more = f", and {len(found) - 3} more" if len(found) > 3 else ""
-        raise RefusedError(f"{change.path}: changed since the plan was made: {'; '.join(found[:3])}{more}")
+        raise RefusedError(f"{change.path}: changed since the plan was made: {in_words(found)}")
+
+
+def in_words(differences: Sequence[str]) -> str:
+    """Return the first of some differences, and how many more there are."""
+    more = len(differences) - _DIFFERENCES_SHOWN
+    return "; ".join(differences[:_DIFFERENCES_SHOWN]) + (f", and {more} more" if more > 0 else "")
 
 
 def differences(change: Change) -> Iterator[str]:

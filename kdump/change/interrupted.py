@@ -7,7 +7,7 @@ import os
 from kdump.change import journal
 from kdump.change.apply import clear_leftovers, finish
 from kdump.change.change import Change
-from kdump.change.checks import differences
+from kdump.change.checks import differences, in_words
 from kdump.errors import RefusedError
 
 
@@ -30,9 +30,8 @@ def check_finishable(change: Change) -> None:
     found = list(differences(change))
     if not found:
         return
-    more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     raise RefusedError(
         f"{change.path}: change {change.id} ({change.command or 'kdump'}) was interrupted, and the partition was"
-        f" changed since: {'; '.join(found[:3])}{more}. To keep it as it is now, with the originals kept:"
+        f" changed since: {in_words(found)}. To keep it as it is now, with the originals kept:"
         f" kdump undo {os.path.join(change.path)} --change {change.id} --close --apply"
     )

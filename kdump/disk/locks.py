@@ -159,7 +159,7 @@ def _listed_holder(status: os.stat_result) -> LockHolder | None:
         with open(_LOCKS, encoding="ascii") as file:
             for line in file:
                 fields = line.split()
-                if len(fields) > 5 and fields[1] == "POSIX" and fields[5] == wanted:
+                if fields[1:2] == ["POSIX"] and fields[5:6] == [wanted]:
                     return _known(int(fields[4]))
     except (OSError, ValueError):
         return None

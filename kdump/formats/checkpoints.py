@@ -101,7 +101,7 @@ def _parse_entries(lines: Iterable[str], path: str, parse_entry: Callable[[str, 
 
 def _parse_offset_entry(line: str, path: str) -> OffsetCheckpointEntry | None:
     fields = split_whitespace(line)
-    if len(fields) != 3:
+    if len(fields) != len(OffsetCheckpointEntry._fields):
         return None
     partition, offset = _number(parse_int, fields[1], line, path), _number(parse_long, fields[2], line, path)
     return OffsetCheckpointEntry(fields[0], partition, offset)

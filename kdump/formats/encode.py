@@ -129,15 +129,16 @@ def encode_headers(headers: Iterable[tuple[bytes, bytes | None]]) -> bytes:
     return b"".join(b"\x01" if part is None else varint(len(part)) + part for header in headers for part in header)
 
 
-_SMALL = tuple(bytes((number << 1,)) for number in range(64))
+_FIRST_LARGE = 64
+_SMALL = tuple(bytes((number << 1,)) for number in range(_FIRST_LARGE))
 
 
 def varint(value: int) -> bytes:
     """Return `value` zigzag-encoded, as a varint or (beyond 32 bits) a varlong."""
-    if 0 <= value < 64:
+    if 0 <= value < _FIRST_LARGE:
         return _SMALL[value]
     rest = (value << 1 ^ value >> 63) & MASK64
-    if 0x80 <= rest < 0x4000:
+    if 0x80 <= rest < 1 << 14:
         return bytes((rest & 0x7F | 0x80, rest >> 7))
     out = bytearray()
     while rest >= 0x80:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 _EPOCH_ORDINAL = 719_162  # days from 0001-01-01 to 1970-01-01
-_CYCLE_DAYS = 146_097  # 400 years, after which the calendar repeats
-_DAY = 86_400
+_CYCLEDAYS = 146_097  # 400 years, after which the calendar repeats
+DAY = 86_400
 _YEAR_10000 = 253_402_300_800_000
 
 
@@ -24,7 +24,7 @@ def shown(timestamp: int) -> str:
 @lru_cache(4096)
 def iso_second(seconds: int) -> str:
     """Return seconds since 1970 without the zone: 2026-11-20T02:10:00."""
-    days, second = divmod(seconds, _DAY)
+    days, second = divmod(seconds, DAY)
     return f"{iso_date(days)}T{clock(second)}"
 
 
@@ -32,10 +32,10 @@ def iso_date(days: int) -> str:
     """Return days since 1970: 2026-11-20."""
     from datetime import date
 
-    cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLE_DAYS)
+    cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLEDAYS)
     in_cycle = date.fromordinal(day + 1)
     year = in_cycle.year + 400 * cycles
-    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    shown = f"{year:04d}" if 0 <= year <= date.max.year else f"{year:+05d}"
     return f"{shown}-{in_cycle.month:02d}-{in_cycle.day:02d}"
 
 

@@ -16,6 +16,7 @@ from kdump.errors import CheckpointError
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE_DIGITS = 4
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
@@ -74,8 +75,8 @@ def _unescape(text: str, path: str) -> str:
             character = text[at : at + 1]
             at += 1
             if character == "u":
-                character = _unicode_escape(text[at : at + 4], path)
-                at += 4
+                character = _unicode_escape(text[at : at + _ESCAPE_DIGITS], path)
+                at += _ESCAPE_DIGITS
             else:
                 character = _ESCAPES.get(character, character)
         out.append(character)
@@ -83,6 +84,6 @@ def _unescape(text: str, path: str) -> str:
 
 
 def _unicode_escape(digits: str, path: str) -> str:
-    if len(digits) != 4 or not _HEX_DIGITS.issuperset(digits):
+    if len(digits) != _ESCAPE_DIGITS or not _HEX_DIGITS.issuperset(digits):
         raise CheckpointError(f"Malformed \\uxxxx encoding. ({path})")
     return chr(int(digits, 16))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
+_LONG_DIGITS = len(str(LONG_MAX))
 
 WHITESPACE = " \t\n\x0b\f\r"  # what \s means in a Java pattern
 _TO_SPACE = {ord(character): " " for character in WHITESPACE}
@@ -31,7 +32,7 @@ def _parse(text: str, low: int, high: int) -> int | None:
             return None
         digits = "".join(str(int(digit)) for digit in digits)
     significant = digits.lstrip("0") or "0"
-    if len(significant) > 19:  # no 64-bit number is longer, and int() refuses thousands of digits
+    if len(significant) > _LONG_DIGITS:  # int() refuses thousands of digits
         return None
     value = -int(significant) if negative else int(significant)
     return value if low <= value <= high else None

@@ -6,11 +6,13 @@ import binascii
 
 from kdump.errors import KdumpError
 
-ZERO_UUID = bytes(16)
+UUID_SIZE = 16
+ZERO_UUID = bytes(UUID_SIZE)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The id of __cluster_metadata: Uuid.METADATA_TOPIC_ID. No broker starts where partition.metadata has another."""
 
 _MAX_TEXT = 24  # with the padding that Java's decoder tolerates
+_RESERVED = 100
 _TO_STANDARD = {ord("-"): "+", ord("_"): "/"}
 _TO_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
@@ -43,5 +45,5 @@ def parse_uuid(text: str) -> bytes:
 
 
 def is_reserved_directory_id(raw: bytes) -> bool:
-    """Return whether `raw` is one of the first 100 uuids, which Kafka keeps as marks (unassigned, lost, ...)."""
-    return raw[:8] == bytes(8) and int.from_bytes(raw[8:], "big", signed=True) < 100
+    """Return whether `raw` is one of the first uuids, which Kafka keeps as marks (unassigned, lost, ...)."""
+    return raw[:8] == bytes(8) and int.from_bytes(raw[8:], "big", signed=True) < _RESERVED

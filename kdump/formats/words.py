@@ -47,6 +47,11 @@ def listed(items: Sequence[object], most: int) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
+_TWO_MINUTES = 120
+_LARGEST = 1023.95
+"""Larger numbers of a unit would be shown as 1024.0."""
+
+
 def size_text(size: int) -> str:
     """Return a size for a table: 312 bytes, 12.0 KiB."""
     if size < MAX_PLAIN:
@@ -54,9 +59,14 @@ def size_text(size: int) -> str:
     value = float(size)
     for unit in ("KiB", "MiB", "GiB", "TiB"):
         value /= 1024
-        if value < 1023.95 or unit == "TiB":
+        if value < _LARGEST or unit == "TiB":
             break
     return f"{value:.1f} {unit}"
+
+
+def elapsed(seconds: float) -> str:
+    """Return how long something took: 12.3 s, from two minutes on as `duration`."""
+    return f"{seconds:.1f} s" if seconds < _TWO_MINUTES else duration(round(seconds * 1000))
 
 
 def duration(ms: int) -> str:

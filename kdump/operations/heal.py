@@ -40,6 +40,9 @@ from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
 from kdump.topics.clusters import Clusters
 
+_RANGES_NAMED, _RANGES_NOTED = 3, 10
+"""How many of the ranges that a copy takes are named: for a segment, and for all of it."""
+
 
 def plan_heal(
     log: PartitionLog, startup: Startup, sources: Sources, clusters: Clusters, log_start: int | None = None
@@ -202,7 +205,9 @@ def _reasons(healing: Healing) -> dict[str, str]:
             for each in healing.taken
             if each.last >= segment.base_offset and (stop is None or each.first < stop)
         ]
-        found[segment.name] = ", ".join(map(_words, taken[:3])) + (" and more" if len(taken) > 3 else "")
+        found[segment.name] = ", ".join(map(_words, taken[:_RANGES_NAMED])) + (
+            " and more" if len(taken) > _RANGES_NAMED else ""
+        )
     return found
 
 
@@ -214,10 +219,10 @@ def _notes(healing: Healing) -> tuple[str, ...]:
     notes = [
         f"takes {offset_words(each.first, each.last)} ({number_words(each.records, 'record')}, {byte_words(each.size)})"
         f" from {each.path}"
-        for each in healing.taken[:10]
+        for each in healing.taken[:_RANGES_NOTED]
     ]
-    if len(healing.taken) > 10:
-        notes.append(f"takes {len(healing.taken) - 10} more ranges")
+    if len(healing.taken) > _RANGES_NOTED:
+        notes.append(f"takes {len(healing.taken) - _RANGES_NOTED} more ranges")
     if healing.diverged is not None:
         at = healing.diverged
         notes.append(

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from kdump.formats.iso_times import clock, iso_date, iso_second
+from kdump.formats.iso_times import DAY, clock, iso_date, iso_second
+from kdump.formats.uuids import UUID_SIZE
 from kdump.interchange.jsonl import base64
 from kdump.schemas.errors import SchemaError
 
@@ -67,7 +68,7 @@ def _shown_uuid(text: str, *_: Any) -> str:
 
 
 def _shown_fixed_uuid(data: bytes, *_: Any) -> Json:
-    return str(UUID(bytes=data)) if len(data) == 16 else _shown_bytes(data)
+    return str(UUID(bytes=data)) if len(data) == UUID_SIZE else _shown_bytes(data)
 
 
 def _shown_date(days: int, *_: Any) -> str:
@@ -89,7 +90,7 @@ def _time_of_day(digits: int) -> Read:
 
     def read(value: int, *_: Any) -> Json:
         seconds, part = divmod(value, unit)
-        return f"{clock(seconds)}.{part:0{digits}d}" if 0 <= seconds < 86_400 else value
+        return f"{clock(seconds)}.{part:0{digits}d}" if 0 <= seconds < DAY else value
 
     return read
 

@@ -358,10 +358,15 @@ def _default(value: str | bytes | None) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            return "".join(chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\{byte:03o}" for byte in value)
+            return "".join(map(_escaped, value.decode("latin-1")))
     return value or ""
 
 
 def _camel(name: str) -> str:
     """Return the name of a map's entry as protoc makes it: `by_id` → `ById`."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def _escaped(character: str) -> str:
+    is_plain = character.isascii() and character.isprintable() and character != "\\"
+    return character if is_plain else f"\\{ord(character):03o}"

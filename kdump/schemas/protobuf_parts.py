@@ -23,6 +23,7 @@ MAX_DEPTH = 200
 """Messages within each other: more than the library reads."""
 
 _MESSAGES, _ENUM, _BYTES, _FLOATS = (10, 11), 14, 12, (1, 2)
+_MAX_FLOAT = 3.4028235e38
 _LONGS = (3, 4, 6, 16, 18)
 """The types of numbers of 64 bits, which are text in JSON."""
 
@@ -73,7 +74,7 @@ def _number(value: float, *, is_double: bool) -> float | str:
     if not is_double:
         for digits in range(6, 10):
             short = float(f"{value:.{digits}g}")
-            if abs(short) <= 3.4028235e38 and unpack("f", pack("f", short))[0] == value:
+            if abs(short) <= _MAX_FLOAT and unpack("f", pack("f", short))[0] == value:
                 return short
     return value
 

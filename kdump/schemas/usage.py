@@ -31,6 +31,8 @@ SAMPLED = 500
 """Records that are taken at each place."""
 _SURE = 20
 """Payloads of a schema in a field that are decoded, before others count by their frames."""
+_FEW = 4
+"""Unknown schemas that a field may name without a known one, if all of its payloads name them."""
 
 
 @dataclass(slots=True)
@@ -145,7 +147,7 @@ class _Counter:
         """Take what looked plain for what names unknown schemas, where all of it names a few of them."""
         use = self._use
         named = self._likely.total()
-        is_all = named == use.plain and named >= _SURE and len(self._likely) <= 4
+        is_all = named == use.plain and named >= _SURE and len(self._likely) <= _FEW
         if named and (use.schemas or is_all):
             use.unknown.update(self._likely)
             use.plain -= named

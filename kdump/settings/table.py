@@ -149,9 +149,7 @@ class RecordVersion:
         if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
             return None
         major, minor = int(parts[0][:9]), int(parts[1][:9])
-        if major > 0 or minor >= 11:
-            return 2
-        return 1 if minor == 10 else 0
+        return 2 if (major, minor) >= (0, 11) else int((major, minor) == (0, 10))
 
 
 class ServerName(NamedTuple):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdump.errors import KdumpError
+from kdump.formats.java_text import INT_MAX
 from kdump.named_tuples import NamedTuple
 from kdump.spark.outgoing import hashes, record_source
 from kdump.spark.write_options import WriteOptions, check_topic
@@ -86,7 +87,7 @@ class Stage:
             numbers = self._numbers(of_topic, topic)
             distinct = pc.unique(numbers).to_pylist()
             for number in distinct:
-                if not 0 <= number <= 0x7FFF_FFFF:
+                if not 0 <= number <= INT_MAX:
                     raise KdumpError(f"{number} cannot be the number of a partition of {topic}")
                 whole = len(distinct) == 1
                 yield (topic, number), of_topic if whole else of_topic.filter(pc.equal(numbers, number))

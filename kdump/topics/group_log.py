@@ -22,6 +22,7 @@ from kdump.storage.segment import Segment
 # an offset commit's value in version 3, which all brokers since 2.1 write: version, offset, leader epoch, metadata size
 _COMMIT_V3 = struct.Struct(">hqih")
 _COMMIT_V3_REST = 8
+_COMMIT_V3_VERSION = 3
 
 
 class Value:
@@ -175,4 +176,4 @@ def _is_plain_commit(record_type: int, data: bytes) -> bool:
     version: int
     size: int
     version, _, _, size = _COMMIT_V3.unpack_from(data)
-    return version == 3 and size >= 0 and len(data) == _COMMIT_V3.size + size + _COMMIT_V3_REST
+    return version == _COMMIT_V3_VERSION and size >= 0 and len(data) == _COMMIT_V3.size + size + _COMMIT_V3_REST

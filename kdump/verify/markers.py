@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.blocks import BatchBlock
-from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, MARKER_VALUE
+from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, CONTROL_TYPES, MARKER_VALUE
 from kdump.formats.faults import DamageError, fault_error
 from kdump.named_tuples import NamedTuple
 from kdump.storage.log_reader import LogFile
@@ -101,7 +101,7 @@ def _judged(block: BatchBlock, row: int, parts: MarkerParts, value_size: int) ->
     unexpected = ""
     if version > 0 or (kind in (ABORT, COMMIT) and value_version > 0):
         unexpected = f"key version {version}, value version {value_version}"
-    elif not 0 <= kind <= 6:
+    elif kind not in range(len(CONTROL_TYPES)):
         unexpected = f"control type {kind}"
     elif value_size > MARKER_VALUE.size:
         unexpected = f"{value_size - MARKER_VALUE.size} bytes after the marker's value"

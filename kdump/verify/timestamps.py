@@ -15,7 +15,7 @@ from kdump.findings.filter import FindingFilter
 from kdump.findings.finding import Finding, Offsets, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.iso_times import shown
-from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
+from kdump.formats.time_units import FUTURE_MS, MS, PLAUSIBLE_FROM, unit_of
 from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.settings.retention import RetentionSettings
@@ -47,7 +47,7 @@ def tells_times(wanted: FindingFilter) -> bool:
 
 def distance(ms: int) -> str:
     """Return a length of time for people."""
-    if ms < 120_000:
+    if ms < 2 * MS["min"]:
         return f"{ms // 1000} s"
     if ms < 2 * _DAY:
         return f"{ms / 3_600_000:.1f} hours"

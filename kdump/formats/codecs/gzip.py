@@ -32,6 +32,7 @@ _HEADER = bytes.fromhex("1f8b08000000000000ff")  # as Java has written it since 
 _HEADER_SIZE = 10
 _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _TRAILER = Struct("<II")
+_CRC_SIZE = 4
 _TRAILER_SIZE = 8
 
 _STEP = 1 << 20  # most bytes of output asked for at once
@@ -137,7 +138,7 @@ def _check_fixed_header(fixed: memoryview) -> None:
     known = bytes(fixed[:3])
     if len(known) >= 2 and known[:2] != _HEADER[:2]:
         raise _zip_error("Not in GZIP format")
-    if len(known) == 3 and known[2] != _HEADER[2]:
+    if len(known) > 2 and known[2] != _HEADER[2]:
         raise _zip_error("Unsupported compression method")
     if len(fixed) < _HEADER_SIZE:
         raise _header_error()
@@ -164,6 +165,6 @@ def _check_trailer(trailer: memoryview, crc: int, size: int) -> None:
     if len(trailer) == _TRAILER_SIZE:
         if _TRAILER.unpack(trailer) == (crc, size & 0xFFFFFFFF):
             return
-    elif len(trailer) < 4 or int.from_bytes(trailer[:4], "little") == crc:
+    elif len(trailer) < _CRC_SIZE or int.from_bytes(trailer[:_CRC_SIZE], "little") == crc:
         raise StreamError("Unexpected end of GZIP trailer", EOF, "")
     raise _zip_error("Corrupt GZIP trailer")

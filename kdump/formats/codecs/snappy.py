@@ -71,7 +71,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
     yield b""
     at = _HEADER_SIZE
     chunks = output = portion = 0
-    while total - at >= 4:
+    while total - at >= _LENGTH.size:
         (size,) = _LENGTH.unpack_from(view, at)
         if size == _MAGIC_HEAD:
             if not _is_header(view[at : at + _HEADER_SIZE]):

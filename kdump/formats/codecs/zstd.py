@@ -34,6 +34,7 @@ _PLAIN_FRAME = _MAGIC.to_bytes(4, "little") + b"\0"
 _PLAIN_HEADER_SIZE = 6
 _RUN = 1
 _MIN_FRAME = 8
+_BLOCK_HEADER_SIZE = 3
 _SMALL_OUTPUT = 1 << 20  # more than BLOCKS blocks give
 _JNI_FEED = 131075  # input bytes that zstd-jni takes at once
 _DEFAULT_LEVEL = 3
@@ -106,10 +107,10 @@ def _is_small_frame(view: memoryview) -> bool:
         return False
     at = _PLAIN_HEADER_SIZE
     for _ in range(BLOCKS):
-        if total - at < 3:
+        if total - at < _BLOCK_HEADER_SIZE:
             return False
         block = view[at] | view[at + 1] << 8 | view[at + 2] << 16
-        at += 3 + (1 if block >> 1 & 3 == _RUN else block >> 3)
+        at += _BLOCK_HEADER_SIZE + (1 if block >> 1 & 3 == _RUN else block >> 3)
         if block & 1:
             return at == total
     return False
@@ -130,16 +131,16 @@ def _cuts(view: memoryview, blocks_at_once: int) -> Iterator[tuple[int, int, boo
             descriptor = view[start + 4]
             at = start + _frame_header_size(descriptor)
             blocks = last = 0
-            while not last and total - at >= 3:
-                block = int.from_bytes(view[at : at + 3], "little")
+            while not last and total - at >= _BLOCK_HEADER_SIZE:
+                block = int.from_bytes(view[at : at + _BLOCK_HEADER_SIZE], "little")
                 last = block & 1
-                at += 3 + (1 if block >> 1 & 3 == _RUN else block >> 3)
+                at += _BLOCK_HEADER_SIZE + (1 if block >> 1 & 3 == _RUN else block >> 3)
                 blocks += 1
                 if blocks == blocks_at_once and at <= total:
                     yield start, at, False
                     start = at
                     blocks = 0
-            at += (4 if descriptor & 0x04 else 0) if last else 3
+            at += (4 if descriptor & 0x04 else 0) if last else _BLOCK_HEADER_SIZE
         yield start, min(at, total), at <= total
         start = at
     if start < total:

@@ -44,6 +44,7 @@ _INT16 = PACKERS["int16"]
 _TRANSACTION_VERSIONS = range(3)
 _CONTROL_NAMES = {2: "LeaderChange:", 3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
 _LEADER_CHANGE = 2
+_ADDED_SINGLY = 4  # elements of the largest immutable set that Scala has a class for
 
 
 class DecoderAbortError(KdumpError):
@@ -263,7 +264,7 @@ def _partitions_in_set_order(topics: list[dict[str, Any]] | None) -> list[str]:
         topic_hash = string_hash(name)
         buckets = max(buckets, _buckets_for(len(partitions)))
         for partition in partitions:
-            if len(partitions) <= 4 and len(hashes) + 1 >= buckets * 3 // 4:
+            if len(partitions) <= _ADDED_SINGLY and len(hashes) + 1 >= buckets * 3 // 4:
                 buckets *= 2
             plain = (31 * (31 + partition) + topic_hash) & 0xFFFFFFFF
             improved = plain ^ plain >> 16

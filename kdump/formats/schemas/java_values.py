@@ -19,6 +19,7 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 }
 _WORDS = {None: "null", True: "true", False: "false"}
 _PLAIN_EXPONENTS = range(-3, 7)  # the decimal exponents that Double.toString writes without an E
+_WITHOUT_EXPONENT = range(-3, 8)  # and those that it takes for such while it still looks for digits
 
 
 def string_hash(text: str) -> int:
@@ -27,7 +28,7 @@ def string_hash(text: str) -> int:
     value = 0
     for low, high in zip(units[::2], units[1::2], strict=True):
         value = (value * 31 + (high << 8 | low)) & 0xFFFFFFFF
-    return value - 0x100000000 if value >= 0x80000000 else value
+    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def double_text(value: float) -> str:
@@ -79,7 +80,7 @@ def _shortest_digits(value: float) -> tuple[str, int]:
     exponent = floor((fraction * 2 - 1.5) * 0.289529654 + 0.176091259 + (power - 1) * 0.301029995663981)
     (rest, one), (margin, margin_one) = value.as_integer_ratio(), ulp(value).as_integer_ratio()
     scale = 4 * max(one, margin_one)
-    rest, margin, one = rest * (scale // one), margin * (scale // margin_one) // (4 if fraction == 0.5 else 2), scale
+    rest, margin, one = rest * (scale // one), margin * (scale // margin_one) // (4 if fraction * 2 == 1 else 2), scale
     if exponent >= 0:
         one *= 10**exponent
     else:
@@ -94,7 +95,7 @@ def _shortest_digits(value: float) -> tuple[str, int]:
             exponent -= 1
         else:
             digits.append(digit)
-        if len(digits) < 2 and not -3 <= exponent < 8:
+        if len(digits) < 2 and exponent not in _WITHOUT_EXPONENT:
             low = high = False
     if high and (not low or rest * 2 > one * 10 or (rest * 2 == one * 10 and digits[-1] % 2)):
         rounded = str(int("".join(map(str, digits))) + 1).zfill(len(digits))

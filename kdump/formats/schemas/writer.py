@@ -13,6 +13,7 @@ from kdump.formats.schemas.description import (
     Schema,
     SchemaError,
 )
+from kdump.formats.uuids import UUID_SIZE
 
 _MAX_STRING = 0x7FFF
 
@@ -31,7 +32,7 @@ def encode(schema: Schema, version: int, value: dict[str, Any]) -> bytes:
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:
     """Append a non-negative number."""
-    while value > 0x7F:
+    while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
@@ -106,7 +107,8 @@ def _write_one(out: bytearray, column: Column, version: int, value: Any, nullabl
             _expect(isinstance(value, dict), value, column.kind)
             _write_struct(out, column.layout, version, value)
     elif column.packer is not None:
-        _expect(column.kind != "uuid" or (isinstance(value, bytes) and len(value) == 16), value, "uuid of 16 bytes")
+        is_uuid = isinstance(value, bytes) and len(value) == UUID_SIZE
+        _expect(column.kind != "uuid" or is_uuid, value, f"uuid of {UUID_SIZE} bytes")
         try:
             out += column.packer.pack(value)
         except (struct.error, OverflowError) as error:
