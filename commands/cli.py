@@ -292,7 +292,7 @@ def _tell_interrupted() -> None:
     from .shell.progress import hide_progress
     from .shell.screen import Screen
 
-    if not any(text.startswith("interrupted") for text in Screen.current.complaints):
+    if not Screen.current.has_said_interrupted:
         hide_progress()
         click.echo("Interrupted: what is printed is incomplete.", err=True)
 

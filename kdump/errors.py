@@ -124,15 +124,19 @@ class CheckpointError(KdumpError):
 
 
 class NameFormatError(KdumpError):
-    """A file or directory name is not one that Kafka gives."""
+    """A file or directory name is not one that Kafka gives; `text` says what is wrong with `path`, if it is given."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(f"{path}: {text}" if path else text)
+        self.text = text
+        self.path = path
 
 
 class HoldsLogDirectoriesError(NameFormatError):
     """A directory is not a log directory but holds some, such as a broker's disks: those `inside`."""
 
     def __init__(self, path: str, inside: Sequence[str]) -> None:
-        super().__init__(f"{path}: not a log directory; it holds {len(inside)}: {' '.join(inside)}")
-        self.path = path
+        super().__init__(f"not a log directory; it holds {len(inside)}: {' '.join(inside)}", path)
         self.inside = tuple(inside)
 
 
@@ -164,7 +168,11 @@ class KdumpRunsError(InUseError):
 
 
 class ConfigError(KdumpError):
-    """A property has a value that Kafka would not take."""
+    """A property has a value that Kafka would not take: `name`, where it is one."""
+
+    def __init__(self, text: str, name: str | None = None) -> None:
+        super().__init__(text)
+        self.name = name
 
 
 class CleaningError(KdumpError):

@@ -26,7 +26,7 @@ from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.packing import Packing
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain
+from ..shell.output import Output, say_interrupted
 from ..shell.values import read_by, time_ms
 from .interrupts import Interrupts
 from .options import (
@@ -190,7 +190,7 @@ def command(
         out.write(f"{safe(log.partition)}: {_text(appender.tally)}\n")
     tell_backup(log)
     if interrupts.came:
-        complain("interrupted: what was appended stays, and the log is shut down cleanly")
+        say_interrupted("what was appended stays, and the log is shut down cleanly")
         return exit_codes.INTERRUPTED
     return exit_codes.OK
 

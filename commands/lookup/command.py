@@ -206,16 +206,15 @@ class _Run(Complaints):
         if options.format == "jsonl":
             self._out.write(json_line("answer", located_answer(located)))
             return True
+        label = self._label(located.path)
         if options.offset is None:
             is_committed = options.isolation is Isolation.READ_COMMITTED
             words = timestamp_words(options.timestamp or 0, located, is_committed=is_committed)
         else:
-            words = offset_words(options.offset, located)
-        label = self._label(located.path)
-        said = words.removeprefix(f"offset {options.offset}: batch ") if label else words
+            words = offset_words(options.offset, located, label)
         is_listed = self._lines.takes(1 + words.count("\n"))
         if is_listed:
-            self._out.write(f"{label}{'batch ' if said != words else ''}{said}\n")
+            self._out.write(f"{label}{words}\n")
         return is_listed
 
     def _tell_answer(self, answer: Answer | Failed) -> None:

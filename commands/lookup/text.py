@@ -58,8 +58,8 @@ def answer_fields(answer: Answer) -> dict[str, Any]:
     return {"aborted": [fields_of(txn, fields) for txn in answer.aborted]}
 
 
-def offset_words(offset: int, located: Located) -> str:
-    """Return where an offset is, and why it does not exist where it is not in the log."""
+def offset_words(offset: int, located: Located, label: str = "") -> str:
+    """Return where an offset is, and why it does not exist where it is not in the log, as it stands after a label."""
     position = located.found
     assert isinstance(position, OffsetPosition)
     start, end, remote_start = located.log_start_offset, located.log_end_offset, located.remote_start_offset
@@ -82,7 +82,8 @@ def offset_words(offset: int, located: Located) -> str:
     if not position.found:
         return f"no batch has offset {offset} or a later one, up to the log end offset {end}"
     damage = "" if position.is_valid else "\n! The batch fails its CRC: consumers stop here. kdump explain KD-LOG-CRC"
-    return _batch(position, offset) + _transaction(located) + damage
+    named = "" if label else f"offset {offset}: "
+    return _batch(position, offset, named) + _transaction(located) + damage
 
 
 def _missing_words(located: Located) -> str:
@@ -125,10 +126,10 @@ def _transaction(located: Located) -> str:
     return "" if located.transaction in (None, TxnState.NONE) else f", transaction {located.transaction}"
 
 
-def _batch(position: OffsetPosition, offset: int) -> str:
+def _batch(position: OffsetPosition, offset: int, named: str) -> str:
     segment = names.segment_file_name(position.segment or 0, f".{names.LOG}")
     base = position.batch_base_offset or 0
-    empty = f"no record has offset {offset}; next: " if base > offset else f"offset {offset}: "
+    empty = f"no record has offset {offset}; next: " if base > offset else named
     return (
         f"{empty}batch {offset_range(base, position.batch_last_offset)} at byte {position.position} of {segment},"
         f" {byte_words(position.size or 0)}"

@@ -23,7 +23,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import NOTHING_CHECKED, Output, os_error_text
+from ..shell.output import NOTHING_CHECKED, Output, os_error_text, say_interrupted
 from ..shell.paths import expand
 from ..shell.progress import ProgressBar
 from ..shell.session import Complaints, tell_refused
@@ -105,7 +105,9 @@ class Run(Complaints):
                 try:
                     self._target(target, wanted, bar)
                 except KeyboardInterrupt:
-                    self.complain("interrupted: the same command continues from here", exit_codes.INTERRUPTED)
+                    self.before()
+                    say_interrupted("the same command continues from here")
+                    self.worsen(exit_codes.INTERRUPTED)
                     raise
                 except (OSError, KdumpError) as error:
                     self._trouble(error, target.log_directory, target)

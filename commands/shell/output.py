@@ -181,6 +181,12 @@ def complain(text: str, *, is_one_of_many: bool = False, who: str = "kdump") -> 
     return True
 
 
+def say_interrupted(what: str) -> None:
+    """Say on stderr that the command was interrupted, and what that comes to."""
+    Screen.current.has_said_interrupted = True
+    complain(f"interrupted: {what}")
+
+
 def tell(text: str) -> None:
     """Print a message on stderr, in lines that fit the screen. The text must be safe already."""
     hide_progress()

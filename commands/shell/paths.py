@@ -78,7 +78,7 @@ def place_at(path: str) -> Place:
 
         raise FileNotFoundError(2, holds_text(error), path) from None
     except NameFormatError as error:
-        raise FileNotFoundError(2, str(error).removeprefix(f"{path}: "), path) from None
+        raise FileNotFoundError(2, error.text, path) from None
 
 
 def kafka_file(path: str) -> KafkaFile:
@@ -87,10 +87,10 @@ def kafka_file(path: str) -> KafkaFile:
         parsed = check_file(path)
     except NameFormatError as error:
         hint = "; kdump dump --as log reads a log of any name" if is_file(path) else ""
-        raise NameFormatError(f"{error}{hint}") from None
+        raise NameFormatError(f"{error.text}{hint}", error.path) from None
     if parsed.kind in names.SEGMENT_KINDS and parsed.offset is None:
         name = names.segment_file_name(0, f".{parsed.kind}")
-        raise NameFormatError(f"{path}: the name of a .{parsed.kind} file begins with an offset, as in {name}")
+        raise NameFormatError(f"the name of a .{parsed.kind} file begins with an offset, as in {name}", path)
     folder = os.path.dirname(path) or os.curdir
     partition = partition_of(folder)
     if partition is not None:

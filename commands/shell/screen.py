@@ -48,6 +48,7 @@ class Screen:
     shows_all_options: bool = False
     has_findings: bool = False
     has_said_incomplete: bool = False
+    has_said_interrupted: bool = False
 
     complaint_count: int = 0
     lists_complaints: bool = False

@@ -27,7 +27,7 @@ class Complaints:
     def complain(self, text: str, code: int = exit_codes.INCOMPLETE) -> None:
         """Say what could not be done, and exit with `code` if nothing is worse; the text must be safe."""
         self.before()
-        complain(text, is_one_of_many=code != exit_codes.INTERRUPTED)
+        complain(text, is_one_of_many=True)
         self.worsen(code)
 
     def worsen(self, code: int) -> None:

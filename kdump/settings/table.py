@@ -177,7 +177,7 @@ class Named(NamedTuple, Generic[_T]):
         """Return the value of a text, in the unit of the topic's name. Raises ConfigError."""
         found: Any = self.kind.parse(text.strip())
         if found is None:
-            raise ConfigError(f"{self.name} is {text!r}: expected {self.kind.expected}")
+            raise ConfigError(f"{self.name} is {text!r}: expected {self.kind.expected}", self.name)
         value: _T = found * self.unit if self.unit != 1 and found > 0 else found
         return value
 

@@ -80,7 +80,8 @@ class WritingSettings(NamedTuple):
         values = values_of(FIELDS, settings)
         if values["segment_index_bytes"] < _INDEX_LEAST:
             name, size = table.SEGMENT_INDEX_BYTES.name, values["segment_index_bytes"]
-            raise ConfigError(f"{name} is {size}: Kafka cannot make a time index of less than {_INDEX_LEAST} bytes")
+            text = f"{name} is {size}: Kafka cannot make a time index of less than {_INDEX_LEAST} bytes"
+            raise ConfigError(text, name)
         level = settings.get(table.GZIP_LEVEL)
         return cls(
             **values,

@@ -76,7 +76,7 @@ def open_directory(path: Path) -> PartitionLog | LogDirectory:
         return partition
     if kinds:
         return directory
-    raise NameFormatError(f"{path}: {_NOT_KAFKAS}")
+    raise NameFormatError(_NOT_KAFKAS, path)
 
 
 def check_file(path: str) -> FileName:
@@ -89,10 +89,10 @@ def check_file(path: str) -> FileName:
         text = f"a symbolic link to {os.readlink(path)}, which does not exist"
         raise FileNotFoundError(2, text, path) from None
     if not stat.S_ISREG(mode):
-        raise NameFormatError(f"{path}: {NOT_A_FILE}")
+        raise NameFormatError(NOT_A_FILE, path)
     parsed = parse_file_name(os.path.basename(path))
     if parsed.kind in (names.OTHER, names.LOCK):
-        raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
+        raise NameFormatError("not the name of a file that Kafka writes", path)
     return parsed
 
 
