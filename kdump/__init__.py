@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kdump.cluster.set_voters import VoterAt
     from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
+    from kdump.dump_log_segments.options import DumpLogOptions
     from kdump.errors import KdumpError, OnError, Problem, ProblemError, RefusedError
     from kdump.export.options import ExportOptions
     from kdump.findings.kind import Severity
     from kdump.library.changing import append, changes, compact, repair, retain, undo
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
     from kdump.library.diagnosing import doctor, explain, explain_log
+    from kdump.library.dumping import dump_log
     from kdump.library.listing import ls
     from kdump.library.mending import heal, rebuild_index, trim
     from kdump.library.payloads import schemas
@@ -57,6 +59,7 @@ __all__ = [
     "ControllerAt",
     "Damage",
     "DamageKind",
+    "DumpLogOptions",
     "ExportOptions",
     "Isolation",
     "KdumpError",
@@ -82,6 +85,7 @@ __all__ = [
     "changes",
     "compact",
     "doctor",
+    "dump_log",
     "explain",
     "explain_log",
     "export",
@@ -115,12 +119,14 @@ __all__ = [
 _MODULES = {
     "kdump.cluster.set_voters": "VoterAt",
     "kdump.cluster.wanted": "ControllerAt UnknownTopics Wanted",
+    "kdump.dump_log_segments.options": "DumpLogOptions",
     "kdump.errors": "KdumpError OnError Problem ProblemError RefusedError",
     "kdump.export.options": "ExportOptions",
     "kdump.findings.kind": "Severity",
     "kdump.library.changing": "append changes compact repair retain undo",
     "kdump.library.clusters": "quorum replicas resurrect set_voters",
     "kdump.library.diagnosing": "doctor explain explain_log",
+    "kdump.library.dumping": "dump_log",
     "kdump.library.listing": "ls",
     "kdump.library.mending": "heal rebuild_index trim",
     "kdump.library.payloads": "schemas",

@@ -33,6 +33,7 @@ ROOMS = {
     "kdump/write": "the broker's append",
     "kdump/clean/apply.py": "cleaned segments take the place of others",
     "kdump/clean/staging.py": "cleaned segments that nobody knows yet",
+    "kdump/dump_log_segments/regions.py": "the output that several processes write to",
     "kdump/export/journal.py": "what an export has finished",
     "kdump/export/object_store.py": "what is uploaded",
     "kdump/fixture": "log directories, and faults in them, made for tests",
@@ -44,7 +45,7 @@ ROOMS = {
     "kdump/storage/regions.py": "pipes to the processes that work on regions",
     "kdump/serve/channels.py": "bytes of segments, sent to a socket",
     "commands/cli.py": "/dev/null in place of a stdout that nobody reads",
-    "commands/dump_log": "pipes to the processes that print regions, and stderr",
+    "commands/dump_log": "/dev/null in place of a stdout that nobody reads, and stderr",
     "commands/shell/output.py": "/dev/null in place of a stdout that nobody reads",
     "commands/shell/whole_lines.py": "stdout",
 }

@@ -6,12 +6,13 @@ import atexit
 import gc
 import os
 import sys
-from typing import BinaryIO
+from io import DEFAULT_BUFFER_SIZE
 
-from kdump.errors import KdumpError, is_out_of_memory
+from kdump.dump_log_segments.exceptions import JavaError
+from kdump.errors import is_out_of_memory
 
 from ..shell.unexpected import shows_where, unexpected_text
-from .exceptions import JavaError
+from ..shell.whole_lines import write_lines
 from .options import Options, help_text, parse
 
 INTERRUPTED = 130
@@ -59,34 +60,48 @@ def _run(arguments: list[str]) -> int:
 
 
 def _dump(options: Options) -> int:
-    from .files import Dump
-    from .java import java_error
+    from kdump.dump_log_segments.run import DumpLogSegments
 
-    out = sys.stdout.buffer
-    dump = Dump(options, out)
-    try:
-        for path in options.files or ():
-            dump.file(path)
-        out.flush()
-    except BrokenPipeError:
-        raise
-    except (JavaError, KdumpError, OSError) as error:
-        _print_what_is_held(out)
-        return _die(java_error(error))
-    for line in dump.report.lines():
+    out = StandardOutput()
+    dump = DumpLogSegments(options.dump, out)
+    for _ in dump.steps(options.files or ()):
+        pass
+    if dump.error is not None:
+        out.print_what_is_held()
+        return _die(dump.error)
+    for line in dump.stderr():
         os.write(sys.stderr.fileno(), os.fsencode(line) + b"\n")
     atexit.register(gc.freeze)  # the process ends next and gives all back; nothing in it need be looked for as garbage
     return 0
 
 
-def _print_what_is_held(out: BinaryIO) -> None:
-    """Print what was written before an error; where that is what fails, Python must not try it again at its end."""
-    try:
-        out.flush()
-    except BrokenPipeError:
-        raise
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class StandardOutput:
+    """Standard output, which the processes that print a large log write to as well (Sink)."""
+
+    def __init__(self) -> None:
+        self._out = sys.stdout.buffer
+        self.flush = self._out.flush
+
+    def write(self, text: bytes | memoryview) -> None:
+        """Write whole lines. Raises OSError."""
+        if len(text) < DEFAULT_BUFFER_SIZE:
+            self._out.write(text)
+        else:
+            write_lines(self._out, text)
+
+    def descriptor(self) -> int:
+        """Return its file descriptor, behind what was written. Raises OSError."""
+        self._out.flush()
+        return self._out.fileno()
+
+    def print_what_is_held(self) -> None:
+        """Print what was written before an error; where that is what fails, Python must not try it again at its end."""
+        try:
+            self._out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _die(error: JavaError) -> int:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
+from kdump.dump_log_segments.exceptions import JavaError
+from kdump.dump_log_segments.options import DECODERS, INT_MAX, DumpLogOptions
 from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, NO_OLD_DECODERS, SHARE_STATE_DECODER, KafkaRelease
 
 from ..shell.release import ENVIRONMENT, asked_release
-from .exceptions import JavaError
-
-INT_MAX = 0x7FFF_FFFF
 
 DECODER_PACKAGE = "org.apache.kafka.tools.api."
 OLD_DECODER_PACKAGE = "kafka.serializer."
-DECODERS = ("StringDecoder", "LongDecoder", "IntegerDecoder", "DefaultDecoder")
 
 
 class Option(NamedTuple):
@@ -68,32 +65,12 @@ def _refusal(kind: str, text: str, *causes: str) -> JavaError:
 
 
 class Options(NamedTuple):
-    """What the command line asked for; sizes in bytes."""
+    """What the command line asked for; `files` is None where none are named."""
 
-    files: tuple[str, ...] | None = None
-    help: bool = False
-    version: bool = False
-    print_data: bool = False
-    deep: bool = False
-    verify_index_only: bool = False
-    index_sanity_check: bool = False
-    skip_record_metadata: bool = False
-    max_message_size: int = 5 * 1024 * 1024
-    max_bytes: int = INT_MAX
-    key_decoder: str = DECODERS[0]
-    value_decoder: str = DECODERS[0]
-    topic_decoder: str | None = None
-    release: KafkaRelease = NEWEST
-    refused: Mapping[str, JavaError] = MappingProxyType({})
-    """By option what is wrong with its argument: Kafka's tool dies of that at the first file that it needs it for."""
-    deprecations: tuple[str, ...] = ()
-    """Lines about old decoder classes, which are printed for every log."""
-
-    def need(self, *names: str) -> None:
-        """Raise JavaError for the first of some options that is refused."""
-        for name in names:
-            if name in self.refused:
-                raise self.refused[name]
+    files: tuple[str, ...] | None
+    help: bool
+    version: bool
+    dump: DumpLogOptions
 
 
 def parse(arguments: list[str]) -> Options:
@@ -109,20 +86,14 @@ def parse(arguments: list[str]) -> Options:
     read = _Arguments(given, repeated, release)
     value_decoder, key_decoder = read.decoder("value-decoder-class"), read.decoder("key-decoder-class")
     topic_decoder = next((name for name in TOPIC_DECODERS if name in given), None)
-    print_data = topic_decoder is not None or any(
-        name in given for name in ("print-data-log", "key-decoder-class", "value-decoder-class")
-    )
-    return Options(
-        files=None if files is None else tuple(_split(files)),
-        help="help" in given,
-        version="version" in given,
-        print_data=print_data,
-        deep=print_data or "deep-iteration" in given,
+    dump = DumpLogOptions(
+        print_data=any(name in given for name in ("print-data-log", "key-decoder-class", "value-decoder-class")),
+        deep="deep-iteration" in given,
         verify_index_only="verify-index-only" in given,
         index_sanity_check="index-sanity-check" in given,
         skip_record_metadata="skip-record-metadata" in given,
-        max_message_size=read.number("max-message-size", Options().max_message_size),
-        max_bytes=read.number("max-bytes", Options().max_bytes),
+        max_message_size=read.number("max-message-size", DumpLogOptions().max_message_size),
+        max_bytes=read.number("max-bytes", DumpLogOptions().max_bytes),
         key_decoder=key_decoder,
         value_decoder=value_decoder,
         topic_decoder=topic_decoder,
@@ -130,6 +101,7 @@ def parse(arguments: list[str]) -> Options:
         refused=read.refused,
         deprecations=() if topic_decoder else tuple(read.deprecations),
     )
+    return Options(None if files is None else tuple(_split(files)), "help" in given, "version" in given, dump)
 
 
 def _split(files: str) -> list[str]:

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kdump import kernels
-from kdump.commands.dump_log import files as dump_log_files
-from kdump.commands.dump_log import regions as dump_log_regions
+from kdump.dump_log_segments import regions as dump_log_regions
+from kdump.dump_log_segments import run as dump_log_run
 from kdump.formats.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
@@ -47,10 +47,10 @@ class Regions:
 
     def __init__(self, patch: pytest.MonkeyPatch, processes: int, size: int) -> None:
         self.ends: list[int] = []
-        patch.setattr(dump_log_files, "PROCESSES_FROM", 0)
-        patch.setattr(dump_log_files, "processors", lambda: processes)
+        patch.setattr(dump_log_run, "PROCESSES_FROM", 0)
+        patch.setattr(dump_log_run, "processors", lambda: processes)
         patch.setattr(dump_log_regions, "REGION_SIZE", size)
-        whole = dump_log_regions.print_regions
+        whole: Any = dump_log_regions.print_regions
 
         def watched(*arguments: Any, **options: bool) -> tuple[int, int, list[bytes]]:
             found: tuple[int, int, list[bytes]] = whole(*arguments, **options)
@@ -161,7 +161,7 @@ def test_what_is_left_to_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
         watched = Regions(patch, 3, 500)
         golden.in_process(["--files", str(path)])
         golden.in_process(["--files", str(path), "--value-decoder-class", "kafka.serializer.DefaultDecoder"])
-        patch.setattr(dump_log_files, "processors", lambda: 1)
+        patch.setattr(dump_log_run, "processors", lambda: 1)
         golden.in_process(["--files", str(path), "--print-data-log"])
         assert watched.ends == []
     watched = Regions(monkeypatch, 3, 500)
@@ -172,9 +172,9 @@ def test_what_is_left_to_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_how_many_processors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
-    assert dump_log_files.processors() == 3
+    assert dump_log_run.processors() == 3
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert dump_log_files.processors() == 1
+    assert dump_log_run.processors() == 1
 
 
 # --- how it ends
@@ -182,8 +182,9 @@ def test_how_many_processors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
 COMMAND = [
     sys.executable,
     "-c",
-    "import sys; from kdump.commands.dump_log import command as dump_log, files, regions\n"
-    "files.PROCESSES_FROM, files.processors, regions.REGION_SIZE = 0, lambda: 2, 50000\n"
+    "import sys; from kdump.commands.dump_log import command as dump_log\n"
+    "from kdump.dump_log_segments import regions, run\n"
+    "run.PROCESSES_FROM, run.processors, regions.REGION_SIZE = 0, lambda: 2, 50000\n"
     "sys.exit(dump_log.main())",
 ]
 

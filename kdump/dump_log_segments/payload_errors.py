@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
+from kdump.dump_log_segments.exceptions import JavaError
+from kdump.dump_log_segments.java import java_error, java_fault
+from kdump.dump_log_segments.options import INT_MAX
 from kdump.errors import (
     BUFFER_UNDERFLOW,
     ILLEGAL_ARGUMENT,
@@ -21,9 +24,6 @@ from kdump.kernels.portable.records import reason_of_fault
 from kdump.releases import CONTROL_KEY_WORDS, SHORT_MARKERS_END, KafkaRelease
 from kdump.storage.control_batches import control_record, is_control
 from kdump.storage.payloads import Payloads, packed_payload
-
-from .exceptions import JavaError
-from .java import INT_MAX, java_error, java_fault
 
 MAX_ARRAY = INT_MAX - 2
 """Elements of the largest array that HotSpot makes, whatever the size of its heap."""

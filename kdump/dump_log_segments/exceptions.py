@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kdump.errors import KdumpError
 
-class JavaError(Exception):
+
+class JavaError(KdumpError):
     """An exception of the JVM by its class name; `causes` are those behind it, each as its class and text."""
 
     def __init__(self, java_class: str, text: str | None = None, *causes: str) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from kdump.dump_log_segments.exceptions import JavaError
 from kdump.formats.java_utf8 import java_utf8
 
-from .exceptions import JavaError
-
 if TYPE_CHECKING:
+    from kdump.dump_log_segments.options import DumpLogOptions
     from kdump.kernels.portable.text import Contents, ControlText
     from kdump.releases import KafkaRelease
-
-    from .options import Options
 
 _FIXED = {"LongDecoder": struct.Struct(">q"), "IntegerDecoder": struct.Struct(">i")}
 
 
-def contents_printer(options: Options) -> Contents | None:
+def contents_printer(options: DumpLogOptions) -> Contents | None:
     """Return the function that gives the texts of keys and values; None where both are plain text."""
     if options.topic_decoder:
         return _topic_contents(options.topic_decoder, options.release)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from kdump.dump_log_segments.exceptions import JavaError
+from kdump.dump_log_segments.options import INT_MAX
 from kdump.errors import (
     CORRUPT_RECORD,
     ILLEGAL_ARGUMENT,
@@ -27,9 +29,6 @@ from kdump.formats.index_entries import UnknownTxnVersionError
 from kdump.formats.names import offset_in_name
 from kdump.storage.log_reader import LogFile
 
-from .exceptions import JavaError
-
-INT_MAX = 0x7FFF_FFFF
 INT64_MAX = (1 << 63) - 1
 _SNAPSHOT_OFFSET, _SNAPSHOT_EPOCH = slice(0, 20), slice(21, 31)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.disk.reading import ReadOnlyFile
+from kdump.dump_log_segments.exceptions import JavaError
+from kdump.dump_log_segments.java import base_offset_of, check_size, java_fault, slice_end
+from kdump.dump_log_segments.options import INT_MAX, DumpLogOptions
+from kdump.dump_log_segments.payload_errors import java_codec_error, java_record_fault
+from kdump.dump_log_segments.report import Report
+from kdump.dump_log_segments.tail import Tail
 from kdump.errors import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, CorruptSnapshotError
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import check_aborted_txn_version
@@ -19,45 +24,39 @@ from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
 
-from .exceptions import JavaError
-from .java import INT_MAX, base_offset_of, check_size, java_fault, slice_end
-from .payload_errors import java_codec_error, java_record_fault
-from .tail import Tail
 
-if TYPE_CHECKING:
-    from .files import Dump
-
-
-def _index(dump: Dump, path: str) -> None:
-    dump.options.need("max-message-size")
+def _index(asked: DumpLogOptions, report: Report, path: str) -> Iterator[str]:
+    asked.need("max-message-size")
     base_offset = base_offset_of(path)
     with LogFile(_sibling(path, ".log")) as log, OffsetIndex(os.path.abspath(path), base_offset) as index:
         check_size(log)
         if index.entries == 0:
-            dump.line(f"{path} is empty.")
-        elif dump.options.index_sanity_check:
+            yield f"{path} is empty."
+        elif asked.index_sanity_check:
             index.check()
-            dump.line(f"{path} passed sanity check.")
+            yield f"{path} passed sanity check."
         else:
-            _index_entries(dump, path, log, index)
+            yield from _index_entries(asked, report, path, log, index)
 
 
-def _index_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex) -> None:
+def _index_entries(
+    asked: DumpLogOptions, report: Report, path: str, log: LogFile, index: OffsetIndex
+) -> Iterator[str]:
     for number, entry in enumerate(index):
         if number and entry.offset == index.base_offset:
             return
-        batch = log.entry_at(entry.position, slice_end(log, entry.position, dump.options.max_message_size))
+        batch = log.entry_at(entry.position, slice_end(log, entry.position, asked.max_message_size))
         if batch.status == UNDERSIZED:
             raise undersized_error(batch.size, log.path)
         if batch.status != BLOCK_FULL:
             raise JavaError(NO_SUCH_ELEMENT)
         if batch.last_offset != entry.offset:
-            dump.report.mismatches.add(path, entry.offset, batch.last_offset)
-        if not dump.options.verify_index_only:
-            dump.line(f"offset: {entry.offset} position: {entry.position}")
+            report.mismatches.add(path, entry.offset, batch.last_offset)
+        if not asked.verify_index_only:
+            yield f"offset: {entry.offset} position: {entry.position}"
 
 
-def _time_index(dump: Dump, path: str) -> None:
+def _time_index(asked: DumpLogOptions, report: Report, path: str) -> Iterator[str]:
     base_offset = base_offset_of(path)
     index_path = _sibling(path, ".index")
     with LogFile(_sibling(path, ".log")) as log:
@@ -66,16 +65,18 @@ def _time_index(dump: Dump, path: str) -> None:
             # Kafka's tool creates the file, then fails so; reading must not create anything
             raise JavaError(ILLEGAL_ARGUMENT, "Invalid max index size: -1")
         with OffsetIndex(index_path, base_offset) as index, TimeIndex(os.path.abspath(path), base_offset) as times:
-            if dump.options.index_sanity_check:
+            if asked.index_sanity_check:
                 times.check()
-                dump.line(f"{path} passed sanity check.")
+                yield f"{path} passed sanity check."
             else:
-                _time_entries(dump, path, log, index, times)
+                yield from _time_entries(asked, report, path, log, index, times)
 
 
-def _time_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex, times: TimeIndex) -> None:
+def _time_entries(
+    asked: DumpLogOptions, report: Report, path: str, log: LogFile, index: OffsetIndex, times: TimeIndex
+) -> Iterator[str]:
     previous = -1
-    tail = Tail(log) if dump.is_java else None
+    tail = Tail(log) if asked.is_java else None
     for number, entry in enumerate(times):
         if number and entry.offset == times.base_offset:
             return
@@ -85,14 +86,14 @@ def _time_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex, times
             tail.read(start)
         found, largest = _largest_timestamp(log, start, entry.offset)
         if found != entry.offset:
-            dump.report.not_found.add(path, entry.offset, found)
+            report.not_found.add(path, entry.offset, found)
         else:
             if largest != entry.timestamp:
-                dump.report.time_mismatches.add(path, entry.timestamp, largest)
+                report.time_mismatches.add(path, entry.timestamp, largest)
             if previous >= entry.timestamp:
-                dump.report.out_of_order.add(path, entry.timestamp, previous)
-        if not dump.options.verify_index_only:
-            dump.line(f"timestamp: {entry.timestamp} offset: {entry.offset}")
+                report.out_of_order.add(path, entry.timestamp, previous)
+        if not asked.verify_index_only:
+            yield f"timestamp: {entry.timestamp} offset: {entry.offset}"
         previous = entry.timestamp
 
 
@@ -138,7 +139,7 @@ def _largest_in_batch(block: BatchBlock) -> int:
     return largest
 
 
-def _txn_index(dump: Dump, path: str) -> None:
+def _txn_index(_asked: DumpLogOptions, _report: Report, path: str) -> Iterator[str]:
     base_offset_of(path)
     if not os.path.exists(path):
         return
@@ -147,24 +148,24 @@ def _txn_index(dump: Dump, path: str) -> None:
     for txn in txns:
         check_aborted_txn_version(txn, os.path.abspath(path))
     for txn in txns:
-        dump.line(
+        yield (
             f"version: {txn.version_seen} producerId: {txn.producer_id} firstOffset: {txn.first_offset}"
             f" lastOffset: {txn.last_offset} lastStableOffset: {txn.last_stable_offset}"
         )
 
 
-def _snapshot(dump: Dump, path: str) -> None:
+def _snapshot(asked: DumpLogOptions, report: Report, path: str) -> Iterator[str]:
     with ReadOnlyFile(path) as file:
         data = file.read(0, file.size)
     try:
         producers = decode_producer_snapshot(data)
     except CorruptSnapshotError as error:
-        text = None if dump.options.release.has(GENERATED_SNAPSHOT_SCHEMA) else schema_fault(data)
-        dump.report.notes.append(text or str(getattr(error, "kafka_text", error)))
+        text = None if asked.release.has(GENERATED_SNAPSHOT_SCHEMA) else schema_fault(data)
+        report.notes.append(text or str(getattr(error, "kafka_text", error)))
         return
     for producer in producers:
         line = _producer_line(producer)
-        dump.line(line.rstrip() if dump.is_java else line)
+        yield line.rstrip() if asked.is_java else line
 
 
 def _producer_line(producer: ProducerEntry) -> str:
@@ -188,7 +189,7 @@ def _sibling(path: str, suffix: str) -> str:
     return os.path.join(folder, name.partition(".")[0] + suffix)
 
 
-PRINTERS: dict[str, Callable[[Dump, str], None]] = {
+PRINTERS: dict[str, Callable[[DumpLogOptions, Report, str], Iterator[str]]] = {
     ".index": _index,
     ".timeindex": _time_index,
     ".txnindex": _txn_index,
