@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 _EPOCH_ORDINAL = 719_162  # days from 0001-01-01 to 1970-01-01
-_CYCLEDAYS = 146_097  # 400 years, after which the calendar repeats
+_CYCLE_DAYS = 146_097  # 400 years, after which the calendar repeats
 DAY = 86_400
 _YEAR_10000 = 253_402_300_800_000
 
@@ -32,7 +32,7 @@ def iso_date(days: int) -> str:
     """Return days since 1970: 2026-11-20."""
     from datetime import date
 
-    cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLEDAYS)
+    cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLE_DAYS)
     in_cycle = date.fromordinal(day + 1)
     year = in_cycle.year + 400 * cycles
     shown = f"{year:04d}" if 0 <= year <= date.max.year else f"{year:+05d}"
