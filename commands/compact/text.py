@@ -11,8 +11,8 @@ from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, count_text, duration, listed, number_words, size_text
 from kdump.operations.compact import Compacted
 
-from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
+from ..shell.output import again
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 

@@ -11,7 +11,7 @@ from kdump.cluster.set_voters import NewVoters
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
 
-from ..shell.again import again
+from ..shell.output import again
 from ..shell.tables import aligned
 
 _HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH")

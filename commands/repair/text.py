@@ -16,9 +16,8 @@ from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.task import Task
 
-from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
-from ..shell.output import Style, nothing_changed
+from ..shell.output import Style, again, nothing_changed
 from ..shell.screen import Screen
 from ..shell.words import loss_words
 from .run import Totals

@@ -12,7 +12,7 @@ from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words, size_text
 from kdump.operations.cluster import Resurrected
 
-from ..shell.again import again
+from ..shell.output import again
 from .asked import ResurrectArgs
 
 _HEADINGS = {

@@ -19,8 +19,8 @@ from kdump.retention.totals import Totals
 from kdump.storage.live import tally
 from kdump.storage.timestamps import TimestampSource
 
-from ..shell.again import again
 from ..shell.line_budget import LineBudget
+from ..shell.output import again
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 

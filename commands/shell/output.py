@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import click
 
+from kdump.errors import HoldsLogDirectoriesError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 
@@ -34,6 +35,8 @@ _MAX_COMPLAINTS_KEPT = 10_000
 MAX_COMPLAINTS = 20
 """Complaints of a run that are printed without -v; the others are a count at its end."""
 TERMINAL_PIECE = 1 << 12
+_HOW_SHOWN = ("--wide", "--no-pager")
+"""Options that a command line is repeated without."""
 _MAX_KNOWN = 5_000
 """In larger directories no name is looked for that was meant."""
 
@@ -213,6 +216,23 @@ def note(text: str) -> None:
     """Print a note on stderr, which is no finding; none with -q. The text must be safe already."""
     if not Screen.current.is_quiet:
         complain(f"note: {text}")
+
+
+def again(*more: str) -> str:
+    """Return the command line of this run, but how its lines are shown, with some words after it."""
+    return _line([*(word for word in Screen.current.words if word not in _HOW_SHOWN), *more])
+
+
+def holds_text(error: HoldsLogDirectoriesError) -> str:
+    """Return what a directory is not, and this command line with the log directories that are in it."""
+    words = [other for word in Screen.current.words for other in (error.inside if word == error.path else (word,))]
+    return f"not a log directory; it holds {len(error.inside)}: {_line(words)}"
+
+
+def _line(words: list[str]) -> str:
+    from shlex import quote
+
+    return " ".join(safe(quote(word)) for word in ("kdump", *words))
 
 
 def os_error_text(error: OSError, path: str) -> str:

@@ -20,7 +20,7 @@ from kdump.storage.live import tally
 from kdump.storage.open import KafkaFile, Place, check_file, open_directory
 from kdump.storage.partition import PartitionLog
 
-from .output import NO_SUCH
+from .output import NO_SUCH, holds_text
 
 _Found = TypeVar("_Found")
 
@@ -74,8 +74,6 @@ def place_at(path: str) -> Place:
     try:
         return open_directory(path) if is_directory(path) else kafka_file(path)
     except HoldsLogDirectoriesError as error:
-        from .again import holds_text
-
         raise FileNotFoundError(2, holds_text(error), path) from None
     except NameFormatError as error:
         raise FileNotFoundError(2, error.text, path) from None

@@ -126,6 +126,31 @@ class RowOutput(Output):
             super().write(text)
 
 
+class ReportFile:
+    """A report in a file, which is there as a whole when the run is over and not before."""
+
+    def __init__(self, format_: str, path: str) -> None:
+        self.format = format_
+        self.path = path
+        self._pieces: list[str] = []
+        is_rows = format_ in (JSON, JSONL)
+        self._envelope = Envelope(click.get_current_context(), is_document=format_ == JSON) if is_rows else None
+
+    def write(self, text: str) -> None:
+        """Hold it for the end."""
+        self._pieces.append(text if self._envelope is None else self._envelope.rows(text))
+
+    def finish(self, code: int) -> None:
+        """Write the file, at the end of a run with this exit code. Raises OSError."""
+        from kdump.disk.durable import replace_alone
+
+        if self._envelope is not None:
+            self._pieces.append(self._envelope.end(code))
+        text = "".join(self._pieces)
+        data = escape_json(text) if self._envelope is not None or self.format == "sarif" else text
+        replace_alone(self.path, data.encode("utf-8", "backslashreplace"), durable=False)
+
+
 def output_for(format_: str) -> Output:
     """Return stdout for one of the formats that `format_option` gives to a command."""
     if format_ == TEXT:

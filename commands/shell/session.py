@@ -12,7 +12,7 @@ from kdump.formats.words import count_text, number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
-from .output import about, as_given, complain, os_error_text, tell
+from .output import about, as_given, complain, holds_text, os_error_text, tell
 from .screen import Screen
 from .unfinished import note_untold
 
@@ -91,8 +91,6 @@ class Failures(Complaints):
                 tally.cannot_read(path)
                 self.complain(self._spoken(os_error_text(error, path)))
         elif isinstance(error, HoldsLogDirectoriesError):
-            from .again import holds_text
-
             self.complain(about(error.path, holds_text(error)))
         elif isinstance(error, KdumpError):
             self.complain(self._spoken(str(error)))

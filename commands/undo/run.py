@@ -17,8 +17,7 @@ from kdump.operations.results import Failed
 from kdump.operations.undo import changes_called, close_change, delete_originals, list_changes, prunable, undo_all
 
 from ..shell import exit_codes
-from ..shell.again import holds_text
-from ..shell.output import NO_SUCH, Output, about, os_error_text
+from ..shell.output import NO_SUCH, Output, about, holds_text, os_error_text
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
 from ..shell.session import Complaints, tell_refused

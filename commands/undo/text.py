@@ -16,9 +16,8 @@ from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Listed, Undone
 from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
-from ..shell.again import again
 from ..shell.line_budget import LineBudget, more_alike
-from ..shell.output import nothing_changed
+from ..shell.output import again, nothing_changed
 from ..shell.tables import aligned
 from .asked import UndoArgs
 

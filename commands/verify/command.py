@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.disk.pace import lower_priority
-from kdump.findings.kind import SEVERITIES
+from kdump.errors import HoldsLogDirectoriesError, KdumpError
+from kdump.findings.kind import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MAX_PER_CODE
-from kdump.operations.verify import VerifyRequest, consideration
+from kdump.formats.printable import escape_json, safe
+from kdump.formats.words import number_words
+from kdump.operations.verify import UNREAD, Consideration, Totals, VerifyRequest, VerifyRun, consideration
+from kdump.storage.live import tally
 from kdump.verify.options import Options
+from kdump.verify.tasks import check_path
 
+from ..shell import exit_codes
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import color_option, max_duration_option, now_if_given_option, threads_option, verbose_option
-from ..shell.output import note
-from ..shell.paths import check_target
-from ..shell.rows import format_options
+from ..shell.output import Output, about, complain, holds_text, note, wants_color
+from ..shell.paths import check_target, matches
+from ..shell.progress import ProgressBar
+from ..shell.rows import JSON, JSONL, TEXT, ReportFile, format_options, output_for
+from ..shell.screen import Screen
 from ..shell.values import read_by, size
-from .reports import report_to
-from .run import VerifyArgs, run
+from .text import Report, Sink, TextReport
 
+if TYPE_CHECKING:
+    from kdump.spark.jobs import Cluster
+    from kdump.spark.verification import SparkVerification
+
+_FORMATS = (TEXT, JSON, JSONL, "junit", "sarif", "prom")
 _PRIORITIES = {"auto": None, "low": True, "normal": False}
 
 
@@ -39,102 +53,47 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for text in texts for part in text.split(",") if part)
 
 
+def _report_to(text: str) -> tuple[str, str]:
+    """Return the format and the file of a `FORMAT:FILE`. Raises ValueError."""
+    format_, colon, path = text.partition(":")
+    if not colon or not path or format_ not in _FORMATS:
+        raise ValueError(f"{text!r}: expected FORMAT:FILE, FORMAT one of {', '.join(_FORMATS)}")
+    return format_, path
+
+
 @click.command("verify")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--deep", is_flag=True, help="Decompress and decode every record too.")
 @threads_option
-@click.option(
-    "--select",
-    "select",
-    multiple=True,
-    metavar="CODE",
-    shell_complete=finding_codes,
-    help="Report only these codes (or patterns: KD-LOG-*).",
-)
-@click.option(
-    "--ignore",
-    "ignore",
-    multiple=True,
-    metavar="CODE",
-    shell_complete=finding_codes,
-    help="Do not report these codes.",
-)
-@click.option(
-    "--severity",
-    "severities",
-    multiple=True,
-    metavar="CODE=LEVEL",
-    help="Treat findings of a code as error, warning or note.",
-)
-@click.option(
-    "--max-per-code",
-    "max_per_code",
-    type=click.IntRange(0),
-    default=MAX_PER_CODE,
-    show_default=True,
-    metavar="N",
-    help="List up to N findings of one code in one file, then count the rest; 0: list all.",
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(("error", "warning", "never")),
-    default="error",
-    show_default=True,
-    help="From which severity on to exit with 1.",
-)
-@click.option(
-    "--since-checkpoint",
-    is_flag=True,
-    help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.",
-)
+@click.option("--select", "select", multiple=True, metavar="CODE", shell_complete=finding_codes,
+    help="Report only these codes (or patterns: KD-LOG-*).")
+@click.option("--ignore", "ignore", multiple=True, metavar="CODE", shell_complete=finding_codes,
+    help="Do not report these codes.")
+@click.option("--severity", "severities", multiple=True, metavar="CODE=LEVEL",
+    help="Treat findings of a code as error, warning or note.")
+@click.option("--max-per-code", "max_per_code", type=click.IntRange(0), default=MAX_PER_CODE, show_default=True,
+    metavar="N", help="List up to N findings of one code in one file, then count the rest; 0: list all.")
+@click.option("--fail-on", type=click.Choice(("error", "warning", "never")), default="error", show_default=True,
+    help="From which severity on to exit with 1.")
+@click.option("--since-checkpoint", is_flag=True,
+    help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.")
 @max_duration_option()
-@click.option(
-    "--max-rate",
-    metavar="SIZE",
-    callback=read_by(size),
-    help="Read no more than this in a second (64M, 12MiB).",
-)
-@click.option(
-    "--resume",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Continue where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM ends it.",
-)
-@click.option(
-    "--state",
-    "state_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Skip closed segments that were verified before and have not changed; FILE keeps which they are.",
-)
-@click.option(
-    "--drop-cache/--keep-cache",
-    default=None,
-    help="Give the pages read back to the system (posix_fadvise). By default while a broker runs.",
-)
-@click.option(
-    "--priority",
-    type=click.Choice(tuple(_PRIORITIES)),
-    default="auto",
-    show_default=True,
-    help="low: after others for processor and disk (nice, I/O class idle); auto: low while a broker runs.",
-)
+@click.option("--max-rate", metavar="SIZE", callback=read_by(size),
+    help="Read no more than this in a second (64M, 12MiB).")
+@click.option("--resume", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Continue where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM ends it.")
+@click.option("--state", "state_file", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Skip closed segments that were verified before and have not changed; FILE keeps which they are.")
+@click.option("--drop-cache/--keep-cache", default=None,
+    help="Give the pages read back to the system (posix_fadvise). By default while a broker runs.")
+@click.option("--priority", type=click.Choice(tuple(_PRIORITIES)), default="auto", show_default=True,
+    help="low: after others for processor and disk (nice, I/O class idle); auto: low while a broker runs.")
 @now_if_given_option
-@click.option(
-    "--retention-ms",
-    type=int,
-    metavar="MS",
-    help="Use this retention.ms instead of that in the cluster's metadata (if there is none: 7 days).",
-)
+@click.option("--retention-ms", type=int, metavar="MS",
+    help="Use this retention.ms instead of that in the cluster's metadata (if there is none: 7 days).")
 @format_options("junit", "sarif")
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="FORMAT:FILE",
-    callback=read_by(report_to),
-    help="Write the result to FILE as well, in a --format or as prom (for Prometheus). May be repeated.",
-)
+@click.option("--report", "reports", multiple=True, metavar="FORMAT:FILE", callback=read_by(_report_to),
+    help="Write the result to FILE as well, in a --format or as prom (for Prometheus). May be repeated.")
 @verbose_option
 @color_option
 @engine_options
@@ -199,11 +158,149 @@ def command(
     for path in (resume, state_file, *(path for _, path in reports)):
         if path is not None:
             check_target(path)
+    _make_way(how, verbose=verbose)
+    request = VerifyRequest(max_duration, resume, state_file)
+    chosen, unread = _existing(paths)
+    with ProgressBar(chosen) as bar, Output(escape_json) if format_ == "sarif" else output_for(format_) as out:
+        printer = partial(_printer, is_strict=fail_on == "warning", verbose=bool(verbose), paths=paths)
+        files = [ReportFile(kind, path) for kind, path in reports]
+        printers = [printer(format_, out, color=wants_color(color), width=Screen.current.width)]
+        printers += (printer(file.format, file) for file in files)
+        options = options._replace(progress=PeriodicFlush(out, bar).progress)
+        begin = partial(_begin, printers)
+        verified = VerifyRun(chosen, options, request, start=_on(cluster), on_partition=begin, keeps=False)
+        verified.totals.unread = unread
+        ended = _tell(verified, printers, bar)
+        code = _exit_code(verified.totals, fail_on)
+        for each in printers:
+            each.finish(verified.totals, code)
+        for file in files:
+            file.finish(code)
+    verified.keep()
+    if ended is not None:
+        raise ended
+    return code
+
+
+def _make_way(how: Consideration, *, verbose: bool) -> None:
+    """Come after others for the processor and the disk, where that is wanted."""
     if how.has_low_priority:
         gained = lower_priority()
         if verbose:
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
-    if verbose and options.drops_pages:
+    if verbose and how.drops_pages:
         note("pages that were read are given back to the system (--keep-cache keeps them)")
-    asked = VerifyArgs(format_, fail_on, verbose, color, VerifyRequest(max_duration, resume, state_file), reports)
-    return run(paths, options, asked, cluster)
+
+
+def _printer(
+    format_: str,
+    out: Sink,
+    *,
+    is_strict: bool,
+    verbose: bool,
+    paths: Sequence[str],
+    color: bool = False,
+    width: int | None = None,
+) -> Report:
+    """Return what prints in one of the formats."""
+    if format_ == TEXT:
+        return TextReport(out, verbose=verbose, color=color, paths=paths, width=width)
+    if format_ in (JSON, JSONL):
+        from .jsonl import JsonLinesReport
+
+        return JsonLinesReport(out, verbose=verbose)
+    if format_ == "junit":
+        from .junit import JUnitReport
+
+        return JUnitReport(out, strict=is_strict)
+    if isinstance(out, ReportFile) and format_ == "prom":
+        from .prometheus import PrometheusReport
+
+        return PrometheusReport(out, out.path)
+    from .sarif import SarifReport
+
+    return SarifReport(out)
+
+
+def _begin(printers: Iterable[Report], path: str) -> None:
+    for each in printers:
+        each.partition(path)
+
+
+def _tell(verified: VerifyRun, printers: Sequence[Report], bar: ProgressBar) -> KeyboardInterrupt | None:
+    """Print what is found as it is found; return what has ended it early."""
+    ended = None
+    for each in printers:
+        each.start()
+    try:
+        for finding in verified:
+            if finding.code == UNREAD:
+                tally.cannot_read(finding.path)
+            bar.hide()
+            for each in printers:
+                each.finding(finding)
+    except KeyboardInterrupt as interrupt:
+        ended = interrupt
+        verified.close()
+    if uncompared := verified.totals.uncompared:
+        partitions = number_words(uncompared, "partition")
+        note(f"the copies of {partitions} were not compared for want of time: kdump replicas compares them")
+    bar.hide()
+    return ended
+
+
+def _on(cluster: Cluster | None) -> Callable[[Options], SparkVerification] | None:
+    if cluster is None:
+        return None
+    from kdump.spark.verification import SparkVerification
+
+    return lambda options: SparkVerification(options, cluster)
+
+
+class PeriodicFlush:
+    """Lets nobody wait for findings that are already known while the rest takes its time."""
+
+    INTERVAL = 1.0
+
+    def __init__(self, out: Output, bar: ProgressBar) -> None:
+        self._out = out
+        self._bar = bar
+        self._next = time.monotonic() + self.INTERVAL
+
+    def progress(self, path: str, size: int) -> None:
+        """Count so many more bytes that have been read of the log at `path`."""
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + self.INTERVAL
+            if self._out.holds:
+                self._bar.hide()
+                self._out.flush()
+        self._bar.add(path, size)
+
+
+def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
+    """Return the paths that there is something to verify at, and how many others there are, of which it is said why."""
+    chosen: list[str] = []
+    unread = 0
+    for path in paths:
+        try:
+            for found in matches(path):
+                check_path(found)
+                chosen.append(found)
+            continue
+        except HoldsLogDirectoriesError as error:
+            complain(about(error.path, holds_text(error)))
+        except KdumpError as error:
+            complain(safe(str(error)))
+        except OSError as error:
+            complain(about(path, error.strerror or str(error)))
+        unread += 1
+    return chosen, unread
+
+
+def _exit_code(totals: Totals, fail_on: str) -> int:
+    if totals.unread:
+        return exit_codes.INCOMPLETE
+    if fail_on == "never":
+        return exit_codes.OK
+    found = totals.counts[ERROR] + (totals.counts[WARNING] if fail_on == "warning" else 0)
+    return exit_codes.FINDINGS if found else exit_codes.OK

@@ -14,7 +14,8 @@ from kdump.findings.finding import Finding
 from kdump.findings.kind import FindingKind
 from kdump.operations.verify import Totals
 
-from .text import Report, Sink, summary_row
+from .jsonl import summary_row
+from .text import Report, Sink
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

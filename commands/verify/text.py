@@ -1,27 +1,24 @@
-"""What `kdump verify` prints: text grouped by partition, or rows in JSON."""
+"""`kdump verify` for people: what is wrong, by partition or a line each, then the verdict."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING, BrokerEffect
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, duration, elapsed, number_words, size_text
 from kdump.operations.verify import Totals
-from kdump.verify.resume import PassTotals
 
 from ..shell import exit_codes
 from ..shell.choice import asked_paths
 from ..shell.line_budget import LineBudget
 from ..shell.options import severities_from
 from ..shell.output import Style
-from ..shell.paths import partition_of
 from ..shell.prose import folded
-from ..shell.rows import fields_of, row_line, with_old_names
 from ..shell.screen import Screen
 from ..shell.words import way_out
 
@@ -29,38 +26,11 @@ WIDE = 160
 """From so many columns on a terminal has room for a finding a line."""
 
 
-OLD_NAMES = {"isSound": "sound", "isComplete": "complete", "notes": "infos"}
-"""Fields of the summary that had another name: it stays for two releases."""
-
-
 class Sink(Protocol):
     """Takes text."""
 
     def write(self, text: str) -> None:
         """Take more of it."""
-
-
-def summary_row(totals: Totals) -> dict[str, Any]:
-    """Return the object that ends the machine formats."""
-    row = {
-        "type": "summary",
-        "isSound": totals.is_sound,
-        "isComplete": totals.is_complete,
-        "errors": totals.counts[ERROR],
-        "warnings": totals.counts[WARNING],
-        "notes": totals.counts[NOTE],
-        **fields_of(totals, "unread partitions segments segmentsSkipped=skipped bytes"),
-        "seconds": round(totals.seconds, 3),
-    } | ({"pass": pass_row(totals.whole)} if totals.is_part else {})
-    return with_old_names(row, OLD_NAMES)
-
-
-def pass_row(totals: PassTotals) -> dict[str, Any]:
-    """Return the totals of a pass as an object."""
-    fields = totals._asdict()
-    fields["segmentsSkipped"] = fields.pop("skipped")
-    fields["notes"] = fields.pop("infos")
-    return with_old_names(fields, OLD_NAMES)
 
 
 class Report:
@@ -79,44 +49,10 @@ class Report:
         """End the run."""
 
 
-def row(finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object of the machine formats."""
-    name = partition_of(finding.group)
-    return {
-        "type": "finding",
-        **fields_of(finding, "code severity"),
-        **fields_of(name, "topic partition"),
-        **fields_of(finding, "path position length offset first_offset last_offset"),
-        "details": dict(finding.details or {}),
-        **fields_of(finding, "message broker repair"),
-        "actions": [
-            {"command": list(remedy.words(finding.group)) or None, **fields_of(remedy, "text=note loses")}
-            for remedy in finding.remedies
-        ],
-    }
-
-
 def shown_severities(*, verbose: bool) -> frozenset[str]:
     """Return the severities of the findings that are printed: those of --min-severity, or without it all but notes."""
     least = Screen.current.min_severity
     return severities_from(least or ("note" if verbose else "warning"))
-
-
-class JsonLinesReport(Report):
-    """One object a line, the summary last."""
-
-    def __init__(self, out: Sink, *, verbose: bool = False) -> None:
-        self._out = out
-        self._shown = shown_severities(verbose=verbose)
-
-    def finding(self, finding: Finding) -> None:
-        """Print a line."""
-        if finding.severity in self._shown:
-            self._out.write(row_line(row(finding)))
-
-    def finish(self, totals: Totals, _code: int) -> None:
-        """Print the last line."""
-        self._out.write(row_line(summary_row(totals)))
 
 
 class TextReport(Report):

@@ -12,15 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from kdump.commands.cli import cli
 from kdump.commands.shell import progress
 from kdump.commands.shell.progress import PathCounter, ProgressBar, total_size
-from kdump.commands.verify.run import PeriodicFlush, VerifyArgs, run
-from kdump.operations.verify import VerifyRequest
-from kdump.verify.options import Options
+from kdump.commands.verify.command import PeriodicFlush
 from tests.commands.running import Run
 from tests.verify.building import NOW, Log, build, file, flip
 
-ASKED = VerifyArgs("text", fail_on="error", verbose=False, color="never", request=VerifyRequest())
+
+def verify(log: Log) -> int:
+    code: int = cli.main(["verify", str(log.directory), f"--now={NOW}", "--color=never"], standalone_mode=False)
+    return code
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_a_bar_on_a_terminal(
     log: Log, impatient: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(monkeypatch)
-    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    assert verify(log) == 1
     shown = terminal.shown()
     assert "orders-1" in shown
     assert "1602 bytes of 1602 bytes" in shown
@@ -76,12 +78,12 @@ def test_a_bar_on_a_terminal(
 
 def test_none_before_a_second_is_over(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal(monkeypatch)
-    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    assert verify(log) == 1
     assert terminal.shown() == ""
 
 
 def test_none_where_stderr_is_no_terminal(log: Log, impatient: None, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    assert verify(log) == 1
     assert capfd.readouterr().err == ""
 
 
@@ -91,7 +93,7 @@ def test_findings_go_out_while_the_rest_is_read(
     seen: list[str] = []
     monkeypatch.setattr(ProgressBar, "add", lambda *_: seen.append(capfd.readouterr().out))
     (log.directory / "lost+found").mkdir()
-    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    assert verify(log) == 1
     assert "KD-DIR-NAME" in seen[0]
     assert "sound:" not in "".join(seen)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kdump.commands.shell.values import duration_seconds
-from kdump.commands.verify import run as verify_run
+from kdump.commands.verify import command as verify_command
 from kdump.disk.pace import Pace
 from kdump.disk.reading import list_directory
 from kdump.formats import names
@@ -137,16 +137,16 @@ class TestPlace:
         self, run: Run, log: Log, tmp_path: Path, number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         place, seen = tmp_path / "place", []
-        progress = verify_run.PeriodicFlush.progress
+        progress = verify_command.PeriodicFlush.progress
 
-        def stop(showing: verify_run.PeriodicFlush, path: str, size: int) -> None:
+        def stop(showing: verify_command.PeriodicFlush, path: str, size: int) -> None:
             progress(showing, path, size)
             seen.append(path)
             if len(seen) == 6:
                 os.kill(os.getpid(), number)
 
         with monkeypatch.context() as patch:
-            patch.setattr(verify_run.PeriodicFlush, "progress", stop)
+            patch.setattr(verify_command.PeriodicFlush, "progress", stop)
             assert run("verify", log.directory, AT, "--jobs=1", "--resume", place, "--format=jsonl") == code
         assert not summary(run)["complete"]
         assert json.loads(place.read_text())["base_offset"] == 6
