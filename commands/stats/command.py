@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.errors import Problem
+from kdump.formats.printable import safe, safe_path
+from kdump.operations.stats import PartitionStats, StatsOf, by_topic
 from kdump.settings.defaults import RETENTION_MS
-from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
+from kdump.stats.partition import SAMPLE_BATCHES, Stats, StatsOptions
+from kdump.storage.replica import Replica
 from kdump.transactions.isolation_level import Isolation
 
+from ..shell import exit_codes
 from ..shell import values as filters
+from ..shell.choice import NO_PARTITION, chooses, has_partition, nothing_chosen, topics_at
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import now_option, topic_option
+from ..shell.output import complain, note
+from ..shell.paths import check_target
+from ..shell.progress import ProgressBar
 from ..shell.reading_options import isolation_option, max_decompressed_size_option
-from ..shell.rows import format_option
+from ..shell.replicas import replicas_at
+from ..shell.rows import JSONL, ReportFile, format_option, output_for
+from ..shell.session import Diagnostics
 from ..shell.usage import not_one_of
-from .run import Options, run_stats
+
+if TYPE_CHECKING:
+    from kdump.spark.jobs import Cluster
 
 
 def _report_file(text: str) -> str:
@@ -60,11 +74,13 @@ def command(
     key_memory: int,
     isolation: Isolation,
     max_decompressed_size: int,
+    topics: tuple[str, ...],
+    details: bool | None,
+    report: str | None,
+    retention_ms: int,
+    now: int,
     format_: str,
-    engine: str,
-    master: str,
-    conf: dict[str, str],
-    **options: Any,
+    **engine: Any,
 ) -> int:
     """Say what partitions are made of: bytes, batches, codecs, producers, times, empty offsets.
 
@@ -89,5 +105,63 @@ def command(
       2    the command line is wrong
       3    something could not be found or read
     """
-    core = StatsOptions(sample, records, key_memory, max_decompressed_size, isolation)
-    return run_stats(paths, Options(core, format=format_, cluster=cluster_of(engine, master, conf), **options))
+    if report is not None:
+        check_target(report)
+    options = StatsOptions(sample, records, key_memory, max_decompressed_size, isolation)
+    cluster = cluster_of(**engine)
+    troubles = Diagnostics()
+    wanted = chooses(topics)
+    replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
+    if not replicas and not troubles.code:
+        why = nothing_chosen(topics, topics_at(paths))
+        if why != NO_PARTITION:
+            complain(why)
+            return exit_codes.INCOMPLETE
+        note(why)
+    with ProgressBar([each.log.path for each in replicas]) as bar:
+        found = by_topic(_gathered(replicas, options, cluster, troubles, bar))
+    with output_for(format_) as out:
+        if format_ == JSONL:
+            from .jsonl import JsonLines
+
+            JsonLines(out.write).all(found)
+        else:
+            from .text import Text
+
+            Text(out.write, paths).all(found, details=details)
+    if report is not None:
+        from .html import page
+
+        file = ReportFile("html", report)
+        file.write(page(found, now=now, retention_ms=retention_ms))
+        file.finish(troubles.code)
+    return troubles.code
+
+
+def _gathered(
+    replicas: Sequence[Replica], options: StatsOptions, cluster: Cluster | None, troubles: Diagnostics, bar: ProgressBar
+) -> Iterator[PartitionStats]:
+    computed = None
+    if cluster is not None:
+        from kdump.spark.jobs import stats_of
+
+        paths = [replica.log.path for replica in replicas]
+        computed = zip(replicas, stats_of(cluster, paths, options), strict=True)
+
+    def report(problem: Problem) -> None:
+        bar.hide()
+        troubles(problem)
+
+    for found in StatsOf(options, report, bar.add).of(replicas, computed):
+        if found.stats.damage_count:
+            bar.hide()
+            _tell_damage(found.stats, troubles)
+        yield found
+
+
+def _tell_damage(stats: Stats, troubles: Diagnostics) -> None:
+    for damage in stats.damage:
+        complain(f"{safe_path(damage.path)}: byte {damage.position}: {safe(damage.text)}", is_one_of_many=True)
+    if stats.damage_count > len(stats.damage):
+        complain(f"… and {stats.damage_count - len(stats.damage)} more places like these", is_one_of_many=True)
+    troubles.worsen(exit_codes.FINDINGS)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import accumulate
+from shlex import quote
 
+from kdump.formats.codecs import codec_name
 from kdump.formats.iso_times import iso_time
-from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import duration, number_words, size_text
-from kdump.operations.stats import PartitionStats, TopicStats
-from kdump.retention.policy import departures
-from kdump.stats.partition import SegmentTimes, Stats
-from kdump.stats.series import Moment
+from kdump.formats.printable import safe_path
+from kdump.formats.words import byte_words, number_words, size_text
+from kdump.named_tuples import NamedTuple
+from kdump.operations.stats import UNEVEN, WORTHWHILE, TopicStats
 
-from .answers import answers, link
-from .svg import Plot, Point, number_ticks, size_ticks, time_ticks
+from .svg import escaped, plots
 from .text import lines, percent, records_text, time_text
 
 MAX_PLOTTED = 40
-MAX_LINES = 12
-_OUTLIERS = 0.005
-_FAR = 10
+MAX_ROWS = 8
+"""Rows of each answer."""
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2733;--dim:#66737f;--rule:#d9dfe5;--back:#fff;--bar:#3572b0;--fill:#3572b033;
@@ -51,6 +48,14 @@ svg{width:100%;height:auto;display:block}.tick{font-size:11px;fill:var(--dim)}.g
 """
 
 
+class _Bar(NamedTuple):
+    """A row with a bar: the topic, what the bar shows, and that in words."""
+
+    topic: str
+    value: int
+    text: str
+
+
 def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
     """Return the whole page. `now` and `retention_ms` (ms) are what the outlook on retention goes by."""
     size = sum(topic.stats.size for topic in topics)
@@ -61,7 +66,7 @@ def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
         "<h1>Kafka logs</h1>",
         f"<p>{number_words(len(topics), 'topic')}, {number_words(partitions, 'partition')}, {size_text(size)}; as of"
         f" {iso_time(now)}.</p>",
-        *answers(largest, ids),
+        *_answers(largest, ids),
         "<h3>All topics</h3>",
         _table(largest, ids),
     ]
@@ -77,10 +82,6 @@ def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
     )
 
 
-def _text(text: str) -> str:
-    return escape(safe(text), quote=True)
-
-
 _NUMBERS = ("Partitions", "Size", "Records", "Batches")
 
 
@@ -92,13 +93,13 @@ def _table(topics: Sequence[TopicStats], ids: Mapping[str, str]) -> str:
         batches = topic.stats.batches
         numbers = (len(topic.partitions), size_text(topic.stats.size), records_text(batches), batches.batches)
         cells = "".join(f'<td class="n">{each}</td>' for each in numbers)
-        times = "".join(f'<td class="t">{_text(time_text(each))}</td>' for each in (batches.earliest, batches.latest))
-        rows.append(f"<tr><td>{link(topic.topic, ids)}</td>{cells}{times}</tr>")
+        times = "".join(f'<td class="t">{escaped(time_text(each))}</td>' for each in (batches.earliest, batches.latest))
+        rows.append(f"<tr><td>{_link(topic.topic, ids)}</td>{cells}{times}</tr>")
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
 def _topic(topic: TopicStats, id_: str, now: int, retention_ms: int) -> Iterator[str]:
-    yield f'<h2 id="{id_}">{_text(topic.topic)}</h2>'
+    yield f'<h2 id="{id_}">{escaped(topic.topic)}</h2>'
     only = topic.partitions[0] if len(topic.partitions) == 1 else None
     if only:
         yield f'<p class="note">{escape(safe_path(only.path))}</p>'
@@ -107,150 +108,76 @@ def _topic(topic: TopicStats, id_: str, now: int, retention_ms: int) -> Iterator
         for label, text in lines(topic.stats, only.dirtiness if only else None)
     )
     yield f"<table>{rows}</table>"
-    if topic.stats.batches.batches:
-        yield from _over_time(topic.stats)
-        yield from _batch_sizes(topic.stats)
-        yield from _times_over_offsets(topic.partitions)
-    yield from _outlook(topic.partitions, now, retention_ms)
+    yield from plots(topic, now, retention_ms)
 
 
-def _over_time(stats: Stats) -> Iterator[str]:
-    yield "<h3>Bytes over time</h3>"
-    moments = list(stats.batches.series.moments())
-    width = stats.batches.series.width
-    if not moments:
-        yield '<p class="note">No batch has a timestamp.</p>'
+def _answers(topics: Sequence[TopicStats], ids: Mapping[str, str]) -> Iterator[str]:
+    """Yield the answers as elements, of topics with the largest first; `ids` are those of the topics' sections."""
+    yield from _damage(topics)
+    total = max(sum(topic.stats.size for topic in topics), 1)
+    yield "<h3>Largest topics</h3>"
+    yield _bars([_Bar(each.topic, each.stats.size, _share(each.stats.size, total)) for each in topics], ids)
+    uneven = sorted(_uneven(topics), key=lambda bar: -bar.value)
+    yield "<h3>Uneven topics</h3>"
+    yield _bars(uneven, ids) if uneven else _note(f"No partition has {UNEVEN} times the mean of its topic.")
+    savings = sorted(_savings(topics), key=lambda bar: -bar.value)
+    yield "<h3>What another codec would save</h3>"
+    yield _bars(savings, ids) if savings else _note(f"Nothing that is worth it: below {percent(WORTHWHILE)} a topic.")
+    if savings:
+        yield _note("Estimated from a sample of each partition, at Kafka's default level.")
+
+
+def _damage(topics: Iterable[TopicStats]) -> Iterator[str]:
+    found = [each for topic in topics for each in topic.partitions if each.stats.damage_count]
+    if not found:
+        yield '<p class="good">No damage was found in what was read.</p>'
         return
-    shown = _central(moments)
-    left_out = sum(moment.bytes for moment in moments) - sum(moment.bytes for moment in shown)
-    low, high = shown[0].start, shown[-1].start + width
-    most = max(moment.bytes for moment in shown)
-    plot = Plot((low, high), (0, most))
-    for moment in shown:
-        tip = f"{iso_time(moment.start)}: {size_text(moment.bytes)}, {number_words(moment.batches, 'batch', 'batches')}"
-        plot.bar(moment.start, moment.start + width, moment.bytes, tip)
-    label = f"by the batches' max timestamp, in steps of {duration(width)}; UTC"
-    yield plot.svg("Bytes over time", time_ticks(low, high), size_ticks(most, _size), label)
-    if left_out:
-        yield f'<p class="note">{size_text(left_out)} lie far outside of what is shown.</p>'
+    yield f'<p class="bad">{number_words(len(found), "partition")} with damage:</p>'
+    for each in sorted(found, key=lambda each: -each.stats.damaged)[:MAX_ROWS]:
+        what = f"{number_words(each.stats.damage_count, 'damaged range')}, {byte_words(each.stats.damaged)}"
+        command = f"kdump doctor {quote(each.path)}"
+        yield f"<p>{escaped(f'{each.topic}-{each.partition}')}: {what}</p>"
+        yield f"<p><code>{escape(safe_path(command))}</code></p>"
+    if len(found) > MAX_ROWS:
+        yield _note(f"{len(found) - MAX_ROWS} more: kdump verify names them.")
 
 
-def _central(moments: list[Moment]) -> list[Moment]:
-    """Return those that most bytes belong to, where the few others are so far that nothing would be seen of them."""
-    total = sum(moment.bytes for moment in moments)
-    sums = list(accumulate(moment.bytes for moment in moments))
-    inner = [
-        moment
-        for moment, seen in zip(moments, sums, strict=True)
-        if seen > _OUTLIERS * total and seen - moment.bytes < (1 - _OUTLIERS) * total
-    ]
-    span, whole = inner[-1].start - inner[0].start, moments[-1].start - moments[0].start
-    return inner if whole > _FAR * max(span, 1) else moments
+def _uneven(topics: Iterable[TopicStats]) -> Iterator[_Bar]:
+    for topic in topics:
+        if topic.is_uneven:
+            largest = topic.largest
+            size = f"{size_text(largest.stats.size)}, {topic.unevenness:.1f} times the mean"
+            yield _Bar(topic.topic, largest.stats.size, f"partition {largest.partition}: {size}")
 
 
-def _batch_sizes(stats: Stats) -> Iterator[str]:
-    yield "<h3>Batch sizes</h3>"
-    buckets = list(stats.batches.sizes.buckets())
-    most = max(bucket.members for bucket in buckets)
-    plot = Plot((0, len(buckets)), (0, most))
-    ticks = []
-    for at, bucket in enumerate(buckets):
-        share = percent(bucket.members / stats.batches.batches)
-        tip = f"{size_text(bucket.low)} to below {size_text(bucket.high)}: {bucket.members} ({share})"
-        plot.bar(at, at + 1, bucket.members, tip)
-        ticks.append((float(at), size_text(bucket.low)))
-    every = -(-len(ticks) // 10)
-    y_ticks = [tick for tick in number_ticks(0, most, lambda number: f"{number:.0f}") if tick[0] == int(tick[0])]
-    yield plot.svg("Histogram of batch sizes", ticks[::every], y_ticks, "bytes of a batch; number of batches")
+def _savings(topics: Iterable[TopicStats]) -> Iterator[_Bar]:
+    for topic in topics:
+        saving = topic.saving
+        if saving:
+            share = _share(saving.bytes, topic.stats.batches.bytes)
+            yield _Bar(topic.topic, saving.bytes, f"{codec_name(saving.codec)} saves {share}")
 
 
-def _times_over_offsets(partitions: Sequence[PartitionStats]) -> Iterator[str]:
-    yield "<h3>Timestamps over offsets</h3>"
-    drawn = sorted(partitions, key=lambda each: -each.stats.size)[:MAX_LINES]
-    drawn = [each for each in drawn if each.stats.batches.latest is not None]
-    if not drawn:
-        yield '<p class="note">No batch has a timestamp.</p>'
-        return
-    stretches = [stretch for each in drawn for stretch in each.stats.batches.envelope.stretches]
-    times = [time for each in stretches for time in (each.earliest, each.latest) if time != -1]
-    first, last = min(each.first_offset for each in stretches), max(each.last_offset for each in stretches)
-    low, high = _central_range(times)
-    plot = Plot((first, last), (low, high))
-    for series, each in enumerate(drawn):
-        points: list[Point] = []
-        for stretch in each.stats.batches.envelope.stretches:
-            if stretch.latest != -1:
-                least = stretch.latest if stretch.earliest == -1 else stretch.earliest
-                points += ((stretch.first_offset, least), (stretch.last_offset, stretch.latest))
-        plot.line(points, series, f"{each.topic}-{each.partition}")
-    ticks = number_ticks(first, last, lambda number: f"{number:.0f}")
-    yield plot.svg("Timestamps over offsets", ticks, time_ticks(low, high), "offset; max timestamp of batches, UTC")
-    if len(drawn) > 1:
-        keys = (
-            f'<span class="key s{series % 6}">\u25a0</span>&nbsp;{each.partition}' for series, each in enumerate(drawn)
-        )
-        yield f'<p class="note">Partitions: {", ".join(keys)}</p>'
-    if len(partitions) > len(drawn):
-        yield f'<p class="note">Of {len(partitions)} partitions the {len(drawn)} largest ones are drawn.</p>'
-    outside = sum(not low <= time <= high for time in times)
-    if outside:
-        yield '<p class="note">Timestamps far off are drawn at the edge: the earliest and latest are in the table.</p>'
+def _share(size: int, total: int) -> str:
+    return f"{size_text(size)}, {percent(size / total)}"
 
 
-def _central_range(times: list[int]) -> tuple[int, int]:
-    """Return what most of the times are in, where a few are so far off that nothing could be seen of the others."""
-    ordered = sorted(times)
-    cut = int(len(ordered) * 4 * _OUTLIERS)
-    low, high = ordered[cut], ordered[-1 - cut]
-    if ordered[-1] - ordered[0] > _FAR * max(1, high - low):
-        margin = max(1, (high - low) // 20)
-        return low - margin, high + margin
-    return ordered[0], ordered[-1]
-
-
-def _outlook(partitions: Sequence[PartitionStats], now: int, retention_ms: int) -> Iterator[str]:
-    yield f"<h3>Outlook on retention of {escape(duration(retention_ms))}</h3>"
-    ends = sorted(end for each in partitions for end in _ends(each.stats.segments, retention_ms))
-    total = sum(size for _, size in ends)
-    if not total:
-        yield '<p class="note">There is nothing to be deleted.</p>'
-        return
-    horizon = now + max(retention_ms, 1) * 5 // 4
-    left = total - sum(size for time, size in ends if time <= now)
-    points: list[Point] = [(now, left)]
-    for time, size in ends:
-        if now < time <= horizon:
-            points += ((time, left), (time, left - size))
-            left -= size
-    points.append((horizon, left))
-    overdue = total - points[0][1]
-    plot = Plot((now, horizon), (0, total))
-    plot.area(points)
-    plot.line(points)
-    yield plot.svg(
-        "Bytes that retention leaves",
-        time_ticks(now, horizon),
-        size_ticks(total, _size),
-        "bytes left, from now on; UTC",
+def _bars(rows: Sequence[_Bar], ids: Mapping[str, str]) -> str:
+    most = max((row.value for row in rows), default=0) or 1
+    shown = "".join(
+        f'<div class="row"><span class="name">{_link(row.topic, ids)}</span>'
+        f'<span class="track"><span class="fill" style="width:{100 * row.value / most:.1f}%"></span></span>'
+        f'<span class="what">{escaped(row.text)}</span></div>'
+        for row in rows[:MAX_ROWS]
     )
-    if overdue:
-        yield f'<p class="note">{size_text(round(overdue))} are past their time already.</p>'
-    if left:
-        yield (
-            f'<p class="note">{size_text(left)} stay longer than is shown, behind timestamps of the future: kdump'
-            " retain names the records.</p>"
-        )
-    yield (
-        '<p class="note">By time alone, as a broker computes it without time indexes; kdump retain knows the settings'
-        " of topics, sizes and offsets too.</p>"
-    )
+    more = _note(f"{number_words(len(rows) - MAX_ROWS, 'more topic')}.") if len(rows) > MAX_ROWS else ""
+    return f'<div class="bars">{shown}</div>{more}'
 
 
-def _ends(segments: Sequence[SegmentTimes], retention_ms: int) -> Iterator[tuple[int, int]]:
-    """Return when (ms) each segment of a partition goes, and its size."""
-    times = departures((segment.time for segment in segments), retention_ms)
-    return zip(times, (segment.size for segment in segments), strict=True)
+def _link(topic: str, ids: Mapping[str, str]) -> str:
+    """Return a topic's name, which leads to its section where the page has one."""
+    return f'<a href="#{ids[topic]}">{escaped(topic)}</a>' if topic in ids else escaped(topic)
 
 
-def _size(number: float) -> str:
-    return size_text(round(number)).replace(".0 ", " ")
+def _note(text: str) -> str:
+    return f'<p class="note">{escaped(text)}</p>'
