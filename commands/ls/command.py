@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from kdump.operations.inventory import SORTS
+from kdump.formats.names import PartitionDirName
+from kdump.operations.inventory import SORTS, Inventory, InventoryRequest, ListedDirectory, Unread
+from kdump.query.inventory import FileInfo, PartitionInfo
+from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import SegmentInfo
+from kdump.storage.open import KafkaFile, Place
+from kdump.storage.partition import PartitionLog
 
+from ..shell import exit_codes
+from ..shell.choice import has_partition, is_chosen, nothing_chosen, topics_at
 from ..shell.options import color_option, topic_option
-from ..shell.rows import format_option
-from .run import Options, list_places
+from ..shell.output import Output, wants_color
+from ..shell.paths import expand
+from ..shell.progress import PathCounter
+from ..shell.rows import JSONL, TEXT, format_option, output_for
+from ..shell.session import Failures
+from ..shell.unfinished import note_unfinished
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Tables
+
+    Printer: TypeAlias = JsonLines | Tables
+    Row: TypeAlias = ListedDirectory | PartitionInfo | SegmentInfo | FileInfo | Unread
 
 
 @click.command("ls")
@@ -30,7 +51,17 @@ from .run import Options, list_places
 @click.option("--graph", is_flag=True,
     help="Draw each partition: its segments over the offsets, what is clean and dirty, and the offsets that matter.")
 @color_option
-def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
+def command(
+    paths: tuple[str, ...],
+    format_: str,
+    segments: bool | None,
+    topics: tuple[str, ...],
+    sort: str,
+    count: bool,
+    metadata: bool,
+    graph: bool,
+    color: str,
+) -> int:
     """List log directories, partitions and segments: offsets, times, sizes, codecs, index entries, checkpoints.
 
     PATHs are log directories, partition directories and segments (.log files), in any mix; quoted patterns work. kdump
@@ -50,8 +81,86 @@ def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
       kdump ls /var/lib/kafka/data --format jsonl \\
         | jq 'select(.type == "partition") | [.topic, .size]'
     """
-    if options["graph"]:
-        if format_ != "text":
-            raise click.UsageError("--graph draws text: --format jsonl has the same facts")
-        options["segments"] = True
-    return list_places(paths, Options(format=format_, **options))
+    if graph and format_ != TEXT:
+        raise click.UsageError("--graph draws text: --format jsonl has the same facts")
+    with output_for(format_) as out:
+        listing = _Listing(out, _printer(out, format_, color, graph=graph), topics, True if graph else segments)
+        outline_at = time.time_ns() // 1_000_000 if graph else None
+        request = InventoryRequest(listing.wants, sort, count, metadata, outline_at)
+        inventory = Inventory(paths, request, PathCounter().over)
+        for path in paths:
+            listing.path(path, inventory)
+        listing.end(paths, inventory)
+    return listing.code
+
+
+def _printer(out: Output, format_: str, color: str, *, graph: bool) -> Printer:
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    if graph:
+        from .graph import Graphs
+
+        return Graphs(out.write, color=wants_color(color))
+    from .text import Tables
+
+    return Tables(out.write, color=wants_color(color))
+
+
+class _Listing(Failures):
+    """Hands what is found of places to a printer, and says what cannot be read."""
+
+    def __init__(self, out: Output, printer: Printer, topics: tuple[str, ...], segments: bool | None) -> None:
+        """`segments` is None where nobody has said whether they are listed."""
+        super().__init__(out.flush)
+        self._printer = printer
+        self._topics = topics
+        self._segments = segments
+        self._has_matched = not topics and has_partition(None)
+
+    def wants(self, name: str) -> bool:
+        """Return whether a partition directory is listed, by its name."""
+        wanted = is_chosen(name, self._topics)
+        self._has_matched |= wanted
+        return wanted
+
+    def path(self, path: str, inventory: Inventory) -> None:
+        """List what is at a path or pattern."""
+        try:
+            for place in expand([path]):
+                self._place(place, inventory)
+        except OSError as error:
+            self.tell(error, path)
+
+    def end(self, paths: Iterable[str], inventory: Inventory) -> None:
+        """List what only shows when everything is known."""
+        self._printer.end(inventory.duplicates())
+        if not self._has_matched and self.code == exit_codes.OK:
+            self.complain(nothing_chosen(self._topics, topics_at(paths)))
+
+    def _place(self, place: Place, inventory: Inventory) -> None:
+        if not isinstance(place, KafkaFile):
+            note_unfinished(place)
+        if isinstance(place, LogDirectory):
+            self._print(inventory.directory(place))
+            return
+        self._has_matched = True
+        if isinstance(place, PartitionLog):
+            self._print(inventory.partition(place))
+        else:
+            self._print(inventory.file(place.path, place.name), place.partition)
+
+    def _print(self, rows: Iterable[Row], partition: PartitionDirName | None = None) -> None:
+        """Print what is found of a place; `partition` is the one that a single file is of."""
+        for row in rows:
+            if isinstance(row, ListedDirectory):
+                self._printer.log_directory(row.info, row.partitions, segments=self._segments or False)
+            elif isinstance(row, PartitionInfo):
+                self._printer.partition(row, segments=self._segments is not False)
+            elif isinstance(row, SegmentInfo):
+                self._printer.segment(row, partition)
+            elif isinstance(row, FileInfo):
+                self._printer.file(row.name, row.kind, row.size)
+            else:
+                self.tell(row.error, row.path)

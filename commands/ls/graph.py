@@ -65,7 +65,6 @@ class Graphs(Tables):
     def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
         """`write` takes whole lines."""
         super().__init__(write, color=color)
-        self._draw = write
         self._color = color
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
@@ -74,7 +73,7 @@ class Graphs(Tables):
         if segments and info.outline:
             columns = Screen.current.width or NO_TERMINAL
             lines = picture(info, info.outline, columns, plain=not _can_draw())
-            self._draw(f"\n{_rendered(lines, self._color)}")
+            self._write(f"\n{_rendered(lines, self._color)}")
 
 
 def picture(info: PartitionInfo, outline: Outline, columns: int, *, plain: bool = False) -> Iterator[Text]:

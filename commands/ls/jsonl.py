@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kdump.formats import names
+from kdump.formats.names import PartitionDirName
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
@@ -39,9 +40,9 @@ class JsonLines(RowPrinter):
         """Write the partition's line, then those of its segments."""
         self._partition(info, None, segments)
 
-    def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
+    def segment(self, info: SegmentInfo, whose: PartitionDirName | PartitionInfo | None) -> None:
         """Write the segment's line."""
-        self.row("segment", _segment(info, topic, partition), _OLD_SEGMENT)
+        self.row("segment", _segment(info, whose), _OLD_SEGMENT)
 
     def file(self, path: str, kind: str, size: int) -> None:
         """Write the file's line."""
@@ -56,7 +57,7 @@ class JsonLines(RowPrinter):
         self.row("partition", _partition(info, directory))
         if segments:
             for segment in info.segments:
-                self.segment(segment, info.topic, info.partition)
+                self.segment(segment, info)
 
 
 def _log_directory(info: LogDirectoryInfo) -> Row:
@@ -107,11 +108,10 @@ def _placement(placement: Placement | None) -> Row | None:
     }
 
 
-def _segment(info: SegmentInfo, topic: str | None, partition: int | None) -> Row:
+def _segment(info: SegmentInfo, whose: PartitionDirName | PartitionInfo | None) -> Row:
     return {
         "path": info.path,
-        "topic": topic,
-        "partition": partition,
+        **fields_of(whose, "topic partition"),
         **fields_of(info, "base_offset end_offset records batches size used_size allocatedSize=on_disk"),
         **fields_of(info, "hasZeroTail=zero_tail first_timestamp largest_timestamp codecs magics"),
         **fields_of(info, "isComplete=is_counted"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
+from kdump.formats.names import PartitionDirName
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, size_text
 from kdump.query.inventory import LogDirectoryInfo, PartitionInfo
@@ -13,7 +14,7 @@ from kdump.storage.facts import IndexInfo, SegmentInfo
 
 from ..shell.line_budget import LineBudget, unlisted
 from ..shell.output import Style
-from ..shell.tables import aligned, times_of_table
+from ..shell.tables import TextPrinter, aligned, times_of_table
 from .notes import (
     by_need,
     directory_lines,
@@ -92,18 +93,18 @@ SEGMENT_COLUMNS = (
 )
 
 
-class Tables:
+class Tables(TextPrinter):
     """Prints facts as tables."""
 
     def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
         """`write` takes whole lines."""
-        self._write = write
+        super().__init__(write)
         self._name = Style(color, bold=True)
         self._head = Style(color, dim=True)
         self._note = Style(color, "yellow")
         self._rows = LineBudget()
         self._remarks = LineBudget(MAX_NOTES)
-        self._begun = ""
+        self._lists_files = False
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
         """Print a heading that says whose directory it is, the table of its partitions or their segments, notes."""
@@ -133,7 +134,7 @@ class Tables:
     def _partitions(self, partitions: list[PartitionInfo]) -> None:
         """Print the table of a log directory's partitions: damaged ones, and others while the screen has room."""
         shown = self._chosen(partitions)
-        self._table(PARTITION_COLUMNS, shown)
+        self._column_table(PARTITION_COLUMNS, shown)
         more = len(partitions) - len(shown)
         if more:
             self._line(unlisted(more))
@@ -160,7 +161,7 @@ class Tables:
         for segment in info.segments:
             self._segment_notes(segment, f"{file_name(segment)}: ")
 
-    def segment(self, info: SegmentInfo, _topic: str | None, _partition: int | None) -> None:
+    def segment(self, info: SegmentInfo, _whose: PartitionDirName | None) -> None:
         """Print the table of one segment; whose it is its path says."""
         self._heading(safe_path(info.path))
         self._segments([info])
@@ -168,9 +169,9 @@ class Tables:
 
     def file(self, path: str, _kind: str, size: int) -> None:
         """Print the file and its size."""
-        if self._begun != "file":
+        if not self._lists_files:
             self._heading("")
-            self._begun = "file"
+            self._lists_files = True
         self._line(f"{size_text(size):>10}  {safe_path(path)}")
 
     def end(self, found: list[Duplicate]) -> None:
@@ -185,7 +186,7 @@ class Tables:
         columns = [
             column for column in SEGMENT_COLUMNS if column.head != "FORMAT" or any(s.magics != (2,) for s in segments)
         ]
-        self._table(columns, segments)
+        self._column_table(columns, segments)
 
     def _segment_notes(self, info: SegmentInfo, prefix: str) -> None:
         self._notes(log_notes(info), prefix)
@@ -193,21 +194,14 @@ class Tables:
         self._lines(f"{prefix}{each}" for each in preallocated(info))
 
     def _heading(self, text: str, more: str = "") -> None:
-        if self._begun:
-            self._line("")
-        self._begun = "heading"
-        if text:
-            self._line(self._name(text) + (f"   {more}" if more else ""))
-
-    def _lines(self, lines: Iterator[str]) -> None:
-        for line in lines:
-            self._line(f"  {line}")
+        self._lists_files = False
+        super()._heading(text and self._name(text) + (f"   {more}" if more else ""))
 
     def _notes(self, notes: Sequence[str] | Iterator[str], prefix: str, indent: str = "  ") -> None:
         for text in notes:
             self._line(f"{indent}{self._note('!')} {prefix}{text}")
 
-    def _table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
+    def _column_table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
         """Print the rows under their heads; columns in which nothing is known of any row are left out."""
         cells = [(column, [column.cell(row) for row in rows]) for column in columns]
         times = [cell for column, found in cells if column.is_time for cell in found if isinstance(cell, int)]
@@ -229,9 +223,6 @@ class Tables:
             self._write(line)
         if date:
             self._line(f"Times: {date} UTC.")
-
-    def _line(self, text: str) -> None:
-        self._write(f"{text}\n")
 
 
 def _marked(info: PartitionInfo) -> str:

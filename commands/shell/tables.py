@@ -1,8 +1,9 @@
-"""Tables of text in columns, which give up columns where a terminal is too narrow for them."""
+"""Text for people: lines, blocks, and tables, which give up columns where a terminal is too narrow for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from .screen import Screen
 from .text_width import text_width
@@ -15,6 +16,36 @@ _MIN_CELL = 12
 """A cell is not cut to less than this."""
 
 Row = Sequence[str]
+
+
+class TextPrinter:
+    """Prints what a command finds for people, in blocks with an empty line between them."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._is_first = True
+
+    def _line(self, text: str) -> None:
+        self._write(f"{text}\n")
+
+    def _lines(self, lines: Iterable[str]) -> None:
+        """Print lines under a heading; empty ones as they are."""
+        for line in lines:
+            self._write(f"  {line}\n" if line else "\n")
+
+    def _heading(self, text: str) -> None:
+        """Begin a block."""
+        if not self._is_first:
+            self._write("\n")
+        self._is_first = False
+        if text:
+            self._line(text)
+
+    def _table(self, header: Row, rows: Sequence[Row], **how: Any) -> None:
+        """Print a table, as `aligned` has it."""
+        for line in aligned(header, rows, **how):
+            self._write(line)
 
 
 def aligned(

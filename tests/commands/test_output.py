@@ -180,7 +180,7 @@ def test_an_error_of_kdump_itself_is_one_line(run: Run, tmp_path: Path, monkeypa
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("kdump.commands.ls.command.list_places", broken)
+    monkeypatch.setattr("kdump.commands.ls.command.Inventory", broken)
     assert run("ls", tmp_path) == 3
     assert run.err.startswith("kdump: an error in kdump itself: ZeroDivisionError: division by zero.")
     monkeypatch.setenv("KDUMP_DEBUG", "1")
