@@ -2,59 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kdump.operations.compact import CompactRequest
+from kdump.disk.reading import is_named
+from kdump.formats.printable import safe, safe_path
+from kdump.operations import compact as operation
+from kdump.operations.compact import Compacted, CompactRequest, PassedOver
+from kdump.operations.rails import SafetyOptions
+from kdump.operations.results import Failed, Interrupted, Note
 from kdump.releases import KafkaRelease
 from kdump.settings.cleaning import CleaningSettings
 
+from ..shell import exit_codes
 from ..shell.config_option import config_option, property_file
+from ..shell.groups import grouped
 from ..shell.options import kafka_option, now_option
-from ..shell.rows import format_option
-from .run import Options, compact
+from ..shell.output import note
+from ..shell.paths import check_not_kafkas
+from ..shell.progress import ProgressBar
+from ..shell.rows import JSONL, format_option, output_for
+from ..shell.screen import Screen
+from ..shell.session import Failures
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 
 @click.command("compact")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--apply", "applies", is_flag=True, help="Clean the partitions in place.")
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write a log directory with the cleaned partitions there; the originals stay as they are.",
-)
+@click.option("--output", type=click.Path(file_okay=False), metavar="DIR",
+    help="Write a log directory with the cleaned partitions there; the originals stay as they are.")
 @click.option("--no-backup", is_flag=True, help="With --apply, keep nothing of what is replaced.")
-@click.option(
-    "--passes",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="With --apply or --output: run up to N passes if one has no room for all keys.",
-)
+@click.option("--passes", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+    help="With --apply or --output: run up to N passes if one has no room for all keys.")
 @config_option
-@click.option(
-    "--min-cleanable-ratio",
-    type=click.FloatRange(0, 1),
-    metavar="R",
-    help="Clean if the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.",
-)
-@click.option(
-    "--old-formats",
-    "legacy_batches",
-    type=click.Choice(("keep", "convert")),
+@click.option("--min-cleanable-ratio", type=click.FloatRange(0, 1), metavar="R",
+    help="Clean if the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.")
+@click.option("--old-formats", "legacy_batches", type=click.Choice(("keep", "convert")),
     help="Leave batches of formats v0 and v1 in their format, as Kafka up to 3.9 does, or rewrite them in v2, as from"
-    " 4.0 on. By default as the release does.",
-)
+    " 4.0 on. By default as the release does.")
 @kafka_option
-@click.option(
-    "--compare-keys",
-    "exact_keys",
-    is_flag=True,
-    help="Compare keys themselves, not their MD5 sums; needs more memory for each key.",
-)
+@click.option("--compare-keys", "exact_keys", is_flag=True,
+    help="Compare keys themselves, not their MD5 sums; needs more memory for each key.")
 @now_option
 @format_option
 def command(
@@ -108,4 +103,48 @@ def command(
     files = tuple(property_file(text, CleaningSettings) for text in config_files)
     converts = None if legacy_batches is None else legacy_batches == "convert"
     request = CompactRequest(files=files, release=kafka, converts_legacy=converts, **asked)
-    return compact(paths, Options(request, format_, applies, output, not no_backup))
+    failures = Failures()
+    groups = grouped(paths, failures)
+    if output is not None and len(groups) > 1:
+        raise click.UsageError("--output takes partitions of one log directory only.")
+    if output is not None and not is_named(output):  # what is there is refused anyway
+        check_not_kafkas(output)
+    rails = SafetyOptions(applies, "compact", not no_backup, output=output)
+    twice = [path for group in groups for path in group.partitions] * 2  # read for the keys, and to be written anew
+    with ProgressBar(twice) as bar, output_for(format_) as out:
+        printer: Printer
+        if format_ == JSONL:
+            from .jsonl import JsonLines
+
+            printer = JsonLines(out.write)
+        else:
+            from .text import Text
+
+            printer = Text(out.write, request.now, is_all=len(twice) <= 2 or Screen.current.verbosity > 0)
+        failures.before = out.flush
+        for group in groups:
+            with failures.told(group.log_directory):
+                for event in operation.compact(group, request, rails, bar.add):
+                    bar.hide()
+                    _tell(event, printer, failures, is_copy=output is not None)
+        printer.end(is_complete=failures.code <= exit_codes.FINDINGS)
+    return failures.code
+
+
+def _tell(
+    event: Compacted | PassedOver | Interrupted | Failed | Note, printer: Printer, failures: Failures, *, is_copy: bool
+) -> None:
+    if isinstance(event, Compacted):
+        printer.partition(event)
+        if event.cleaning is not None and not event.is_done and not is_copy:
+            failures.worsen(exit_codes.FINDINGS)
+    elif isinstance(event, PassedOver):
+        printer.passed_over(event.path, event.why)
+    elif isinstance(event, Interrupted):
+        what = "is finished now" if event.is_finished else "--apply finishes it"
+        change = event.change
+        note(f"{safe_path(event.path)}: change {change.id} ({safe(change.command)}) was interrupted; {what}")
+    elif isinstance(event, Failed):
+        failures.tell(event.error, event.path)
+    else:
+        note(safe(event.text))

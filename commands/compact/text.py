@@ -13,7 +13,7 @@ from kdump.operations.compact import Compacted
 
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import again
-from ..shell.tables import aligned
+from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
 
 GROUPS_SHOWN = 8
@@ -29,7 +29,7 @@ MAX_UNDOS = 5
 """Changes that are named at the end of a run; kdump undo lists them all."""
 
 
-class Text:
+class Text(TextPrinter):
     """Prints findings for people."""
 
     def __init__(self, write: Callable[[str], None], now: int, *, is_all: bool = True) -> None:
@@ -37,12 +37,11 @@ class Text:
 
         Unless `is_all`, a partition that is due is a line, as far as a screen goes, and the others are counted.
         """
+        super().__init__(write)
         self._is_all = is_all
         self._budget = LineBudget(is_all=is_all)
         self._routine = self._more = 0
-        self._write = write
         self._now = now
-        self._is_first = True
         self._passed_over: dict[str, list[str]] = {}
         self._partitions = self._due = self._cleaned = self._freed = 0
         self._changes: dict[str, str] = {}
@@ -78,8 +77,7 @@ class Text:
         if cleaning is None:
             self._lines(_done(found))
             return
-        for line in aligned(_HEAD, _comparison(cleaning), right=_HEAD[1:], indent="  "):
-            self._write(line)
+        self._table(_HEAD, _comparison(cleaning), right=_HEAD[1:], indent="  ")
         self._lines(_results(cleaning, found.capacity, self._now))
         self._lines(_groups(cleaning))
         if cleaning.is_full:
@@ -113,14 +111,6 @@ class Text:
                 self._write(f"Undo:  kdump undo {safe_path(directory) or '.'} --change {id_}\n")
         elif self._partitions:
             self._heading("Nothing to do." if is_complete else "Nothing was changed.")
-
-    def _heading(self, text: str) -> None:
-        self._write(text + "\n" if self._is_first else f"\n{text}\n")
-        self._is_first = False
-
-    def _lines(self, lines: Iterator[str] | list[str] | map[str]) -> None:
-        for line in lines:
-            self._write(f"  {line}\n")
 
 
 def _summary(cleaning: Cleaning) -> str:
