@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from kdump.errors import ConfigError
-from kdump.formats.printable import safe
+from kdump.formats.printable import safe, safe_path
+from kdump.operations import retain as operation
+from kdump.operations.rails import SafetyOptions
+from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.retain import RetainRequest
+from kdump.operations.targets import PartitionGroup
+from kdump.retention.partition import PartitionRetention
+from kdump.retention.totals import Totals
 from kdump.settings.retention import RetentionSettings
 from kdump.settings.table import CLEANUP_POLICY, DELETE_RETENTION_MS, RETENTION_BYTES, RETENTION_MS, Setting
 
+from ..shell import exit_codes
+from ..shell.choice import NO_PARTITION, is_chosen, nothing_chosen
 from ..shell.config_option import config_option, property_file
+from ..shell.groups import grouped
 from ..shell.options import now_option, topic_option
-from ..shell.rows import format_option
-from .run import Options, retain
+from ..shell.output import Output, note
+from ..shell.progress import PathCounter
+from ..shell.rows import JSONL, format_option, output_for
+from ..shell.screen import Screen
+from ..shell.session import Failures
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 _GIVEN: Mapping[str, Setting[Any]] = {
     "retention_ms": RETENTION_MS,
@@ -33,34 +51,29 @@ _GIVEN: Mapping[str, Setting[Any]] = {
 @click.option("--delete-retention-ms", type=click.IntRange(min=0), metavar="MS", help="delete.retention.ms.")
 @click.option("--cleanup-policy", metavar="POLICY", help="cleanup.policy: delete, compact, or compact,delete.")
 @config_option
-@click.option(
-    "--log-start-offset",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Let the log start here, as kafka-delete-records.sh does. By default that of the checkpoint.",
-)
-@click.option(
-    "--high-watermark",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="The high watermark. By default the checkpoint's, without one the log's end.",
-)
+@click.option("--log-start-offset", type=click.IntRange(min=0), metavar="N",
+    help="Let the log start here, as kafka-delete-records.sh does. By default that of the checkpoint.")
+@click.option("--high-watermark", type=click.IntRange(min=0), metavar="N",
+    help="The high watermark. By default the checkpoint's, without one the log's end.")
 @now_option
 @topic_option
-@click.option(
-    "--segments/--no-segments",
-    default=None,
-    help="List the segments too, or not. By default those of partitions that are named themselves.",
-)
-@click.option(
-    "--tombstones/--no-tombstones",
-    default=True,
-    help="Read compacted logs completely to count what waits for its delete horizon.",
-)
+@click.option("--segments/--no-segments", default=None,
+    help="List the segments too, or not. By default those of partitions that are named themselves.")
+@click.option("--tombstones/--no-tombstones", default=True,
+    help="Read compacted logs completely to count what waits for its delete horizon.")
 @click.option("--apply", "applies", is_flag=True, help="Delete the segments and move the log start offsets.")
 @click.option("--no-backup", is_flag=True, help="With --apply, keep nothing of what is deleted.")
 @format_option
-def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str, **options: Any) -> int:
+def command(
+    paths: tuple[str, ...],
+    config_files: tuple[str, ...],
+    topics: tuple[str, ...],
+    segments: bool | None,
+    applies: bool,
+    no_backup: bool,
+    format_: str,
+    **asked: Any,
+) -> int:
     """Say which segments retention deletes, when the next go, and what keeps the others. Nothing is changed.
 
     PATHs are partition directories or log directories. kdump applies the broker's rules: from the oldest segment on, by
@@ -88,13 +101,78 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
         | jq 'select(.type == "partition" and .blocked) | .path'
     """
     files = tuple(property_file(text, RetentionSettings) for text in config_files)
-    asked = {setting.name: options.pop(option) for option, setting in _GIVEN.items()}
-    given = {name: str(value) for name, value in asked.items() if value is not None}
-    rest = {name: options.pop(name) for name in ("now", "log_start_offset", "high_watermark", "tombstones")}
+    settings = {setting.name: asked.pop(option) for option, setting in _GIVEN.items()}
+    given = {name: str(value) for name, value in settings.items() if value is not None}
     try:
-        request = RetainRequest(files=files, given=given, **rest)
+        request = RetainRequest(files=files, given=given, **asked)
     except ConfigError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
-    if options["no_backup"] and not options["applies"]:
+    if no_backup and not applies:
         raise click.UsageError("--no-backup needs --apply.")
-    return retain(paths, Options(request, format_, **options))
+    failures = Failures()
+    with output_for(format_) as out:
+        failures.before = out.flush
+        run = _Run(request, SafetyOptions(applies, "retain", not no_backup), _printer(out, format_, applies), failures)
+        groups = grouped(paths, failures, lambda name: is_chosen(name, topics))
+        for group in groups:
+            with failures.told(group.log_directory):
+                run.group(group, not group.is_whole if segments is None else segments)
+        run.end(topics if groups else None)
+    return failures.code
+
+
+def _printer(out: Output, format_: str, applies: bool) -> Printer:
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    from .text import Text
+
+    return Text(out.write, is_all=Screen.current.verbosity > 0, applies=applies)
+
+
+class _Run:
+    def __init__(self, request: RetainRequest, rails: SafetyOptions, printer: Printer, failures: Failures) -> None:
+        self._request = request
+        self._rails = rails
+        self._printer = printer
+        self._failures = failures
+        self._progress = PathCounter()
+        self._has_looked = False
+
+    def group(self, group: PartitionGroup, segments: bool) -> None:
+        """Take one log directory."""
+        for event in operation.retain(group, self._request, self._rails, self._progress.over):
+            if isinstance(event, PartitionRetention):
+                self._has_looked = True
+                self._printer.partition(event, segments=segments)
+                if event.has_work and not self._rails.applies:
+                    self._failures.worsen(exit_codes.FINDINGS)
+            elif isinstance(event, Totals):
+                self._printer.directory(group.log_directory, event)
+                self._failures.before()
+            elif isinstance(event, Interrupted):
+                self._interrupted(event)
+            elif isinstance(event, Failed):
+                self._failures.tell(event.error, event.path)
+            elif isinstance(event, Note):
+                note(safe(event.text))
+            else:
+                self._printer.done(self._failures.given(group.log_directory), event.plans, event.change)
+
+    def end(self, topics: tuple[str, ...] | None) -> None:
+        """Print the answer, unless nothing was reached; why not, where there are directories but not these `topics`."""
+        if self._has_looked:
+            self._printer.end(is_complete=self._failures.code in (exit_codes.OK, exit_codes.FINDINGS))
+        elif topics is not None and self._failures.code == exit_codes.OK:
+            why = nothing_chosen(topics)
+            if why != NO_PARTITION:
+                self._failures.complain(why)
+
+    def _interrupted(self, event: Interrupted) -> None:
+        text = f"{safe_path(event.path)}: change {event.change.id} ({safe(event.change.command)}) was interrupted"
+        if event.is_finished:
+            note(f"{text}, and is finished now")
+        else:
+            note(f"{text}: --apply finishes it")
+            self._failures.worsen(exit_codes.FINDINGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from kdump.change.plan import Plan
@@ -21,7 +21,7 @@ from kdump.storage.timestamps import TimestampSource
 
 from ..shell.line_budget import LineBudget
 from ..shell.output import again
-from ..shell.tables import aligned
+from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
 
 WIDTH = 110
@@ -38,16 +38,15 @@ _RIGHT = (*_HEAD[:3], _HEAD[-1])
 _DROP = ("SOURCE",)
 
 
-class Text:
+class Text(TextPrinter):
     """Prints findings for people."""
 
     def __init__(self, write: Callable[[str], None], *, is_all: bool = False, applies: bool = False) -> None:
         """`write` takes complete lines; routine partitions of a log directory are shown if `is_all`."""
-        self._write = write
+        super().__init__(write)
         self._is_all = is_all
         self._applies = applies
         self._budget = LineBudget(is_all=is_all)
-        self._is_first = True
         self._routine = self._changed = self._more = self._blocked = self._working = 0
         self._done: list[tuple[str, int, str | None]] = []
 
@@ -71,8 +70,7 @@ class Text:
         self._heading(f"{safe_path(found.log.path)}   {_settings_words(found)}")
         if segments and found.segments:
             rows = [_row(found, number) for number in range(len(found.segments))]
-            for line in aligned(_HEAD, rows, right=_RIGHT, indent="  ", drop=_DROP):
-                self._write(line)
+            self._table(_HEAD, rows, right=_RIGHT, indent="  ", drop=_DROP)
         self._lines(lines)
 
     def directory(self, path: str, totals: Totals) -> None:
@@ -96,8 +94,7 @@ class Text:
             rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in Policy]
             rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
             heading = ("POLICY", "SEGMENTS", "FREES", "BY THIS RULE ONLY")
-            for line in aligned(heading, rows, right=heading[1:], indent="  "):
-                self._write(line)
+            self._table(heading, rows, right=heading[1:], indent="  ")
         if totals.blocked:
             blocked = f"{number_words(totals.blocked, 'partition')} blocked"
             self._line(f"  {blocked}: {size_text(totals.held_space)} stay that are old enough")
@@ -125,19 +122,6 @@ class Text:
             self._line("Nothing is deleted now.")
         elif is_complete and not tally.unreadable:
             self._line("Nothing to do.")
-
-    def _heading(self, text: str) -> None:
-        if not self._is_first:
-            self._line("")
-        self._is_first = False
-        self._line(text)
-
-    def _lines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self._line(f"  {line}" if line else "")
-
-    def _line(self, text: str) -> None:
-        self._write(f"{text}\n")
 
 
 def _settings_words(found: PartitionRetention) -> str:
@@ -229,7 +213,7 @@ def _next(found: PartitionRetention) -> Iterator[str]:
         return
     ways = []
     if following.due is not None and following.due > found.now:
-        ways.append(f"at {_time(following.due)}, in {duration(following.due - found.now)}")
+        ways.append(f"at {iso_time(following.due)}, in {duration(following.due - found.now)}")
     if following.more_bytes:
         ways.append(f"once {number_words(following.more_bytes, 'byte')} more have been appended")
     if following.log_start_offset is not None:
@@ -245,7 +229,7 @@ def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:
     if waiting.due:
         parts.append(f"{waiting.due} may go when the log is cleaned next")
     if waiting.next_horizon is not None:
-        parts.append(f"{waiting.waiting} wait for their horizon (the first {_time(waiting.next_horizon)})")
+        parts.append(f"{waiting.waiting} wait for their horizon (the first {iso_time(waiting.next_horizon)})")
     if waiting.unset:
         ms = found.config.delete_retention_ms
         parts.append(f"{waiting.unset} get theirs when they are cleaned first: that time + delete.retention.ms {ms}")
@@ -282,7 +266,7 @@ def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
         yield f"BLOCKED: {name} will not be older than {found.config.time_name} in time, and blocks what follows it"
     state = block.blocker
     largest, source = state.largest_timestamp, _SOURCE_WORDS[state.source]
-    yield f"  its largest timestamp is {_time(largest)}, {_off(largest, found.now)}, by the {source}"
+    yield f"  its largest timestamp is {iso_time(largest)}, {_off(largest, found.now)}, by the {source}"
     if block.holder:
         yield from (f"  {line}" for line in _holder(found, block.holder))
 
@@ -291,13 +275,13 @@ def _holder(found: PartitionRetention, holder: BlockingBatch) -> Iterator[str]:
     record = "" if holder.record_offset is None else f"record {holder.record_offset} in "
     who = f" of producer {holder.producer_id} (epoch {holder.producer_epoch})" if holder.producer_id >= 0 else ""
     batch = f"batch {offset_range(holder.base_offset, holder.last_offset)} at byte {holder.position}{who}"
-    yield f"{record}{batch} has timestamp {_time(holder.timestamp)}"
+    yield f"{record}{batch} has timestamp {iso_time(holder.timestamp)}"
     if holder.unit:
         off = _off(holder.timestamp, found.now)
         yield f"{holder.timestamp} is a time in {holder.unit}; Kafka treats it as ms: {off}"
     if holder.is_append_time:
         yield "the time was set by the broker (LogAppendTime)"
-    others = f"; the others go up to {_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""
+    others = f"; the others go up to {iso_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""
     batches = number_words(holder.batches, "batch", "batches")
     yield f"{holder.young} of {batches} in the segment {'is' if holder.young == 1 else 'are'} too young to go{others}"
 
@@ -324,10 +308,6 @@ def _shown(totals: Totals, policy: Policy) -> tuple[str, str, str]:
 
 def _alone(share: DeletedAmount) -> str:
     return f"{number_words(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
-
-
-def _time(timestamp: int) -> str:
-    return iso_time(timestamp)
 
 
 def _name(state: SegmentState) -> str:
