@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 import click
 
 from kdump.disk.durable import named
-from kdump.errors import KdumpError, RefusedError
-from kdump.formats.codecs import LEVELS, NAMES
+from kdump.errors import CodecError, KdumpError, RefusedError
+from kdump.formats.codecs import NAMES, check_level
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
@@ -27,9 +27,9 @@ from kdump.write.packing import Packing
 
 from ..shell import exit_codes
 from ..shell.output import Output, say_interrupted
+from ..shell.signals import Interrupts
 from ..shell.values import read_by, time_ms
-from .interrupts import Interrupts
-from .options import (
+from ..shell.write_options import (
     REFUSALS,
     check_partition,
     chosen_config,
@@ -230,16 +230,15 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
     """Return how batches are made anew, but for the producer. Raises click.UsageError."""
     codec = NAMES.index(options["codec"] or NAMES[0])
     level = options["level"]
-    if level is not None and options["codec"]:
-        lowest, highest = LEVELS.get(codec, (1, 0))
-        if not lowest <= level <= highest:
-            levels = f"has the levels {lowest} to {highest}" if lowest <= highest else "has no levels"
-            raise click.UsageError(f"--level {level}: {NAMES[codec]} {levels}.")
     sizes = {name: options[name] for name in ("batch_bytes", "batch_records") if options[name] is not None}
     try:
+        if level is not None and options["codec"]:
+            check_level(codec, level)
         return Packing(record_version, codec, level, **sizes)
     except UnsupportedForMessageFormatError as error:
         raise click.UsageError(f"{error}.") from None
+    except CodecError as error:
+        raise click.UsageError(f"--{error}.") from None
 
 
 def _wish(options: dict[str, Any], packing: Packing, needs_repack: tuple[str, ...]) -> AppendOptions:

@@ -15,7 +15,7 @@ from kdump.releases import KafkaRelease
 
 from ..shell import exit_codes
 from ..shell.output import Output
-from .options import (
+from ..shell.write_options import (
     REFUSALS,
     check_partition,
     chosen_config,

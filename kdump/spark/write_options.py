@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kdump.errors import ConfigError
-from kdump.formats.codecs import LEVELS, NAMES
+from kdump.errors import CodecError, ConfigError
+from kdump.formats.codecs import NAMES, check_level
 from kdump.formats.names import MAX_TOPIC, can_be_topic
 from kdump.named_tuples import NamedTuple
 from kdump.settings.sources import TopicSettings
@@ -80,13 +80,11 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 def _level(given: Given, codec: int) -> int | None:
     level = given.number("codecLevel", -(1 << 17))
-    if level is None:
-        return None
-    if codec not in LEVELS:
-        raise OptionError(f"option codecLevel: {NAMES[codec]} has no levels")
-    least, most = LEVELS[codec]
-    if not least <= level <= most:
-        raise OptionError(f"option codecLevel is {level}: expected {least} to {most} for {NAMES[codec]}")
+    if level is not None:
+        try:
+            check_level(codec, level)
+        except CodecError as error:
+            raise OptionError(f"option codecLevel: {error}") from None
     return level
 
 

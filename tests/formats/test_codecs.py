@@ -165,11 +165,11 @@ def test_default_levels() -> None:
 @pytest.mark.parametrize(
     ("codec", "level", "error"),
     [
-        (GZIP, 0, "gzip has the compression levels 1 to 9, not 0"),
-        (LZ4, 18, "lz4 has the compression levels 1 to 17, not 18"),
-        (ZSTD, 23, "zstd has the compression levels -131072 to 22, not 23"),
-        (SNAPPY, 1, "snappy has no compression levels"),
-        (NONE, 1, "none has no compression levels"),
+        (GZIP, 0, "level 0: gzip has the levels 1 to 9"),
+        (LZ4, 18, "level 18: lz4 has the levels 1 to 17"),
+        (ZSTD, 23, "level 23: zstd has the levels -131072 to 22"),
+        (SNAPPY, 1, "level 1: snappy has no levels"),
+        (NONE, 1, "level 1: none has no levels"),
     ],
 )
 def test_levels_that_do_not_exist(codec: int, level: int, error: str) -> None:

@@ -127,7 +127,7 @@ def test_kafkas_own_names_configure_a_topic() -> None:
         ({"path": "/d", "segment.bytes": "x"}, "segment.bytes is 'x'"),
         ({"path": "/d", "codec": "zst"}, "did you mean zstd?"),
         ({"path": "/d", "codecLevel": "3"}, "none has no levels"),
-        ({"path": "/d", "codec": "gzip", "codecLevel": "30"}, "expected 1 to 9"),
+        ({"path": "/d", "codec": "gzip", "codecLevel": "30"}, "gzip has the levels 1 to 9"),
         ({"path": "/d", "topics": "a"}, "did you mean topic?"),
     ],
 )

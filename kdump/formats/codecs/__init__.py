@@ -59,6 +59,7 @@ __all__ = [
     "ZSTD",
     "LimitError",
     "StreamError",
+    "check_level",
     "codec_name",
     "compress",
     "decompress",
@@ -117,7 +118,7 @@ def compress(codec: int, data: Buffer, *, magic: int = 2, level: int | None = No
     """
     module = _module(codec) if codec else None
     if level is not None:
-        _check_level(codec, level)
+        check_level(codec, level)
     return module.compress(data, magic, level) if module else bytes(data)
 
 
@@ -138,9 +139,10 @@ def _until_failure(pieces: Iterator[bytes]) -> Iterator[bytes]:
         return
 
 
-def _check_level(codec: int, level: int) -> None:
+def check_level(codec: int, level: int) -> None:
+    """Raise CodecError for a compression level that a codec does not have."""
     if codec not in LEVELS:
-        raise CodecError(f"{NAMES[codec]} has no compression levels")
+        raise CodecError(f"level {level}: {NAMES[codec]} has no levels")
     lowest, highest = LEVELS[codec]
     if not lowest <= level <= highest:
-        raise CodecError(f"{NAMES[codec]} has the compression levels {lowest} to {highest}, not {level}")
+        raise CodecError(f"level {level}: {NAMES[codec]} has the levels {lowest} to {highest}")

@@ -19,12 +19,12 @@ from kdump.settings.writing import WritingSettings
 from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
-from ..shell import exit_codes
-from ..shell.options import all_of
-from ..shell.output import NO_SUCH, as_given, complain
-from ..shell.property_files import read_config
-from ..shell.session import tell_refused
-from ..shell.startup_options import startup_options
+from . import exit_codes
+from .options import all_of
+from .output import NO_SUCH, as_given, complain
+from .property_files import read_config
+from .session import tell_refused
+from .startup_options import startup_options
 
 PER_BATCH, PER_APPEND = "batch", "append"
 REFUSALS = (RefusedError, NotAppendableError)
