@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from kdump.cluster.set_voters import VoterAt, names_twice
+from kdump.cluster.set_voters import VoterAt, names_twice, plan_voters
+from kdump.operations.quorum import apply_voters, quorum_at
 
+from ..shell import exit_codes
 from ..shell.options import apply_option, now_option
-from ..shell.rows import format_option
+from ..shell.output import Output
+from ..shell.paths import matches
+from ..shell.rows import JSONL, format_option, output_for
+from ..shell.session import Diagnostics, told_if_refused
 from ..shell.values import read_by
-from .run import SetVoters, set_voters, show
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 _SHOW = "show"
 
@@ -59,26 +71,23 @@ def show_command(paths: tuple[str, ...], format_: str) -> int:
       kdump quorum /mnt/c?/data --format jsonl
       kdump quorum /mnt/c1/data /mnt/b4/data --format json
     """
-    return show(paths, format_)
+    troubles = Diagnostics()
+    with output_for(format_) as out:
+        quorum = quorum_at([each for path in paths for each in matches(path)], troubles)
+        _printer(paths, out, format_).quorum(quorum)
+    if not all(copy.is_sound for copy in quorum.copies):
+        troubles.worsen(exit_codes.FINDINGS)
+    return troubles.code
 
 
 @command.command("set-voters", short_help="Append a record that makes these nodes the only voters.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--voters",
-    "voter_lists",
-    required=True,
-    multiple=True,
-    callback=read_by(_voters),
+@click.option("--voters", "voter_lists", required=True, multiple=True, callback=read_by(_voters),
     metavar="NODE@HOST:PORT[,...]",
-    help="The new voters; one is enough, Kafka's own tool adds the others later. May be repeated.",
-)
+    help="The new voters; one is enough, Kafka's own tool adds the others later. May be repeated.")
 @click.option("--listener", default="CONTROLLER", show_default=True, metavar="NAME", help="Their controller listener.")
-@click.option(
-    "--others-are-gone",
-    is_flag=True,
-    help="The old voters that are not among the PATHs are destroyed or wiped: none of them can lead any more.",
-)
+@click.option("--others-are-gone", is_flag=True,
+    help="The old voters that are not among the PATHs are destroyed or wiped: none of them can lead any more.")
 @click.option("--accept-loss", is_flag=True,
     help="Accept the loss of what the newest copy has and the chosen one lacks.")
 @apply_option
@@ -112,5 +121,26 @@ def set_voters_command(
     voters = list(chain.from_iterable(voter_lists))
     if names_twice(voters):
         raise click.UsageError("--voters names a node twice.")
-    asked = SetVoters([each._replace(listener=listener) for each in voters], others_are_gone, accept_loss, applies, now)
-    return set_voters(paths, asked, format_)
+    wanted = [each._replace(listener=listener) for each in voters]
+    with output_for(format_) as out:
+        quorum = quorum_at([each for path in paths for each in matches(path)], Diagnostics())
+        plan = plan_voters(quorum, wanted, others_are_gone=others_are_gone, accepts_loss=accept_loss)
+        printer = _printer(paths, out, format_)
+        printer.quorum(quorum)
+        printer.plan(plan)
+        if not (plan.is_done or plan.refusals) and applies:
+            return told_if_refused(out, lambda: printer.end(plan, apply_voters(plan, now)))
+        printer.end(plan, None)
+        if plan.is_done:
+            return exit_codes.OK
+        return exit_codes.REFUSED if plan.refusals else exit_codes.FINDINGS
+
+
+def _printer(paths: Sequence[str], out: Output, format_: str) -> Printer:
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    from .text import Text
+
+    return Text(out.write, paths)

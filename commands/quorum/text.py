@@ -12,18 +12,18 @@ from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
 
 from ..shell.output import again
-from ..shell.tables import aligned
+from ..shell.tables import TextPrinter
 
 _HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH")
 _SHOWN = 10
 
 
-class Text:
+class Text(TextPrinter):
     """Prints a quorum for people."""
 
     def __init__(self, write: Callable[[str], None], paths: Sequence[str]) -> None:
         """`write` takes whole lines."""
-        self._write = write
+        super().__init__(write)
         self._paths = " ".join(map(safe_path, paths))
 
     def quorum(self, quorum: Quorum) -> None:
@@ -31,8 +31,7 @@ class Text:
         voters = ", ".join(map(str, quorum.voters)) or "unknown"
         kind = "dynamic" if quorum.kraft_version else "static"
         self._line(f"{kind} quorum (kraft.version {quorum.kraft_version}), voters {voters}")
-        for line in aligned(_HEADER, [_row(quorum, copy) for copy in quorum.copies], right=("EPOCH", "LOG END")):
-            self._write(line)
+        self._table(_HEADER, [_row(quorum, copy) for copy in quorum.copies], right=("EPOCH", "LOG END"))
         for copy in quorum.copies:
             for problem in copy.problems[:1]:
                 what = "newer" if problem.is_newer else "damaged"
@@ -108,9 +107,6 @@ class Text:
             return
         self._line(f"\nDone. Check: kdump quorum {self._paths}")
         self._line(f"Undo:  kdump undo {safe_path(plan.leaders[0].path)} --change {changes[0].id} --apply")
-
-    def _line(self, text: str) -> None:
-        self._write(f"{text}\n")
 
 
 def _row(quorum: Quorum, copy: MetadataCopy) -> tuple[str, ...]:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from kdump.cluster.copies import Copy
 from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.uuids import parse_uuid
-from kdump.operations.cluster import lies_in
+from kdump.operations import cluster
 from kdump.releases import KafkaRelease
 
+from ..shell import exit_codes
 from ..shell.options import apply_option, kafka_option, now_option
-from ..shell.rows import format_option
+from ..shell.paths import matches
+from ..shell.progress import ProgressBar
+from ..shell.rows import JSONL, format_option, output_for
+from ..shell.session import Diagnostics, told_if_refused
 from ..shell.values import read_by
-from .asked import ResurrectArgs
-from .run import resurrect
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 
 def _mapping(text: str) -> tuple[str, int]:
@@ -49,78 +59,38 @@ def _cluster_id(text: str) -> str:
 @click.option("--in-place", is_flag=True,
     help="Change the PATHs into the new cluster's. kdump undo restores the originals.")
 @apply_option
-@click.option(
-    "--nodes",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many nodes the new cluster has. By default as many as the PATHs come from.",
-)
-@click.option(
-    "--map",
-    "map",
-    multiple=True,
-    callback=read_by(_mapping),
-    metavar="OLD=NEW",
-    help="A new id for an old node; PATH=NEW for one log directory. May be repeated.",
-)
-@click.option(
-    "--controller",
-    callback=read_by(_controller),
-    metavar="[NODE@]HOST:PORT",
-    help="Where the one controller listens. By default localhost:9093, on a node that was a controller.",
-)
-@click.option(
-    "--quorum",
-    type=click.Choice(("static", "dynamic")),
-    help="The kind of quorum: controllers can join a dynamic one later. By default as in the old metadata.",
-)
-@click.option(
-    "--metadata",
-    metavar="PATH|none",
-    help="Take the metadata of this log directory, or none. By default the newest of all copies.",
-)
-@click.option(
-    "--config",
-    "properties",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N",
+    help="How many nodes the new cluster has. By default as many as the PATHs come from.")
+@click.option("--map", "map", multiple=True, callback=read_by(_mapping), metavar="OLD=NEW",
+    help="A new id for an old node; PATH=NEW for one log directory. May be repeated.")
+@click.option("--controller", callback=read_by(_controller), metavar="[NODE@]HOST:PORT",
+    help="Where the one controller listens. By default localhost:9093, on a node that was a controller.")
+@click.option("--quorum", type=click.Choice(("static", "dynamic")),
+    help="The kind of quorum: controllers can join a dynamic one later. By default as in the old metadata.")
+@click.option("--metadata", metavar="PATH|none",
+    help="Take the metadata of this log directory, or none. By default the newest of all copies.")
+@click.option("--config", "properties", multiple=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="The server.properties of an old node. One next to a log directory, or in its ../config, is found without it."
-    " May be repeated.",
-)
+    " May be repeated.")
 @click.option("--cluster-id", callback=read_by(_cluster_id), metavar="ID", help="The cluster id. By default a new one.")
 @kafka_option
 @click.option("--new-empty", is_flag=True, help="Let partitions without a copy start empty.")
-@click.option(
-    "--unknown-topics",
-    type=click.Choice([each.value for each in UnknownTopics]),
-    callback=read_by(UnknownTopics),
-    help="What to do with directories whose topic is not in the metadata.",
-)
-@click.option(
-    "--offsets-partitions",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Without metadata: how many partitions __consumer_offsets had.",
-)
+@click.option("--unknown-topics", type=click.Choice([each.value for each in UnknownTopics]),
+    callback=read_by(UnknownTopics), help="What to do with directories whose topic is not in the metadata.")
+@click.option("--offsets-partitions", type=click.IntRange(min=1), metavar="N",
+    help="Without metadata: how many partitions __consumer_offsets had.")
 @click.option(
     "--transaction-partitions", type=click.IntRange(min=1), metavar="N", help="The same for __transaction_state."
 )
 @click.option(
     "--share-state-partitions", type=click.IntRange(min=1), metavar="N", help="The same for __share_group_state."
 )
-@click.option(
-    "--hold-retention", "holds_retention", is_flag=True,
-    help="Switch retention off for topics whose records it would delete at once.",
-)
+@click.option("--hold-retention", "holds_retention", is_flag=True,
+    help="Switch retention off for topics whose records it would delete at once.")
 @click.option("--remote-storage", "has_remote_storage", is_flag=True,
     help="The remote objects of tiered topics exist, and the brokers can read them.")
-@click.option(
-    "--accept-loss",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Accept the loss of N valid records after damage. The refusal names N.",
-)
+@click.option("--accept-loss", type=click.IntRange(min=1), metavar="N",
+    help="Accept the loss of N valid records after damage. The refusal names N.")
 @now_option
 @format_option
 def command(
@@ -162,7 +132,7 @@ def command(
     """
     if (into is None) == (not in_place):
         raise click.UsageError("Give one of --into DIR and --in-place.")
-    if into is not None and any(lies_in(into, path) for path in paths):
+    if into is not None and any(cluster.lies_in(into, path) for path in paths):
         raise click.UsageError(
             f"--into: {into} lies in one of the PATHs, which stay as they are: name a directory outside, or --in-place."
         )
@@ -177,4 +147,32 @@ def command(
     wanted = Wanted(
         map=dict(map), controller=controller, is_dynamic=kind, release=kafka, partitions=partitions, **options
     )
-    return resurrect(paths, ResurrectArgs(wanted, into, applies, now, format_))
+    troubles = Diagnostics()
+    found_paths = [each for path in paths for each in matches(path)]
+    with ProgressBar(found_paths) as bar, output_for(format_) as out:
+
+        def progress(copy: Copy) -> None:
+            bar.add(os.path.join(copy.path, "log"), copy.size)
+
+        found = cluster.plan(found_paths, wanted, now=now, in_place=in_place, progress=progress)
+        bar.hide()
+        for problem in found.problems:
+            troubles(problem)
+        printer: Printer
+        if format_ == JSONL:
+            from .jsonl import JsonLines
+
+            printer = JsonLines(out.write, controller)
+        else:
+            from .text import Text
+
+            printer = Text(out.write, controller, paths)
+        printer.plan(found, cluster.directories_of(found, into))
+        if found.refusals:
+            several = len(found.refusals) > 1
+            printer.end(found, None, f"{len(found.refusals)} things stand in the way" if several else "see above")
+            return exit_codes.REFUSED
+        if not applies:
+            printer.end(found, None, "")
+            return exit_codes.FINDINGS
+        return told_if_refused(out, lambda: printer.end(found, cluster.apply(found, into, now), ""))

@@ -9,11 +9,11 @@ from kdump.cluster.choice import Chosen
 from kdump.cluster.files import NewDirectory, copies_of
 from kdump.cluster.properties import server_properties
 from kdump.cluster.resurrection import Resurrection
+from kdump.cluster.wanted import ControllerAt
 from kdump.formats.uuids import format_uuid
 from kdump.operations.cluster import Resurrected
 
 from ..shell.rows import RowPrinter, fields_of
-from .asked import ResurrectArgs
 
 _OLD_SUMMARY = {"isApplied": "applied"}
 
@@ -21,10 +21,10 @@ _OLD_SUMMARY = {"isApplied": "applied"}
 class JsonLines(RowPrinter):
     """Prints a resurrection as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], asked: ResurrectArgs) -> None:
+    def __init__(self, write: Callable[[str], None], controller: ControllerAt) -> None:
         """`write` takes whole lines."""
         super().__init__(write)
-        self._asked = asked
+        self._controller = controller
 
     def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
         """Write a line for the cluster, each node, partition, note and refusal."""
@@ -43,7 +43,7 @@ class JsonLines(RowPrinter):
         for node in found.nodes:
             own = [each for each in directories if each.node.id == node.id]
             row = {"nodeId": node.id, "directories": [_directory(found, each) for each in own]}
-            row["properties"] = dict(server_properties(found, node.id, directories, self._asked.wanted.controller))
+            row["properties"] = dict(server_properties(found, node.id, directories, self._controller))
             self.row("node", row)
         for chosen in found.partitions:
             self.row("partition", _partition(found, chosen))

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from kdump.cluster.files import NewDirectory, copies_of
 from kdump.cluster.properties import server_properties
 from kdump.cluster.resurrection import Resurrection
-from kdump.cluster.wanted import Note, NoteKind
+from kdump.cluster.wanted import ControllerAt, Note, NoteKind
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words, size_text
 from kdump.operations.cluster import Resurrected
 
 from ..shell.output import again
-from .asked import ResurrectArgs
+from ..shell.tables import TextPrinter
 
 _HEADINGS = {
     NoteKind.METADATA: "Metadata",
@@ -32,13 +32,13 @@ _SHOWN = 5
 _NAMED = 3
 
 
-class Text:
+class Text(TextPrinter):
     """Prints a resurrection for people."""
 
-    def __init__(self, write: Callable[[str], None], asked: ResurrectArgs, paths: Sequence[str]) -> None:
+    def __init__(self, write: Callable[[str], None], controller: ControllerAt, paths: Sequence[str]) -> None:
         """`write` takes whole lines."""
-        self._write = write
-        self._asked = asked
+        super().__init__(write)
+        self._controller = controller
         self._paths = " ".join(map(safe_path, paths))
         self._directories: Sequence[NewDirectory] = ()
 
@@ -95,7 +95,7 @@ class Text:
     def _how_to_start(self, found: Resurrection) -> Iterator[str]:
         for node in found.nodes:
             yield f"\nserver.properties of node {node.id} (and its listeners):"
-            for name, value in server_properties(found, node.id, self._directories, self._asked.wanted.controller):
+            for name, value in server_properties(found, node.id, self._directories, self._controller):
                 yield f"  {name}={safe(value)}"
             for path in _files_of(found, node.id):
                 yield f"  and the other lines of {safe_path(path)}, without broker.id, zookeeper.* and what is above"
@@ -111,9 +111,6 @@ class Text:
         yield "  kafka-topics.sh --bootstrap-server HOST:PORT --describe --unavailable-partitions   prints nothing"
         yield "  kafka-topics.sh --bootstrap-server HOST:PORT --describe --under-replicated-partitions   prints nothing"
         yield "  server.log has no line with log-cleaner-thread and Error"
-
-    def _line(self, text: str) -> None:
-        self._write(f"{text}\n")
 
 
 def _files_of(found: Resurrection, node_id: int) -> list[str]:

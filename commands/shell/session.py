@@ -12,7 +12,7 @@ from kdump.formats.words import count_text, number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
-from .output import about, as_given, complain, holds_text, os_error_text, tell
+from .output import Output, about, as_given, complain, holds_text, os_error_text, tell
 from .screen import Screen
 from .unfinished import note_untold
 
@@ -118,6 +118,17 @@ def tell_refused(error: KdumpError, text: str = "") -> None:
         tell("  Nothing was changed. Stop the broker, then run this again.")
     elif isinstance(error, KdumpRunsError):
         tell("  Nothing was changed. Wait until it has ended, then run this again.")
+
+
+def told_if_refused(out: Output, work: Callable[[], object]) -> int:
+    """Do the work; the exit code. What a safety rail refuses is said behind what is printed already."""
+    try:
+        work()
+    except RefusedError as error:
+        out.flush()
+        tell_refused(error)
+        return exit_codes.REFUSED
+    return exit_codes.OK
 
 
 def tell_circumstances(code: int) -> None:
