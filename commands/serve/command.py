@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import signal
+import ssl
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, NameFormatError
+from kdump.formats.printable import safe, safe_path
+from kdump.serve.cluster import ServedCluster
 from kdump.serve.groups import Commits
 from kdump.serve.pieces import OnDamage
+from kdump.serve.sasl import Users
+from kdump.serve.server import ServeOptions, Server
+from kdump.serve.users import read_users
 
+from ..shell import exit_codes
 from ..shell.options import verbose_option
-from ..shell.rows import format_option
+from ..shell.output import tell
+from ..shell.paths import directories
+from ..shell.rows import JSONL, format_option, output_for
+from ..shell.session import Diagnostics
 from ..shell.values import read_by, size
-from .run import ServeArgs, serve
-from .users import read_users
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 DEFAULT_PORT = 9092
 _MAX_PORT = 65535
+_ANYBODY = ("0.0.0.0", "::")
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -68,7 +85,20 @@ def _users(path: str) -> dict[str, str]:
     help="Serve a directory that a running broker uses. kdump follows what the broker appends and deletes.")
 @verbose_option
 @format_option
-def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
+def command(
+    paths: tuple[str, ...],
+    address: tuple[str, int],
+    advertise: str | None,
+    on_damage: OnDamage,
+    tls_cert: str | None,
+    tls_key: str | None,
+    passwords: dict[str, str] | None,
+    has_metadata_users: bool,
+    ignores_lock: bool,
+    verbose: int,
+    format_: str,
+    **limits: Any,
+) -> int:
     """Let Kafka clients read log directories, without a broker.
 
     PATHs are log directories of one cluster (all disks of a broker, and of several brokers, each of which becomes a
@@ -87,7 +117,61 @@ def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
       kdump serve /data --listen 0.0.0.0:9092 --users users.txt \\
         --tls-cert server.pem
     """
-    asked = ServeArgs(**options)
-    if asked.tls_key is not None and asked.tls_cert is None:
+    if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key goes with --tls-cert")
-    return serve(paths, asked, format_)
+    printer = _printer(format_)
+    places = directories(paths)
+    try:
+        cluster = ServedCluster(places, on_damage, Diagnostics(), printer.say, ignores_lock=ignores_lock)
+    except NameFormatError as error:
+        raise click.UsageError(safe_path(str(error))) from None
+    except (BrokerRunsError, KdumpRunsError) as error:
+        tell(f"Refused: {safe(str(error))}")
+        first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
+        tell(f"  {first} --ignore-lock serves the directory while it runs.")
+        return exit_codes.REFUSED
+    options = ServeOptions(*address, advertised=advertise, tls=_tls(tls_cert, tls_key), **limits)
+    users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)
+    server = Server(cluster, options, printer.say, printer.access if verbose else None, users)
+    asyncio.run(_serve(server, address, printer))
+    return exit_codes.OK
+
+
+def _printer(format_: str) -> Printer:
+    out = output_for(format_)
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out)
+    from .text import Text
+
+    return Text(out)
+
+
+def _tls(cert: str | None, key: str | None) -> ssl.SSLContext | None:
+    if cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # without a password nobody is asked for one: a key that needs one is refused
+        context.load_cert_chain(cert, key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise click.UsageError(f"--tls-cert {safe_path(cert)}: {error}") from None
+    return context
+
+
+async def _serve(server: Server, address: tuple[str, int], printer: Printer) -> None:
+    """Serve until a signal ends it. Raises KdumpError."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.stop)
+    host, port = address
+    try:
+        addresses = await server.start()
+    except OSError as error:
+        raise KdumpError(f"cannot listen on {safe(host)}:{port}: {error.strerror or error}") from None
+    if host in _ANYBODY and server.users is None:
+        printer.say("anybody who can reach this machine can read everything; --users FILE lets in only these users")
+    printer.listening(server.cluster, addresses)
+    await server.wait()
+    await server.close()

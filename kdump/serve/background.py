@@ -82,7 +82,7 @@ def _running(server: Server) -> Iterator[str]:
     async def run() -> None:
         try:
             addresses = await server.start()
-            found.append(",".join(f"{address.host}:{address.port}" for _, address in addresses))
+            found.append(",".join(str(address) for _, address in addresses))
         except OSError as error:
             found.append(error)
             return

@@ -45,6 +45,10 @@ class Address(NamedTuple):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        """Return it as clients are configured: an IPv6 address stands in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 class LogStarts:
     """The log start offsets that the checkpoint of a log directory has, read again when it has changed."""
@@ -176,6 +180,11 @@ class ServedCluster:
     def controller_id(self) -> int:
         """The node that clients are told is the controller."""
         return min(self.nodes)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions clients can read."""
+        return sum(place.leader >= 0 for topic in self.topics.values() for place in topic.places)
 
     def address(self, node_id: int) -> Address:
         """Return where a node listens."""

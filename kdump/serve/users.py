@@ -1,4 +1,4 @@
-"""The file with the users who may connect."""
+"""The file of the users who may connect, as `kdump serve --users` takes it."""
 
 from __future__ import annotations
 

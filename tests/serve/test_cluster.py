@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kdump.errors import BrokerRunsError, KdumpError, NameFormatError
 from kdump.fixture.make import make
 from kdump.serve.background import served
-from kdump.serve.cluster import ServedCluster
+from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.locked import broker_on
@@ -117,6 +117,11 @@ def test_a_topic_without_an_id_gets_the_same_one_each_time(tmp_path: Path) -> No
 
     assert any(topic_id())
     assert topic_id() == topic_id()
+
+
+@pytest.mark.parametrize(("host", "text"), [("10.0.0.1", "10.0.0.1:9092"), ("::1", "[::1]:9092")])
+def test_an_address_is_as_clients_are_configured(host: str, text: str) -> None:
+    assert str(Address(host, 9092)) == text
 
 
 def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
