@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.export.object_store import is_object_store
-from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
-from kdump.formats.printable import safe
-from kdump.operations.export import Decoding, ExportRequest
+from kdump.errors import KdumpError, Problem, RefusedError
+from kdump.export import memory
+from kdump.export.object_store import Uploaded, is_object_store
+from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.outcome import Outcome
+from kdump.export.plan import Unit
+from kdump.export.run import Engine, LocalEngine, Summary
+from kdump.formats.printable import safe, safe_path
+from kdump.operations.export import Decoding, ExportRequest, export
+from kdump.operations.results import Failed
 from kdump.query.selection import Selection
 from kdump.transactions.isolation_level import Isolation
 
+from ..shell import exit_codes
 from ..shell import values as filters
-from ..shell.choice import chooses
+from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import topic_option
+from ..shell.output import NO_SUCH, Output, about, complain, os_error_text
+from ..shell.paths import check_not_kafkas, expand
+from ..shell.progress import PathCounter, ProgressBar
 from ..shell.reading_options import (
     isolation_option,
     max_decompressed_size_option,
@@ -26,8 +38,14 @@ from ..shell.reading_options import (
     since_option,
     until_option,
 )
-from ..shell.schemas import schemas_option
-from .run import decoder_of, run_export
+from ..shell.replicas import directories_at, newest, replicas_at
+from ..shell.schemas import payload_decoder, schemas_option
+from ..shell.session import Diagnostics, tell_refused
+from .text import lost_lines, sent_words, written_words
+
+if TYPE_CHECKING:
+    from kdump.schemas.decoder import PayloadDecoder
+    from kdump.spark.jobs import Cluster
 
 _NOTHING = "none"
 
@@ -153,9 +171,7 @@ def command(
     if lost or leader is not None:
         if not lost or leader is None:
             raise click.UsageError("--lost and --leader go together")
-        from .lost import export_lost
-
-        return export_lost(paths, leader, folder, chooses(topics))
+        return _export_lost(paths, leader, folder, topics)
     start, stop = offsets or (None, None)
     try:
         options = ExportOptions(
@@ -176,7 +192,107 @@ def command(
     cluster = cluster_of(**engine)
     decoding = None
     if decode is not None or schemas is not None or schema_id is not None:
-        decoding = Decoding(partial(decoder_of, paths, schemas), decode, schema_id)
+        decoding = Decoding(partial(_decoder_of, paths, schemas), decode, schema_id)
     if staging is not None and not is_object_store(folder):
         raise click.UsageError("--staging is for --to in an object store.")
-    return run_export(paths, topics, ExportRequest(folder, options, decoding, staging), cluster)
+    return _export(paths, topics, ExportRequest(folder, options, decoding, staging), cluster)
+
+
+def _export(
+    paths: tuple[str, ...], topics: tuple[str, ...], request: ExportRequest, cluster: Cluster | None
+) -> int:
+    """Export what is at `paths`, on a cluster if one is given; the exit code."""
+    try:
+        request.check()
+    except ExportOptionError as error:
+        raise click.UsageError(safe(str(error))) from None
+    if request.staging or not is_object_store(request.target):
+        check_not_kafkas(request.staging or request.target)
+    troubles = Diagnostics()
+    wanted = chooses(topics)
+    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
+    if not found and troubles.code:
+        return troubles.code
+    if not found:
+        complain(nothing_chosen(topics, topics_at(paths)))
+        return exit_codes.INCOMPLETE
+    farthest = newest(PathCounter().over(found), troubles)
+    is_all = troubles.code < exit_codes.INCOMPLETE
+    report, engine = partial(_report, troubles), partial(_exported, cluster)
+    results = export(farthest, request, report, engine, is_all=is_all, kept=_tell_kept)
+    try:
+        for each in results:
+            _tell(each, request.target, troubles)
+    except ExportOptionError as error:
+        raise click.UsageError(f"{safe(str(error))}.") from None
+    except RefusedError as error:
+        complain(safe(str(error)))
+        return exit_codes.REFUSED
+    return troubles.code
+
+
+def _decoder_of(paths: Iterable[str], schemas: str | None) -> PayloadDecoder:
+    """Return what decodes by the schemas at a path, or among the PATHs. Raises KdumpError, OSError."""
+    decoder = payload_decoder(expand(paths), schemas)
+    if decoder is None:
+        raise KdumpError("no _schemas-0 is among these PATHs: name the schemas with --schemas PATH")
+    return decoder
+
+
+def _exported(
+    cluster: Cluster | None, units: Sequence[Unit], folder: str, options: ExportOptions
+) -> Iterator[Outcome]:
+    """Export units in this process or on a cluster, with a line of progress."""
+    with ProgressBar(list(dict.fromkeys(each.path for unit in units for each in unit.all))) as bar:
+        yield from _engine(cluster, bar, options)(units, folder, options)
+
+
+def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -> Engine:
+    if cluster is None:
+        if options.format == PARQUET:
+            memory.prepare()
+        return LocalEngine(progress=bar.add)
+    from kdump.spark.jobs import SparkExport
+
+    return SparkExport(cluster)
+
+
+def _report(troubles: Diagnostics, problem: Problem) -> None:
+    """Say what cannot be read, or is damaged, as it comes."""
+    place = "" if problem.position is None else f"byte {problem.position}: "
+    complain(about(problem.path, NO_SUCH if problem.is_missing else f"{place}{problem.text}"))
+    troubles.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
+
+
+def _tell(done: Summary | Uploaded | Failed, url: str, troubles: Diagnostics) -> None:
+    if isinstance(done, Failed):
+        complain(os_error_text(done.error, done.path) if isinstance(done.error, OSError) else safe(str(done.error)))
+        is_refused = isinstance(done.error, RefusedError)
+        troubles.worsen(exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE)
+        return
+    with Output() as out:
+        out.write(f"{sent_words(done, url) if isinstance(done, Uploaded) else written_words(done, troubles.code)}\n")
+
+
+def _tell_kept(folder: str) -> None:
+    complain(f"what was written is kept; to resume, repeat this with --staging {safe_path(folder)}")
+
+
+def _export_lost(paths: Iterable[str], leader: int, folder: str, topics: tuple[str, ...]) -> int:
+    """Write what each partition loses if this broker leads it into a folder; the exit code."""
+    from kdump.operations.lost_records import lost_records
+
+    check_not_kafkas(folder)
+    troubles = Diagnostics()
+    places = directories_at(paths, troubles)
+    if troubles.code >= exit_codes.INCOMPLETE:
+        return troubles.code
+    try:
+        with Output() as out:
+            now = time.time_ns() // 1_000_000
+            for line in lost_lines(lost_records(places, leader, folder, now, troubles, chooses(topics)), leader):
+                out.write(line)
+    except RefusedError as error:
+        tell_refused(error)
+        return exit_codes.REFUSED
+    return troubles.code

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kdump.commands.export.run import run_export
+from kdump.commands.cli import cli
 from kdump.disk import syncing as durable
 from kdump.export import plan as planning
 from kdump.export.journal import FOLDER, SUCCESS, Journal
 from kdump.export.options import ExportOptions
 from kdump.export.plan import GROUP_BYTES, Unit, groups, plan, segment_name
 from kdump.export.run import LocalEngine, export
-from kdump.operations.export import ExportRequest
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import batch, write_segment
@@ -243,6 +242,6 @@ def test_damage_of_a_segment_in_the_middle_of_a_file(tmp_path: Path, capsys: pyt
     for resumed in (0, 1):
         summary = run([folder], tmp_path / "out", options)
         assert (summary.units, summary.resumed, summary.rows, summary.damage) == (1, resumed, 140, 1)
-    code = run_export((str(folder),), (), ExportRequest(str(tmp_path / "out"), options))
-    assert code == 1
+    words = ["export", str(folder), f"--to={tmp_path / 'out'}", f"--columns={','.join(NAMES)}", "--target-file-size=1M"]
+    assert cli.main(words, standalone_mode=False) == 1
     assert "orders-0/00000000000000000100.log: byte " in capsys.readouterr().err
