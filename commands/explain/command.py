@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 from kdump.errors import KdumpError
-from kdump.findings.explained import explained, kinds_named, recognized
+from kdump.findings.explained import kinds_named, recognized
 from kdump.findings.kafka_messages import MAX_LINE
 from kdump.findings.kind import FindingKind
 from kdump.findings.server_log import ServerLog
@@ -20,10 +20,11 @@ from ..shell.completing import finding_codes
 from ..shell.options import color_option
 from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
-from ..shell.rows import JSONL, fields_of, format_option, json_line, output_for
+from ..shell.rows import JSONL, format_option, json_line, output_for
 from .text import explained_lines, listed, recognized_lines, summarized
 
 _MAX_LINES = 50_000_000
+
 
 @click.command("explain")
 @click.argument("words", nargs=-1, metavar="[CODE | 'LINE OF server.log']...", shell_complete=finding_codes)
@@ -76,28 +77,14 @@ def _kinds(words: Sequence[str]) -> list[FindingKind]:
 
 def _explain_codes(kinds: list[FindingKind], out: Output, format_: str, *, color: bool, is_list: bool) -> None:
     if format_ == JSONL:
+        from .jsonl import explanation
+
         for kind in kinds:
-            out.write(json_line("explanation", _fields(kind)))
+            out.write(json_line("explanation", explanation(kind)))
         return
     width = prose_width()
     texts = [list(listed(kinds))] if is_list else [list(explained_lines(kind, width, color=color)) for kind in kinds]
     out.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
-
-
-def _fields(kind: FindingKind) -> dict[str, object]:
-    known = explained(kind)
-    return {
-        "code": kind.code,
-        "severity": kind.severity,
-        "title": known.explanation.title,
-        "meaning": kind.meaning,
-        **fields_of(known.explanation, "broker consumers causes"),
-        "kafkaSays": list(known.kafka_says),
-        "actions": [
-            {"command": list(remedy.words("PATH")) or None, "text": remedy.note, "loses": remedy.loses}
-            for remedy in kind.remedies
-        ],
-    }
 
 
 def _explain_line(line: str, out: Output, format_: str) -> int:
@@ -109,9 +96,9 @@ def _explain_line(line: str, out: Output, format_: str) -> int:
             out.write("Look at them: kdump doctor LOG_DIRECTORY\n")
         return exit_codes.FINDINGS
     if format_ == JSONL:
-        message = found.message
-        fields = {"text": message.text, "codes": message.codes, "path": found.place, "means": message.means}
-        out.write(json_line("message", {**fields, "isRoutine": not message.do, "do": message.do}))
+        from .jsonl import message
+
+        out.write(json_line("message", message(found.message, found.place)))
     else:
         out.write("".join(f"{each}\n" for each in recognized_lines(found.message, found.place, prose_width())))
     return exit_codes.OK
@@ -125,11 +112,11 @@ def _explain_log(log: TextIO, out: Output, format_: str) -> int:
     except OSError as error:
         raise KdumpError(f"{safe_path(log.name)}: {error.strerror}") from None
     if format_ == JSONL:
+        from .jsonl import message
+
         for entry in found.entries():
-            message = entry.message
-            fields = {"text": message.text, "codes": message.codes, "path": entry.place, "means": message.means}
             where = {"line": entry.line, "time": entry.time, "lines": entry.count}
-            out.write(json_line("message", {**fields, "isRoutine": not message.do, "do": message.do, **where}))
+            out.write(json_line("message", message(entry.message, entry.place) | where))
     else:
         out.write("".join(f"{each}\n" for each in summarized(found, log.name, prose_width())))
     needs_somebody = any(entry.message.do for entry in found.entries())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +17,15 @@ from kdump.topics.groups import Group
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option
+from ..shell.output import Output
 from ..shell.replicas import newest, replicas_at
-from ..shell.rows import format_option, output_for
+from ..shell.rows import JSONL, format_option, output_for
 from ..shell.session import Diagnostics
 from ..shell.unknown import meant
-from .text import Groups, Sums, json_lines, text_lines
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
 
 
 @click.command("groups")
@@ -62,22 +67,18 @@ def command(
         return troubles.code
     offsets = [replica for replica in found if replica.topic == names.CONSUMER_OFFSETS_TOPIC]
     groups = GroupsOf(found, troubles, newest(offsets, troubles))
-    shown, sums = Groups(), Sums()
     known: list[str] = []
+    has_shown = False
     with output_for(format_) as out:
+        printer = _printer(out, format_, retention_ms, now)
         for group in _wanted(groups, patterns, topics, known):
-            sums.add(group, groups.ranges)
+            has_shown = True
             is_beyond = groups.is_beyond(group)
             if is_beyond:
                 troubles.worsen(exit_codes.FINDINGS)
-            if format_ != "text":
-                out.write("".join(json_lines(group, groups.ranges, retention_ms, now)))
-            elif not group.is_dead:
-                lines = text_lines(group, groups.ranges, retention_ms, now)
-                out.write("".join(shown.add(lines, needs_somebody=is_beyond)))
-        if format_ == "text" and sums.groups:
-            out.write("".join((*shown.rest(), *sums.lines(troubles.code))))
-    if patterns and not sums.groups:
+            printer.group(group, groups.ranges, is_beyond=is_beyond)
+        printer.end(troubles.code)
+    if patterns and not has_shown:
         raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}{meant(patterns[0], known)}")
     return troubles.code
 
@@ -96,3 +97,13 @@ def _wanted(
             if not group.has_offsets:
                 continue
         yield group
+
+
+def _printer(out: Output, format_: str, retention_ms: int, now: int) -> JsonLines | Text:
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write, retention_ms, now)
+    from .text import Text
+
+    return Text(out.write, retention_ms, now)

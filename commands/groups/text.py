@@ -1,18 +1,16 @@
-"""The lines of `kdump groups`; docs/groups-txns-metadata.md describes both forms."""
+"""`kdump groups` for people: each group with its members and commits, and the verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kdump.formats.printable import safe
 from kdump.formats.words import byte_words, count_text, number_words
-from kdump.topics.groups import Assignment, Commit, Group, GroupType, Member
+from kdump.topics.groups import Commit, Group, GroupType, Member
 from kdump.topics.lag import BEFORE_START, BEYOND_CODE, BEYOND_END, Range, Ranges
 from kdump.topics.share_state import ShareStart
 
 from ..shell.line_budget import LineBudget
-from ..shell.rows import fields_of, json_line
 from ..shell.screen import Screen
 from ..shell.tables import aligned, times_of_table
 from ..shell.times import iso_time
@@ -22,7 +20,68 @@ MAX_ROWS, MAX_MEMBERS = 36, 8
 """Partitions and members of a group that are listed by default; partitions with remarks come first then."""
 
 
-def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
+class Text:
+    """Prints groups as far as a screen goes, those first that need somebody, and the verdict; -v: all, as they come."""
+
+    def __init__(self, write: Callable[[str], object], retention_ms: int, now: int) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._retention_ms = retention_ms
+        self._now = now
+        self._held: list[tuple[bool, list[str]]] = []
+        self._groups = self._dead = self._dead_bytes = 0
+        self._commits = self._beyond = 0
+
+    def group(self, group: Group, ranges: Ranges, *, is_beyond: bool) -> None:
+        """Take a group; `is_beyond`: it needs somebody, for a commit is above the log end offset."""
+        self._groups += 1
+        for commit in (*group.commits, *group.pending):
+            known = ranges.of(commit.topic, commit.partition)
+            self._commits += 1
+            self._beyond += known is not None and known.place(commit) == BEYOND_END
+        if group.is_dead:
+            self._dead += 1
+            self._dead_bytes += group.superseded_bytes
+            return
+        lines = _lines(group, ranges, self._retention_ms, self._now)
+        if Screen.current.verbosity:
+            self._write("".join(lines))
+        else:
+            self._held.append((is_beyond, list(lines)))
+
+    def end(self, code: int) -> None:
+        """Print what was held, the deleted groups, and the verdict."""
+        if self._groups:
+            self._write("".join((*self._rest(), *self._verdict(code))))
+
+    def _rest(self) -> Iterator[str]:
+        budget = LineBudget()
+        self._held.sort(key=lambda held: not held[0])
+        more = 0
+        for _, lines in self._held:
+            if not more and budget.takes(len(lines)):
+                yield from lines
+            else:
+                more += 1
+        if more:
+            yield f"{number_words(more, 'more group')}: -v lists all, --group some.\n\n"
+
+    def _verdict(self, code: int) -> Iterator[str]:
+        if self._dead:
+            verb = "takes" if self._dead == 1 else "take"
+            dead = number_words(self._dead, "deleted group")
+            yield f"{dead} still {verb} {byte_words(self._dead_bytes)}, until compaction removes it\n"
+        found = []
+        if self._beyond:
+            verb = "is" if self._beyond == 1 else "are"
+            commits = f"{count_text(self._beyond)} of {number_words(self._commits, 'commit')}"
+            found.append(f"{commits} {verb} above the log end offset")
+        yield f"{verdict(code, found, number_words(self._groups - self._dead, 'group'))}\n"
+        if self._beyond:
+            yield f"auto.offset.reset decides where the consumer continues.\nNext: kdump explain {BEYOND_CODE}\n"
+
+
+def _lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
     """Yield a group for people."""
     commits = len(group.commits) + len(group.pending)
     said = [*_headline(group), *([number_words(commits, "commit")] if commits else []), byte_words(group.live_bytes)]
@@ -63,88 +122,6 @@ def _some(rows: list[tuple[str, ...]], most: int, what: str) -> tuple[list[tuple
     if Screen.current.verbosity or len(rows) <= most:
         return rows, []
     return rows[:most], [f"  {number_words(len(rows) - most, f'more {what}')}: -v lists all.\n"]
-
-
-class Groups:
-    """The groups in words as far as a screen goes, those first that need somebody; -v has all, as they come."""
-
-    def __init__(self) -> None:
-        self._budget = LineBudget()
-        self._held: list[tuple[bool, list[str]]] = []
-
-    def add(self, lines: Iterator[str], *, needs_somebody: bool) -> Iterator[str]:
-        """Take the lines of a group; yield what is to be printed now."""
-        if Screen.current.verbosity:
-            yield from lines
-        else:
-            self._held.append((needs_somebody, list(lines)))
-
-    def rest(self) -> Iterator[str]:
-        """Yield what is to be printed at the end."""
-        self._held.sort(key=lambda held: not held[0])
-        more = 0
-        for _, lines in self._held:
-            if not more and self._budget.takes(len(lines)):
-                yield from lines
-            else:
-                more += 1
-        if more:
-            yield f"{number_words(more, 'more group')}: -v lists all, --group some.\n\n"
-
-
-class Sums:
-    """What the groups that were shown add up to, for the last lines."""
-
-    def __init__(self) -> None:
-        self.groups = self.dead = self.dead_bytes = 0
-        self.commits = self.beyond = 0
-
-    def add(self, group: Group, ranges: Ranges) -> None:
-        """Count a group."""
-        self.groups += 1
-        for commit in (*group.commits, *group.pending):
-            known = ranges.of(commit.topic, commit.partition)
-            self.commits += 1
-            self.beyond += known is not None and known.place(commit) == BEYOND_END
-        if group.is_dead:
-            self.dead += 1
-            self.dead_bytes += group.superseded_bytes
-
-    def lines(self, code: int) -> Iterator[str]:
-        """Yield the deleted groups, and the verdict."""
-        if self.dead:
-            verb = "takes" if self.dead == 1 else "take"
-            dead = number_words(self.dead, "deleted group")
-            yield f"{dead} still {verb} {byte_words(self.dead_bytes)}, until compaction removes it\n"
-        found = []
-        if self.beyond:
-            verb = "is" if self.beyond == 1 else "are"
-            commits = f"{count_text(self.beyond)} of {number_words(self.commits, 'commit')}"
-            found.append(f"{commits} {verb} above the log end offset")
-        yield f"{verdict(code, found, number_words(self.groups - self.dead, 'group'))}\n"
-        if self.beyond:
-            yield f"auto.offset.reset decides where the consumer continues.\nNext: kdump explain {BEYOND_CODE}\n"
-
-
-def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
-    """Yield a group as objects: itself, its members, its commits, and where a share group is in its partitions."""
-    yield json_line(
-        "group",
-        {
-            **fields_of(group, "group=name offsetsPartition=partition groupType=kind state state_timestamp?"),
-            **fields_of(group, "protocol_type protocol leader epoch assignment_epoch"),
-            "members": len(group.members),
-            "commits": len(group.commits),
-            "pendingCommits": len(group.pending),
-            **fields_of(group, "live_bytes live_records superseded_bytes superseded_records"),
-        },
-    )
-    for member in group.members:
-        yield json_line("member", {"group": group.name} | _member_fields(member))
-    for commit in (*group.commits, *group.pending):
-        yield json_line("commit", {"group": group.name} | _commit_fields(group, commit, ranges, retention_ms, now))
-    for topic, start in group.share_starts:
-        yield json_line("shareStart", {"group": group.name} | _start_fields(topic, start, ranges))
 
 
 def _headline(group: Group) -> Iterator[str]:
@@ -226,48 +203,13 @@ def _remarks(group: Group, commit: Commit, known: Range | None, retention_ms: in
         yield f'metadata "{safe(commit.metadata)}"'
 
 
-def _member_fields(member: Member) -> dict[str, Any]:
-    return {
-        **fields_of(member, "member_id instance_id client_id client_host rack epoch state"),
-        **fields_of(member, "subscribedTopics=topics subscribedRegex=regex"),
-        "assignment": _assignment(member.assignment),
-        **fields_of(member, "sessionTimeoutMs=session_timeout rebalanceTimeoutMs=rebalance_timeout"),
-    }
-
-
-def _assignment(assignment: Assignment) -> list[dict[str, Any]]:
-    return [{"topic": topic, "partitions": numbers} for topic, numbers in assignment]
-
-
-def _commit_fields(group: Group, commit: Commit, ranges: Ranges, retention_ms: int, now: int) -> dict[str, Any]:
-    known = ranges.of(commit.topic, commit.partition)
-    is_pending = commit.producer_id >= 0
-    return {
-        **fields_of(commit, "topic partition offset leader_epoch? metadata commit_timestamp expire_timestamp?"),
-        "expiresAt": group.expires_at(commit, retention_ms),
-        "isExpired": group.is_expired(commit, retention_ms, now),
-        "pendingProducerId": commit.producer_id if is_pending else None,
-        "recordOffset": commit.record_offset,
-        **fields_of(known, "logStartOffset=start logEndOffset=end"),
-        "lag": known.lag(commit) if known else None,
-        "place": known.place(commit) if known else None,
-    }
-
-
 def _start_cells(topic: str, start: ShareStart, ranges: Ranges) -> tuple[str, ...]:
-    fields = _start_fields(topic, start, ranges)
+    known = ranges.of(topic, start.partition)
+    lag = known.lag_of_start(start) if known else None
     return (
         f"{safe(topic)}-{start.partition}",
-        *("-" if fields[name] is None else str(fields[name]) for name in ("startOffset", "logEndOffset", "lag")),
+        "-" if start.start_offset < 0 else str(start.start_offset),
+        "-" if known is None else str(known.end),
+        "-" if lag is None else str(lag),
         str(start.state_epoch),
     )
-
-
-def _start_fields(topic: str, start: ShareStart, ranges: Ranges) -> dict[str, Any]:
-    known = ranges.of(topic, start.partition)
-    return {
-        "topic": topic,
-        **fields_of(start, "partition start_offset? state_epoch leader_epoch delivery_complete_count?"),
-        **fields_of(known, "logStartOffset=start logEndOffset=end"),
-        "lag": known.end - start.start_offset if known and start.start_offset >= 0 else None,
-    }

@@ -40,10 +40,10 @@ from ..shell.output import Output, complain
 from ..shell.paths import directories
 from ..shell.progress import PathCounter
 from ..shell.reading_options import isolation_option
-from ..shell.rows import bare_rows, format_options, json_line, output_for
+from ..shell.rows import JSONL, TEXT, bare_rows, format_options, json_line, output_for
 from ..shell.session import Complaints
 from ..shell.values import time_ms
-from .text import answer_fields, located_answer, offset_words, timestamp_words
+from .text import offset_words, timestamp_words
 
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
 _MAX_SHOWN = 80
@@ -203,7 +203,9 @@ class _Run(Complaints):
         options = self._options
         if not located.exists:
             self.worsen(exit_codes.FINDINGS)
-        if options.format == "jsonl":
+        if options.format == JSONL:
+            from .jsonl import located_answer
+
             self._out.write(json_line("answer", located_answer(located)))
             return True
         label = self._label(located.path)
@@ -220,6 +222,8 @@ class _Run(Complaints):
     def _tell_answer(self, answer: Answer | Failed) -> None:
         import json
 
+        from .jsonl import answer_fields
+
         if isinstance(answer, Failed):
             self._failed(answer.error, answer.path)
             return
@@ -235,7 +239,7 @@ class _Run(Complaints):
         if not self._options.explain:
             return no_trace
         label = self._label(log.path)
-        if self._options.format == "text" and self._options.batch is None:
+        if self._options.format == TEXT and self._options.batch is None:
             return lambda step: self._out.write(f"  {label}{safe(step)}\n")
         return lambda step: click.echo(f"  {label}{safe(step)}", err=True)
 

@@ -17,7 +17,7 @@ from ..shell.paths import expand
 from ..shell.rows import format_option, json_line, output_for
 from ..shell.screen import Screen
 from ..shell.session import Diagnostics
-from .rows import Row, rows_of
+from .jsonl import Row, rows_of
 from .text import text_lines
 
 

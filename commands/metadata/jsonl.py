@@ -42,18 +42,11 @@ class Row(NamedTuple):
 def rows_of(
     state: MetadataState, chosen: Callable[[str], bool], has_partition: Callable[[int], bool], *, only_topics: bool
 ) -> Iterator[Row]:
-    """Yield the objects of a state: the cluster, and then its parts; of topics those whose name and
-    number are chosen.
-    """
+    """Yield the objects of a state: the cluster, and then its parts; of topics those of chosen name and number."""
     image = state.image
     yield Row("cluster", _cluster(state))
     if not only_topics:
-        for name, level in sorted(image.features.items()):
-            yield Row("feature", {"name": name, "level": level})
-        for broker_id in sorted(image.brokers):
-            yield Row("broker", _broker(image.brokers[broker_id]))
-        for controller_id in sorted(image.controllers):
-            yield Row("controller", _controller(image.controllers[controller_id]))
+        yield from _nodes(image)
     for topic in sorted(image.topics.values(), key=lambda topic: (topic.name, topic.topic_id)):
         if chosen(topic.name):
             yield Row("topic", _topic(topic))
@@ -66,6 +59,15 @@ def rows_of(
                 yield Row("config", _config(resource_type, name, key, values[key]))
     if not only_topics:
         yield from _access(image)
+
+
+def _nodes(image: ClusterImage) -> Iterator[Row]:
+    for name, level in sorted(image.features.items()):
+        yield Row("feature", {"name": name, "level": level})
+    for broker_id in sorted(image.brokers):
+        yield Row("broker", _broker(image.brokers[broker_id]))
+    for controller_id in sorted(image.controllers):
+        yield Row("controller", _controller(image.controllers[controller_id]))
 
 
 def _access(image: ClusterImage) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from kdump.formats.words import count_text, number_words
 
 from ..shell.tables import aligned
 from ..shell.times import iso_time
-from .rows import Fields, Row
+from .jsonl import Fields, Row
 
 _REPLICAS = ("replicas", "isr", "eligibleLeaderReplicas")
 

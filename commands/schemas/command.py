@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kdump.errors import KdumpError
@@ -11,11 +13,14 @@ from kdump.schemas.registry import Registry
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
-from ..shell.output import note
+from ..shell.output import Output, note
 from ..shell.replicas import newest, replicas_at
-from ..shell.rows import format_option, output_for
+from ..shell.rows import JSONL, TEXT, format_option, output_for
 from ..shell.session import Diagnostics
-from .text import JsonLines, TextLines
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
 
 
 @click.command("schemas")
@@ -76,7 +81,7 @@ def command(
     chosen = chooses(patterns)
     logs = [each for each in found if chosen(each.topic) and has_partition(each.partition) and may_have_schemas(each)]
     with output_for(format_) as out:
-        printer = (JsonLines if format_ == "jsonl" else TextLines)(out.write)
+        printer = _printer(out, format_)
         printer.registry(source, registry, known.problems)
         uses = list(known.uses(newest(logs, troubles), troubles, deep=deep))
         printer.uses(uses)
@@ -86,10 +91,20 @@ def command(
     return troubles.code
 
 
+def _printer(out: Output, format_: str) -> JsonLines | Text:
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    from .text import Text
+
+    return Text(out.write)
+
+
 def _show(registry: Registry, schema_id: int, source: str) -> int:
     schema = registry.by_id(schema_id)
     if schema is None:
         raise KdumpError(f"{safe_path(source)}: there is no schema {schema_id}")
-    with output_for("text") as out:
+    with output_for(TEXT) as out:
         out.write("".join(f"{safe(line)}\n" for line in schema.text.splitlines()))
     return exit_codes.OK

@@ -1,9 +1,9 @@
-"""The lines of `kdump schemas`; docs/schemas.md describes both forms."""
+"""`kdump schemas` for people: the schemas, what uses them, and the verdict."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
@@ -11,20 +11,13 @@ from kdump.operations.schemas import TopicUse
 from kdump.schemas.registry import Registry, State
 from kdump.schemas.usage import FieldUse
 
-from ..shell.rows import RowPrinter
-from ..shell.tables import aligned
-
-Write = Callable[[str], None]
-Problems = Mapping[int, str]
+from ..shell.tables import TextPrinter
 
 
-class TextLines:
-    """For people."""
+class Text(TextPrinter):
+    """Prints schemas for people."""
 
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    def registry(self, source: str, registry: Registry, problems: Problems) -> None:
+    def registry(self, source: str, registry: Registry, problems: Mapping[int, str]) -> None:
         """Print the subjects and their versions."""
         self._write(f"{safe_path(source)}\n")
         rows = []
@@ -35,8 +28,7 @@ class TextLines:
                 (safe(each.subject), str(each.version), str(each.schema.id), each.schema.type, state, safe(references))
             )
         header = ("SUBJECT", "VERSION", "ID", "TYPE", "STATE", "REFERENCES")
-        for line in aligned(header, rows, right=("VERSION", "ID"), indent="  "):
-            self._write(line)
+        self._table(header, rows, right=("VERSION", "ID"), indent="  ")
         for number, problem in problems.items():
             self._write(f"  schema {number} cannot be used: {safe(problem)}\n")
 
@@ -48,10 +40,9 @@ class TextLines:
                 rows += ((safe(use.topic), name, *row) for row in _use_rows(found))
         if rows:
             self._write("\n")
-        for line in aligned(("TOPIC", "FIELD", "ID", "RECORDS", "REMARKS"), rows, right=("ID", "RECORDS")):
-            self._write(line)
+        self._table(("TOPIC", "FIELD", "ID", "RECORDS", "REMARKS"), rows, right=("ID", "RECORDS"))
 
-    def finish(self, registry: Registry, uses: list[TopicUse], problems: Problems) -> None:
+    def finish(self, registry: Registry, uses: list[TopicUse], problems: Mapping[int, str]) -> None:
         """Print the verdict, and what was looked at."""
         records = sum(use.records for use in uses)
         subjects = len({subject for subject, _ in registry.versions})
@@ -75,7 +66,7 @@ def _use_rows(use: FieldUse) -> Iterable[tuple[str, str, str]]:
         yield "-", count_text(use.plain), "without a schema"
 
 
-def _verdict(uses: list[TopicUse], problems: Problems) -> str:
+def _verdict(uses: list[TopicUse], problems: Mapping[int, str]) -> str:
     unknown: Counter[int | None] = Counter()
     undecodable = 0
     for use in uses:
@@ -91,54 +82,3 @@ def _verdict(uses: list[TopicUse], problems: Problems) -> str:
     if problems:
         parts.append(f"{number_words(len(problems), 'schema')} not usable")
     return f"FOUND: {', '.join(parts)}." if parts else "OK."
-
-
-class JsonLines(RowPrinter):
-    """An object a line."""
-
-    def registry(self, source: str, registry: Registry, problems: Problems) -> None:
-        """Print an object for each version of a subject."""
-        for each in sorted(registry.versions.values(), key=lambda found: (found.subject, found.version)):
-            schema = each.schema
-            fields = {
-                "path": source,
-                "subject": each.subject,
-                "version": each.version,
-                "id": schema.id,
-                "schemaType": schema.type,
-                "state": each.state,
-                "references": [reference._asdict() for reference in schema.references],
-                "error": problems.get(schema.id),
-                "schema": schema.text,
-            }
-            self.row("schemaVersion", fields)
-
-    def uses(self, uses: Iterable[TopicUse]) -> None:
-        """Print an object for each schema that the keys or values of a topic name."""
-        for use in uses:
-            for name, found in use.fields:
-                for row in _json_uses(found):
-                    place = {"topic": use.topic, "field": name, "isSample": use.is_sample}
-                    self.row("schemaUse", place | row)
-
-    def finish(self, registry: Registry, uses: list[TopicUse], _problems: Problems) -> None:
-        """Print the last object: what was looked at."""
-        fields = {
-            "subjects": len({subject for subject, _ in registry.versions}),
-            "schemas": len(list(registry.schemas)),
-            "topics": len(uses),
-            "records": sum(use.records for use in uses),
-        }
-        self.row("summary", fields)
-
-
-def _json_uses(use: FieldUse) -> Iterable[dict[str, object]]:
-    for number, count in sorted(use.schemas.items()):
-        messages = {message: found for (schema, message), found in use.messages.items() if schema == number}
-        yield {"id": number, "records": count, "state": "decoded", "messages": messages, "error": None}
-    for number, count in sorted(use.undecodable.items()):
-        yield {"id": number, "records": count, "state": "undecodable", "messages": {}, "error": use.errors[number]}
-    for unknown, count in sorted(use.unknown.items(), key=str):
-        yield {"id": unknown, "records": count, "state": "unknown", "messages": {}, "error": None}
-    if use.plain:
-        yield {"id": None, "records": use.plain, "state": "plain", "messages": {}, "error": None}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kdump.errors import KdumpError
@@ -15,10 +17,14 @@ from kdump.topics.transaction_ids import ENDING, TransactionalIds
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option, verbose_option
+from ..shell.output import Output
 from ..shell.replicas import newest, replicas_at
-from ..shell.rows import format_option, output_for
+from ..shell.rows import JSONL, format_option, output_for
 from ..shell.session import Diagnostics
-from .text import JsonLines, TextLines
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
 
 
 @click.command("txns")
@@ -83,7 +89,7 @@ def command(
     is_all_shown = is_all or single
     with output_for(format_) as out:
         is_full = is_all_shown or verbose > 0
-        printer = JsonLines(out.write, now) if format_ == "jsonl" else TextLines(out.write, now, is_all=is_full)
+        printer = _printer(out, format_, now, is_all=is_full)
         for each in transactions.of(partitions, keep_ended=ended):
             if not each.is_sound:
                 troubles.worsen(exit_codes.FINDINGS)
@@ -98,3 +104,13 @@ def command(
                 printer.transactional_id(owner, is_stuck)
         printer.finish(troubles.code)
     return troubles.code
+
+
+def _printer(out: Output, format_: str, now: int, *, is_all: bool) -> JsonLines | Text:
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write, now)
+    from .text import Text
+
+    return Text(out.write, now, is_all=is_all)

@@ -1,9 +1,8 @@
-"""The lines of `kdump txns`; docs/groups-txns-metadata.md describes both forms."""
+"""`kdump txns` for people: what is open, what to do about it, and the verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, duration, number_words, offset_range
@@ -13,8 +12,7 @@ from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch, Mismatch
 
-from ..shell.rows import RowPrinter, fields_of
-from ..shell.tables import aligned
+from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
 from ..shell.words import verdict
 
@@ -39,12 +37,12 @@ MAX_IDS = 10
 """Transactional ids that are shown by default."""
 
 
-class TextLines:
-    """For people: the partitions with something open, what is to be done about it, and the verdict."""
+class Text(TextPrinter):
+    """Prints the partitions with something open, the transactional ids, and the verdict."""
 
     def __init__(self, write: Callable[[str], None], now: int, *, is_all: bool = False) -> None:
         """Show all partitions that are worth it if `is_all`, otherwise the first ones."""
-        self._write = write
+        super().__init__(write)
         self._now = now
         self._is_all = is_all
         self._partitions = self._shown = self._open = self._stuck = self._mismatches = 0
@@ -72,8 +70,7 @@ class TextLines:
             self._open_row(found, row)
         ended = [_ended_cells(txn) for txn in found.ended]
         heading = ("ENDED", "PRODUCER", "EPOCH", "FIRST OFFSET", "MARKER", "COORDINATOR EPOCH", "TIME")
-        for line in aligned(heading, ended, right=heading[1:-1], indent="  "):
-            self._write(line)
+        self._table(heading, ended, right=heading[1:-1], indent="  ")
         for mismatch in found.mismatches:
             self._field("index", _mismatch(mismatch))
         self._write("\n")
@@ -99,8 +96,7 @@ class TextLines:
             self._write(f"{number_words(self._shown - MAX_SHOWN, 'more partition')} with open transactions (-v)\n\n")
         heading = ("TRANSACTIONAL ID", "STATE", "PRODUCER", "EPOCH", "LAST UPDATE", "PARTITIONS")
         ids = self._ids if self._is_all else self._ids[:MAX_IDS]
-        for line in aligned(heading, ids, right=("PRODUCER", "EPOCH")):
-            self._write(line)
+        self._table(heading, ids, right=("PRODUCER", "EPOCH"))
         if len(ids) < len(self._ids):
             self._write(f"{number_words(len(self._ids) - len(ids), 'more transactional id')} (-v)\n")
         if ids:
@@ -162,68 +158,6 @@ class TextLines:
         self._field("", f"Loses {records} for read_committed consumers.")
 
 
-_OLD_PARTITION = {"blockedBy": "heldBy"}
-_OLD_OPEN = {"isBlockingLastStableOffset": "holdsLastStableOffset"}
-"""Fields that had another name: it stays for two releases."""
-
-
-class JsonLines(RowPrinter):
-    """One object a line."""
-
-    def __init__(self, write: Callable[[str], None], now: int) -> None:
-        self._write = write
-        self._now = now
-
-    def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
-        """Print the objects of a partition; it is always shown."""
-        del is_shown
-        place = fields_of(found.replica, "topic partition path=log.path")
-        holder = found.holder
-        fields = place | {
-            **fields_of(found, "logStartOffset=replica.log_start_offset last_stable_offset"),
-            **fields_of(found, "highWatermark=replica.high_watermark logEndOffset=end_offset"),
-            "blockedBy": holder.first_offset if holder else None,
-            "open": len(rows),
-            "hanging": sum(row.is_hanging for row in rows),
-            **fields_of(found, "commitMarkers=commits abortMarkers=aborts emptyMarkers=empty batches"),
-        }
-        self.row("partition", fields, _OLD_PARTITION)
-        for row in rows:
-            self.row("openTransaction", place | self._open_fields(found, row), _OLD_OPEN)
-        for txn in found.ended:
-            self.row("endedTransaction", place | _ended_fields(txn))
-        for mismatch in found.mismatches:
-            self.row("indexMismatch", place | fields_of(mismatch, "kind path producer_id first_offset last_offset"))
-
-    def transactional_id(self, found: TransactionalId, is_stuck: bool) -> None:
-        """Print a transactional id's object."""
-        fields = {
-            **fields_of(found, "transactional_id statePartition=partition state"),
-            "isStuck": is_stuck,
-            **fields_of(found, "producer_id producer_epoch previous_producer_id? next_producer_id?"),
-            **fields_of(found, "timeout_ms start_timestamp? last_update_timestamp"),
-            "partitions": [{"topic": topic, "partitions": ids} for topic, ids in found.partitions.items()],
-        }
-        self.row("transactionalId", fields)
-
-    def finish(self, code: int) -> None:
-        """Do nothing: no line follows."""
-
-    def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:
-        txn = row.txn
-        return {
-            **fields_of(txn, "producer_id producer_epoch coordinator_epoch? first_offset last_offset?"),
-            **fields_of(txn, "first_timestamp? last_timestamp"),
-            "ageMs": self._now - txn.last_timestamp,
-            **fields_of(txn, "batches records bytes=size isOlderThanLog=is_older"),
-            "isBlockingLastStableOffset": found.holder is txn,
-            **fields_of(row.owner, "transactional_id state"),
-            **fields_of(row, "is_hanging reasons"),
-            "abortCommand": abort_command(found, txn),
-            "abortCommandBefore30": abort_command_before_3_0(found, txn),
-        }
-
-
 def _stable_words(found: PartitionTxns) -> str:
     """Return how far read_committed consumers get, and what stops them."""
     limit = found.stable_limit
@@ -262,14 +196,6 @@ def _ended_cells(txn: EndedTxn) -> tuple[str, ...]:
         str(txn.coordinator_epoch),
         iso_time(txn.timestamp),
     )
-
-
-def _ended_fields(txn: EndedTxn) -> dict[str, Any]:
-    return {
-        **fields_of(txn, "producer_id producer_epoch coordinator_epoch"),
-        "outcome": "abort" if txn.is_abort else "commit",
-        **fields_of(txn, "first_offset? last_offset timestamp last_stable_offset"),
-    }
 
 
 def _mismatch(mismatch: IndexMismatch) -> str:

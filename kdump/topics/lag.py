@@ -9,6 +9,7 @@ from kdump.errors import Problem, Report
 from kdump.named_tuples import NamedTuple
 from kdump.storage.replica import Replica
 from kdump.topics.groups import Commit
+from kdump.topics.share_state import ShareStart
 
 BEYOND_CODE = "KD-GROUP-BEYOND"
 
@@ -33,6 +34,10 @@ class Range(NamedTuple):
     def lag(self, commit: Commit) -> int:
         """Return how many offsets lie between a commit and the end; below 0 where the commit is beyond it."""
         return self.end - commit.offset
+
+    def lag_of_start(self, start: ShareStart) -> int | None:
+        """Return how many offsets lie between where a share group starts and the end; None where that is not known."""
+        return self.end - start.start_offset if start.start_offset >= 0 else None
 
     def place(self, commit: Commit) -> OffsetPlace:
         """Return whether a consumer that starts from the commit finds its offset."""
