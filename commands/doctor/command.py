@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import click
 
 from kdump.findings.kind import Severity
 from kdump.operations.doctor import Checkup, Doctor
 from kdump.releases import KafkaRelease
-from kdump.storage.live import broker_on, is_live
+from kdump.storage.live import is_beside_broker
 
 from ..shell import exit_codes
 from ..shell.options import NOW_HELP, color_option, kafka_option, max_duration_option, severities_from, threads_option
@@ -23,22 +20,6 @@ from ..shell.screen import Screen
 from ..shell.session import Diagnostics
 from ..shell.startup_options import chosen_startup
 from ..shell.values import read_by, time_ms
-from .jsonl import rows
-from .text import Page
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line asks for; `max_duration` in seconds."""
-
-    format_: str
-    brief: bool
-    color: str
-    max_duration: float | None
-    jobs: int
-    now: int | None
-    config_file: str | None
-    kafka: KafkaRelease | None
 
 
 @click.command("doctor")
@@ -46,23 +27,24 @@ class Options:
 @click.option("--brief", is_flag=True, help="One line for each thing that needs you.")
 @max_duration_option("60s", "; 0: read everything")
 @threads_option
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A server.properties: its settings, and without PATH its log.dirs.",
-)
-@click.option(
-    "--now",
-    metavar="TIME",
-    callback=read_by(time_ms),
-    help=f"{NOW_HELP} [default: when the logs were written to last]",
-)
+@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="A server.properties: its settings, and without PATH its log.dirs.")
+@click.option("--now", metavar="TIME", callback=read_by(time_ms),
+    help=f"{NOW_HELP} [default: when the logs were written to last]")
 @kafka_option
 @format_option
 @color_option
-def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
+def command(
+    paths: tuple[str, ...],
+    jobs: int | None,
+    format_: str,
+    brief: bool,
+    color: str,
+    max_duration: float | None,
+    now: int | None,
+    config_file: str | None,
+    kafka: KafkaRelease | None,
+) -> int:
     """Say whether the broker will start, what needs you, what is at stake, and the next command. Nothing is changed.
 
     PATHs are log directories or partition directories. Give all log directories of a broker at once. kdump simulates
@@ -79,18 +61,13 @@ def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
       kdump doctor /disk1/kafka /disk2/kafka --brief
       kdump doctor --config /etc/kafka/server.properties
     """
-    return doctor(paths, Options(jobs=jobs or 0, **options))
-
-
-def doctor(paths: tuple[str, ...], options: Options) -> int:
-    """Look, print, and return the exit code. Raises click.UsageError, KdumpError."""
     troubles = Diagnostics()
     chosen, absent = _chosen(paths)
-    startup = chosen_startup(now=options.now, config_file=options.config_file, kafka=options.kafka)
-    is_live_now = any(broker_on(path) is not None or is_live(path) for path in chosen)
-    with output_for(options.format_) as out:
+    startup = chosen_startup(now=now, config_file=config_file, kafka=kafka)
+    is_live = any(map(is_beside_broker, chosen))
+    with output_for(format_) as out:
         with ProgressBar(chosen) as bar:
-            checkup = Checkup(options.now, options.max_duration or None, options.jobs, bar.add)
+            checkup = Checkup(now, max_duration or None, jobs or 0, bar.add)
             checked = Doctor(chosen, checkup, startup, troubles)
             for path, error in absent:
                 if not checked.is_absent(path):
@@ -102,14 +79,18 @@ def doctor(paths: tuple[str, ...], options: Options) -> int:
         code = max(exit_codes.FINDINGS if health.needs_somebody(counted) else exit_codes.OK, troubles.code)
         shown = severities_from(Screen.current.min_severity or "note")
         health.diagnoses = [each for each in health.diagnoses if each.severity in shown]
-        if options.format_ == JSONL:
+        if format_ == JSONL:
+            from .jsonl import rows
+
             for row in rows(health):
                 out.write(row)
         else:
-            style = {"color": wants_color(options.color), "is_live": is_live_now}
+            from .text import Page
+
+            style = {"color": wants_color(color), "is_live": is_live}
             screen = Page(health, chosen, prose_width(), **style, is_complete=troubles.code == exit_codes.OK)
             if has_answer:
-                out.write("".join(f"{line}\n" for line in (screen.brief() if options.brief else screen.all())))
+                out.write("".join(f"{line}\n" for line in (screen.brief() if brief else screen.all())))
     return code
 
 

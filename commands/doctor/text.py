@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kdump.findings.finding import Finding
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import elapsed, listed, number_words, size_text
+from kdump.formats.words import elapsed, listed, number_words, offset_range, size_text
 from kdump.operations.actions import Action, Stake
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.copies import reference_of, sight_of
@@ -16,13 +16,20 @@ from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import DirectoryHealth, Health
 
 from ..shell.choice import asked_paths
-from ..shell.copies import STANDINGS, blocked_words, difference_words, leader_words, loss_words
+from ..shell.copies import (
+    STANDINGS,
+    blocked_words,
+    difference_words,
+    leader_words,
+    loss_words,
+    replica_words,
+    seen_words,
+)
 from ..shell.line_budget import LineBudget
-from ..shell.output import Style
+from ..shell.output import Style, quoted
 from ..shell.prose import folded, folded_command
 from ..shell.screen import Screen
 from ..shell.tables import aligned
-from .words import command_words, place, quoted, replica_words, sentence, stake_words, stake_words_in_short
 
 MAX_ENTRIES = 10
 """Entries with a number; those that a screen has no room for are a line each."""
@@ -35,14 +42,7 @@ class Page:
     """The lines of one checkup."""
 
     def __init__(
-        self,
-        health: Health,
-        paths: Sequence[str],
-        width: int | None,
-        *,
-        color: bool,
-        is_live: bool,
-        is_complete: bool = True,
+        self, health: Health, paths: Sequence[str], width: int | None, *, color: bool, is_live: bool, is_complete: bool
     ) -> None:
         self._health = health
         self._paths = paths
@@ -73,9 +73,9 @@ class Page:
             yield from self._entry_or_head(number, diagnosis)
         yield from self._rest()
         yield ""
-        if health.partitions > self._partitions_needing:
+        if health.partitions > health.partitions_needing:
             yield from self._field("Routine", self._routine(), 0)
-        if copies := self._copies():
+        if copies := seen_words(health.copies):
             yield from self._field("Copies", copies, 0)
         yield from self._field("Checked", self._checked(), 0)
         yield ""
@@ -92,9 +92,9 @@ class Page:
                 str(number),
                 self._names(diagnosis),
                 diagnosis.title,
-                stake_words_in_short(diagnosis),
+                _stake_words_in_short(diagnosis),
                 replica_words(diagnosis.replicas) if diagnosis.needs_replicas else "",
-                command_words(diagnosis.actions[:1]),
+                _command_words(diagnosis.actions[:1]),
             )
             for number, diagnosis in enumerate(self._shown, 1)
         ]
@@ -143,9 +143,7 @@ class Page:
     @property
     def _who(self) -> str:
         """Whose start it is."""
-        roles = {each.state.is_controller for each in self._health.directories} or {False}
-        who = "node" if len(roles) > 1 else "controller" if roles == {True} else "broker"
-        return f"The {who}s" if len(self._health.brokers) > 1 else f"The {who}"
+        return f"The {self._health.who}{'s' if len(self._health.brokers) > 1 else ''}"
 
     @property
     def _unit(self) -> str:
@@ -171,7 +169,7 @@ class Page:
     def _head(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
         style = self._bad if diagnosis.stake <= Stake.COMMITTED else self._careful
         head = f"{number} {self._names(diagnosis)}   "
-        stake = stake_words(diagnosis)
+        stake = _stake_words(diagnosis)
         title = diagnosis.title.upper() + (f": {stake}" if stake else "")
         lines = folded(title, self._width, first=head, indent=" " * 4)
         yield style(lines[0])
@@ -181,7 +179,7 @@ class Page:
         yield from self._head(number, diagnosis)
         example = f"{os.path.basename(diagnosis.paths[0])}: " if len(diagnosis.paths) > 1 else ""
         for each in diagnosis.shown:
-            said = f"{place(diagnosis, each)}{safe(each.text)}" if isinstance(each, Finding) else safe(each)
+            said = f"{_place(diagnosis, each)}{safe(each.text)}" if isinstance(each, Finding) else safe(each)
             yield from self._field("found", f"{example}{said}")
             example = ""
         if diagnosis.of_broker:
@@ -208,23 +206,6 @@ class Page:
             yield from self._field(label, f"{who} ({standing}): loses {loss_words(copies, choice)}{blocks}")
             label = ""
 
-    def _copies(self) -> str:
-        """Return how the copies of several brokers compare; nothing where there are none."""
-        seen = self._health.copies
-        if not seen.partitions and not seen.left:
-            return ""
-        counts = []
-        if seen.differing:
-            counts.append(f"{seen.differing} {'differs' if seen.differing == 1 else 'differ'}")
-        if seen.behind:
-            counts.append(f"in {seen.behind} a copy is only behind")
-        if seen.partitions > seen.differing + seen.behind:
-            counts.append(f"{seen.partitions - seen.differing - seen.behind} identical")
-        if seen.left:
-            counts.append(f"{seen.left} not compared for want of time (--max-duration 0)")
-        number = number_words(seen.partitions + seen.left, "partition")
-        return f"{number} on several brokers: {', '.join(counts)}."
-
     def _actions(self, diagnosis: Diagnosis) -> Iterator[str]:
         label = "do"
         for action in diagnosis.actions[:3]:
@@ -249,7 +230,7 @@ class Page:
             yield first.rstrip()
             first = " " * _COLUMN
         yield from folded_command(words, self._width, first=first)
-        yield from self._field("", f"{sentence(action.text)}{loses}".strip())
+        yield from self._field("", f"{_sentence(action.text)}{loses}".strip())
 
     def _field(self, label: str, text: str, margin: int = 2) -> Iterator[str]:
         yield from folded(
@@ -266,19 +247,14 @@ class Page:
     def _rest(self) -> Iterator[str]:
         more = len(self._health.diagnoses) - len(self._shown)
         if more > 0:
-            yield f"{more} more are not shown: kdump doctor {self._arguments()} -v"
+            yield f"{more} more are not shown: kdump doctor {asked_paths(self._paths)} -v"
         elif self._heads:
             which = f"{len(self._shown) - self._heads + 1}" + (f" to {len(self._shown)}" if self._heads > 1 else "")
-            yield f"What to do about {which}: kdump doctor {self._arguments()} -v"
-
-    @property
-    def _partitions_needing(self) -> int:
-        paths = {path for each in self._health.diagnoses for path in each.paths}
-        return sum(is_partition_dir(os.path.basename(path)) for path in paths)
+            yield f"What to do about {which}: kdump doctor {asked_paths(self._paths)} -v"
 
     def _routine(self) -> str:
         health = self._health
-        count = health.partitions - self._partitions_needing
+        count = health.partitions - health.partitions_needing
         text = number_words(max(count, 0), "partition") + "."
         if health.rechecked:
             text += " The broker re-checks their last segments and trims preallocated index files."
@@ -331,9 +307,54 @@ class Page:
         for path, warning in health.warnings:
             yield from folded(f"Warning: {safe_path(path)}: {safe(warning)}", self._width, first="")
         yield from folded(self._checked(), self._width, first="Checked: ", indent="")
-        if copies := self._copies():
+        if copies := seen_words(health.copies):
             yield from folded(copies, self._width, first="Copies: ", indent="")
-        yield f"Next: kdump verify {self._arguments()}, at any time, also while it runs."
+        yield f"Next: kdump verify {asked_paths(self._paths)}, at any time, also while it runs."
 
-    def _arguments(self) -> str:
-        return asked_paths(self._paths)
+
+def _stake_words(diagnosis: Diagnosis) -> str:
+    """Return what is at stake; nothing where that is said otherwise."""
+    if diagnosis.stake == Stake.COMMITTED:
+        return f"committed offsets{_offsets(diagnosis)} are at stake"
+    words = _stake_words_in_short(diagnosis)
+    return f"{words} are at stake" if diagnosis.stake == Stake.RECORDS else words
+
+
+def _stake_words_in_short(diagnosis: Diagnosis) -> str:
+    """Return the same for a column of what is at stake."""
+    offsets = _offsets(diagnosis)
+    if diagnosis.stake == Stake.COMMITTED:
+        return f"committed{offsets}"
+    if diagnosis.stake == Stake.RECORDS:
+        return f"offsets{offsets}" if offsets else "records"
+    return "the partition goes out of service here" if diagnosis.stake == Stake.SERVICE else ""
+
+
+def _offsets(diagnosis: Diagnosis) -> str:
+    """Return the offsets at stake, where those of one partition are known."""
+    if diagnosis.offsets is None or len(diagnosis.paths) > 1:
+        return ""
+    return f" {offset_range(*diagnosis.offsets)}"
+
+
+def _command_words(actions: Sequence[Action]) -> str:
+    """Return what to do first, in a few words."""
+    for action in actions:
+        if action.command and action.command[0] == "kdump":
+            return " ".join(map(quoted, action.command))
+        return safe(action.short or action.text.rstrip("."))
+    return ""
+
+
+def _place(diagnosis: Diagnosis, finding: Finding) -> str:
+    """Return the file and the byte, unless the text, which may be Kafka's, has them."""
+    name = os.path.basename(finding.path)
+    if name == os.path.basename(diagnosis.paths[0]) or name in finding.text:
+        return ""
+    return f"{safe(name)}{f', byte {finding.position}' if finding.position is not None else ''}: "
+
+
+def _sentence(text: str) -> str:
+    """Return a text as a sentence of its own."""
+    said = safe(text[:1].upper() + text[1:])
+    return said if not said or said.endswith(".") else f"{said}."

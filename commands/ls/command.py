@@ -28,9 +28,9 @@ from ..shell.unfinished import note_unfinished
 
 if TYPE_CHECKING:
     from .jsonl import JsonLines
-    from .text import Tables
+    from .text import Text
 
-    Printer: TypeAlias = JsonLines | Tables
+    Printer: TypeAlias = JsonLines | Text
     Row: TypeAlias = ListedDirectory | PartitionInfo | SegmentInfo | FileInfo | Unread
 
 
@@ -103,9 +103,9 @@ def _printer(out: Output, format_: str, color: str, *, graph: bool) -> Printer:
         from .graph import Graphs
 
         return Graphs(out.write, color=wants_color(color))
-    from .text import Tables
+    from .text import Text
 
-    return Tables(out.write, color=wants_color(color))
+    return Text(out.write, color=wants_color(color))
 
 
 class _Listing(Failures):

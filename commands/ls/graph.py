@@ -17,7 +17,7 @@ from kdump.storage.facts import SegmentInfo
 
 from ..shell.screen import Screen
 from ..shell.times import iso_time
-from .text import Tables
+from .text import Text as Tables
 
 if TYPE_CHECKING:
     from rich.text import Text

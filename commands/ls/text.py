@@ -93,7 +93,7 @@ SEGMENT_COLUMNS = (
 )
 
 
-class Tables(TextPrinter):
+class Text(TextPrinter):
     """Prints facts as tables."""
 
     def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:

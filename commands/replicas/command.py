@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,12 +17,14 @@ from kdump.storage.partition import PartitionLog
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option, verbose_option
-from ..shell.output import note
+from ..shell.output import Output, note
 from ..shell.paths import directories
-from ..shell.rows import format_option, output_for
+from ..shell.rows import JSONL, format_option, output_for
 from ..shell.session import Diagnostics
-from .jsonl import JsonLines
-from .text import TextLines
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
 
 
 @click.command("replicas")
@@ -62,7 +65,7 @@ def command(
     places, empty = _places(paths, troubles)
     is_single = all(isinstance(place, PartitionLog) for place in places)
     with output_for(format_) as out:
-        printer = JsonLines(out.write) if format_ == "jsonl" else TextLines(out.write, is_all=verbose or is_single)
+        printer = _printer(out, format_, is_all=verbose or is_single)
         count = 0
         replicas = Replicas(places, now, troubles, empty=empty, properties=properties)
         if len(replicas.clusters) > 1:
@@ -78,6 +81,16 @@ def command(
             raise KdumpError(f"there is no partition{wanted} in these PATHs")
         printer.finish(troubles.code)
     return troubles.code
+
+
+def _printer(out: Output, format_: str, *, is_all: bool) -> JsonLines | Text:
+    if format_ == JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    from .text import Text
+
+    return Text(out.write, is_all=is_all)
 
 
 def _places(paths: tuple[str, ...], troubles: Diagnostics) -> tuple[list[LogDirectory | PartitionLog], int]:

@@ -26,7 +26,7 @@ _WIDTH = 80
 _ELECT = "kafka-leader-election.sh --bootstrap-server HOST:PORT"
 
 
-class TextLines:
+class Text:
     """Prints partitions whose copies differ; with `is_all` also those whose copies are identical."""
 
     def __init__(self, write: Callable[[str], None], *, is_all: bool = False) -> None:

@@ -17,6 +17,7 @@ from kdump.formats.printable import safe
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
+from .output import quoted
 from .paths import expand, log_directories_of, matches
 from .screen import Screen, all_partitions
 
@@ -127,9 +128,7 @@ def topics_at(paths: Iterable[str]) -> set[str]:
 
 def asked_paths(paths: Iterable[str]) -> str:
     """Return the PATHs for a command line to go on with: those that were given, with --topic and --partition."""
-    from shlex import quote
-
-    return " ".join(safe(quote(word)) for word in Screen.current.asked or paths)
+    return " ".join(map(quoted, Screen.current.asked or paths))
 
 
 def _partitions_at(path: str, topics: tuple[str, ...]) -> Iterator[str]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kdump.formats.words import count_text, number_words, offset_range
 from kdump.operations.compared import Copy, PartitionReplicas
-from kdump.operations.copies import lost_words, spans_of
+from kdump.operations.copies import CopiesSeen, lost_words, spans_of
+from kdump.repair.replicas import Replicas
 from kdump.replicas.choice import Choice
 from kdump.replicas.compacted import MAX_KEYS
 from kdump.replicas.summary import Difference, Span
@@ -32,6 +33,38 @@ STANDINGS = {
     None: "ISR unknown",
 }
 """Why a replica may lead."""
+
+
+def replica_words(replicas: Replicas | None) -> str:
+    """Return who has a partition, and how far they are."""
+    if replicas is None:
+        return "unknown (no cluster metadata on these disks)"
+    in_sync = ", ".join(map(str, replicas.in_sync)) or "none"
+    words = f"{', '.join(map(str, replicas.brokers))}; in sync: {in_sync}"
+    if replicas.is_under_replicated:
+        words += "; under-replicated"
+    if replicas.is_under_min_isr:
+        words += f"; below min.insync.replicas ({replicas.min_insync}): acks=all is refused"
+    if replicas.leader is not None and replicas.leader == replicas.broker and len(replicas.brokers) > 1:
+        words += f"; leads now, after it {'nobody' if replicas.next_leader is None else replicas.next_leader}"
+    return words
+
+
+def seen_words(seen: CopiesSeen) -> str:
+    """Return how the copies of several brokers compare; nothing where there are none."""
+    if not seen.partitions and not seen.left:
+        return ""
+    counts = []
+    if seen.differing:
+        counts.append(f"{seen.differing} {'differs' if seen.differing == 1 else 'differ'}")
+    if seen.behind:
+        counts.append(f"in {seen.behind} a copy is only behind")
+    if seen.partitions > seen.differing + seen.behind:
+        counts.append(f"{seen.partitions - seen.differing - seen.behind} identical")
+    if seen.left:
+        counts.append(f"{seen.left} not compared for want of time (--max-duration 0)")
+    number = number_words(seen.partitions + seen.left, "partition")
+    return f"{number} on several brokers: {', '.join(counts)}."
 
 
 def difference_words(found: PartitionReplicas, copy: Copy, number: int, reference: int | None) -> str:

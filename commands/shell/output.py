@@ -230,9 +230,14 @@ def holds_text(error: HoldsLogDirectoriesError) -> str:
 
 
 def _line(words: list[str]) -> str:
+    return " ".join(map(quoted, ("kdump", *words)))
+
+
+def quoted(word: str) -> str:
+    """Return a word of a command line as a shell takes it; safe to print."""
     from shlex import quote
 
-    return " ".join(safe(quote(word)) for word in ("kdump", *words))
+    return safe(quote(word))
 
 
 def os_error_text(error: OSError, path: str) -> str:

@@ -15,7 +15,7 @@ from kdump.operations.started_clusters import StartedClusters
 from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import broker_on, is_live, tally
+from kdump.storage.live import is_beside_broker, tally
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
@@ -23,16 +23,16 @@ from ..shell.options import color_option, verbose_option
 from ..shell.output import Output, os_error_text, wants_color
 from ..shell.paths import check_directories, directories
 from ..shell.progress import ProgressBar, total_size
-from ..shell.rows import format_option, output_for
+from ..shell.rows import JSONL, TEXT, format_option, output_for
 from ..shell.session import Complaints
 from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.unfinished import note_unfinished
-from .text import TextPrinter
 
 if TYPE_CHECKING:
-    from .jsonl import JsonPrinter
+    from .jsonl import JsonLines
+    from .text import Text
 
-    Printer: TypeAlias = JsonPrinter | TextPrinter
+    Printer: TypeAlias = JsonLines | Text
 
 
 @click.command("startup")
@@ -83,13 +83,15 @@ def command(
     options = chosen_startup(**circumstances, view=RetentionSettings)
     with output_for(format_) as out:
         printer: Printer
-        if format_ == "jsonl":
-            from .jsonl import JsonPrinter
+        if format_ == JSONL:
+            from .jsonl import JsonLines
 
-            printer = JsonPrinter(out.write)
+            printer = JsonLines(out.write)
         else:
-            printer = TextPrinter(out.write, verbose=verbose, color=wants_color(color))
-        if format_ == "text" and any(map(_is_beside_broker, paths)):
+            from .text import Text
+
+            printer = Text(out.write, verbose=verbose, color=wants_color(color))
+        if format_ == TEXT and any(map(is_beside_broker, paths)):
             out.write("A broker is running. This is what a crash now would leave.\n\n")
         with ProgressBar(paths) as bar:
             run = _Run(options, paths, printer, out, bar)
@@ -97,11 +99,6 @@ def command(
                 run.path(path)
         run.end()
     return run.code
-
-
-def _is_beside_broker(path: str) -> bool:
-    """Return whether a broker is running on a log directory, or on the one that a partition directory is in."""
-    return broker_on(path) is not None or is_live(path)
 
 
 class _Run(Complaints):

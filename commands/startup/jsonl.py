@@ -20,7 +20,7 @@ _OLD_BROKER = {"isStartable": "starts"}
 _OLD_FAILURE = {"isBrokerStartable": "brokerStarts"}
 
 
-class JsonPrinter(RowPrinter):
+class JsonLines(RowPrinter):
     """Prints outcomes as JSON lines."""
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:

@@ -80,7 +80,7 @@ class Totals:
         self.expiring += bool(loaded.expiring)
 
 
-class TextPrinter:
+class Text:
     """Prints outcomes for people; partitions that come to no harm are a count at the end, unless `verbose`.
 
     The answer comes first where the broker does not start as it should, so nothing is written before `end`.

@@ -19,6 +19,7 @@ from kdump.disk.reading import FileStatus, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import Finding
 from kdump.findings.kind import SEVERITIES, Severity
+from kdump.formats.names import is_partition_dir
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
 from kdump.operations.started_clusters import StartedClusters
@@ -96,6 +97,18 @@ class Health:
         """The ids of the brokers that the log directories are of."""
         known = (each.state.broker for each in self.directories)
         return tuple(sorted({broker.node_id for broker in known if broker and broker.node_id is not None}))
+
+    @property
+    def who(self) -> str:
+        """Whose start it is, in a word: that of a `broker`, a `controller`, or `node` where there are both."""
+        roles = {each.state.is_controller for each in self.directories} or {False}
+        return "node" if len(roles) > 1 else "controller" if roles == {True} else "broker"
+
+    @property
+    def partitions_needing(self) -> int:
+        """How many partitions need somebody."""
+        paths = {path for each in self.diagnoses for path in each.paths}
+        return sum(is_partition_dir(os.path.basename(path)) for path in paths)
 
     @property
     def starts(self) -> bool:

@@ -14,7 +14,7 @@ from kdump.errors import check_number
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
-from kdump.storage.live import broker_on, is_live
+from kdump.storage.live import is_beside_broker
 from kdump.verify.options import Options
 from kdump.verify.resume import (
     NOTHING_YET,
@@ -54,7 +54,7 @@ def consideration(
     paths: Iterable[str], *, drops_pages: bool | None = None, has_low_priority: bool | None = None
 ) -> Consideration:
     """Return how a verification of these paths makes way: as asked for; what is not said is so beside a broker."""
-    is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
+    is_beside = any(map(is_beside_broker, paths))
     return Consideration(
         is_beside if drops_pages is None else drops_pages,
         is_beside if has_low_priority is None else has_low_priority,

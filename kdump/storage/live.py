@@ -98,6 +98,11 @@ def broker_on(log_directory: str) -> LockHolder | None:
     return holder
 
 
+def is_beside_broker(path: str) -> bool:
+    """Return whether a broker is running on a log directory, or on the one that a partition directory is in."""
+    return broker_on(path) is not None or is_live(path)
+
+
 @contextmanager
 def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None) -> Iterator[PartitionLog | None]:
     """Hold the partition in a directory, readable as it is now for as long as the `with` lasts.
