@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.errors import KdumpError, Problem, RefusedError
-from kdump.export import memory
 from kdump.export.object_store import Uploaded, is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, PARQUET, ExportOptionError, ExportOptions
 from kdump.export.outcome import Outcome
@@ -250,7 +249,9 @@ def _exported(
 def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -> Engine:
     if cluster is None:
         if options.format == PARQUET:
-            memory.prepare()
+            from kdump.export.memory import prepare
+
+            prepare()
         return LocalEngine(progress=bar.add)
     from kdump.spark.jobs import SparkExport
 
