@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
             if os.sep in args[0] or os.path.isdir(args[0]):
                 _begin(["doctor", *args])
                 return "doctor", self.get_command(ctx, "doctor"), args
-            from .shell.unknown import unknown_command
+            from .shell.usage import unknown_command
 
             ctx.fail(unknown_command(args[0], COMMANDS))
         screen = _begin(args)

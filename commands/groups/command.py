@@ -21,7 +21,7 @@ from ..shell.output import Output
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import JSONL, format_option, output_for
 from ..shell.session import Diagnostics
-from ..shell.unknown import meant
+from ..shell.usage import meant
 
 if TYPE_CHECKING:
     from .jsonl import JsonLines

@@ -7,7 +7,7 @@ import click
 from kdump.findings.catalogue import CATALOGUE
 
 from ..shell.completing import command_names
-from ..shell.unknown import unknown_command
+from ..shell.usage import unknown_command
 
 
 @click.command("help")

@@ -23,8 +23,7 @@ from ..shell.output import Output, wants_color
 from ..shell.paths import expand
 from ..shell.progress import PathCounter
 from ..shell.rows import JSONL, TEXT, format_option, output_for
-from ..shell.session import Failures
-from ..shell.unfinished import note_unfinished
+from ..shell.session import Failures, note_unfinished
 
 if TYPE_CHECKING:
     from .jsonl import JsonLines

@@ -45,7 +45,7 @@ def is_chosen(name: str, topics: Iterable[str]) -> bool:
 
 def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
     """Return what is to be said where no partition of the `known` topics is one that --topic and --partition name."""
-    from .unknown import meant
+    from .usage import meant
 
     named = " or ".join(map(safe, topics))
     has_numbers = Screen.current.has_partition is not all_partitions

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import click
 
+from kdump.disk import meeting
+
 from .given_once import GivenOnce
 from .options import COMMON, help_of, with_common_options
-from .priority import yield_to_brokers
 from .screen import Screen
 
 _ORDER = {name: (number, help_of(option)) for number, (name, _, option) in enumerate(COMMON)}
@@ -19,6 +21,10 @@ _ORDER = {name: (number, help_of(option)) for number, (name, _, option) in enume
 MAX_EXAMPLES = 3
 """Examples in the short help."""
 _EXAMPLES, _EXIT_CODES = "Examples:", "Exit"
+
+_ENVIRONMENT, _NORMAL = "KDUMP_PRIORITY", "normal"
+_OWN = frozenset({"verify", "serve"})
+"""Commands that see to it themselves: by an option, or because clients wait for them as they wait for a broker."""
 
 
 class Command(click.Command):
@@ -42,7 +48,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, behind a broker where it meets one."""
-        yield_to_brokers(ctx.command.name)
+        _yield_to_brokers(ctx.command.name)
         return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -81,6 +87,24 @@ class Command(click.Command):
 
         for line in folded(text, formatter.width, indent="  "):
             formatter.write(f"{line}\n")
+
+
+def _yield_to_brokers(command: str | None) -> None:
+    """Let a command go on behind a broker once it meets one, unless the environment has KDUMP_PRIORITY=normal."""
+    yields = command not in _OWN and os.environ.get(_ENVIRONMENT) != _NORMAL
+    meeting.at_broker = _come_second if yields else None
+
+
+def _come_second() -> None:
+    from kdump.disk.pace import lower_priority
+
+    from .output import note
+
+    meeting.at_broker = None
+    gained = lower_priority()
+    if Screen.current.verbosity:
+        how = ", ".join(gained) or "cannot be had here"
+        note(f"low priority while a broker runs: {how} ({_ENVIRONMENT}=normal: usual priority)")
 
 
 def _begins(text: str, words: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which settings topics have: the option `--config [TOPIC=]FILE`, and the cluster's metadata log in a log directory."""
+"""Properties files that `--config` names: what they say of topics, and what there is to say of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 
 import click
 
-from kdump.formats.printable import safe_path
-from kdump.settings.sources import PropertyFile
+from kdump.disk.reading import read_small
+from kdump.errors import CheckpointError, ConfigError
+from kdump.formats.java_properties import parse_properties
+from kdump.formats.printable import safe, safe_path
+from kdump.settings.sources import PropertyFile, TopicSettings
 from kdump.settings.views import View
 
-from .property_files import read_config
+from .output import note
 
 config_option = click.option(
     "--config",
@@ -32,3 +35,22 @@ def property_file(text: str, view: type[View]) -> PropertyFile:
     except OSError as error:
         raise click.BadParameter(f"{safe_path(path)}: {error.strerror}", param_hint="--config") from None
     return PropertyFile(path, topics or None, properties)
+
+
+def read_config(path: str, view: type[View]) -> dict[str, str]:
+    """Return the properties of a `--config`; notes name those that do not count for `view`.
+
+    Raises click.BadParameter for a file that Kafka would not take, OSError.
+    """
+    try:
+        properties = parse_properties(read_small(path), path)
+        settings = TopicSettings.of(properties)
+        settings.check()
+        view.of(settings)
+    except (ConfigError, CheckpointError) as error:
+        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
+    from kdump.settings.names import notes_on  # every name that Kafka has
+
+    for text in notes_on(properties, view.counting()):
+        note(f"{safe_path(path)}: {safe(text)}")
+    return properties

@@ -22,7 +22,7 @@ from kdump.formats.words import number_words
 from . import exit_codes
 from .pager import begin_pager, may_page, stream_of
 from .progress import hide_progress
-from .prose import error_lines
+from .prose import error_lines, fitted
 from .screen import Screen
 from .whole_lines import write_lines
 
@@ -79,8 +79,6 @@ class Output:
         width = screen.width
         self._finish = finish
         if finish is None and width is not None:
-            from .fitting import fitted
-
             self._finish = lambda text: fitted(text, width)
         self._screen = screen if finish is None else None  # of text only
         self._pager: subprocess.Popen[bytes] | None = None

@@ -6,15 +6,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kdump.change.unfinished import unfinished_in
 from kdump.errors import BrokerRunsError, HoldsLogDirectoriesError, KdumpError, KdumpRunsError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
+from kdump.storage.directory import LogDirectory
 from kdump.storage.live import is_deleted, tally, was_deleted
+from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
-from .output import Output, about, as_given, complain, holds_text, os_error_text, tell
+from .output import Output, about, as_given, complain, holds_text, note, os_error_text, tell
 from .screen import Screen
-from .unfinished import note_untold
 
 
 class Complaints:
@@ -145,7 +147,7 @@ def tell_circumstances(code: int) -> None:
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
         tell(f"Note: {safe_path(tally.named.get(path, path))}: {text}.")
-    note_untold()
+    _note_untold()
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout
     elif code == exit_codes.INCOMPLETE and tally.unreadable and not Screen.current.is_in_vain:
@@ -167,3 +169,30 @@ def _left_out(directory: str) -> str:
     if gone:
         said += f" It deleted {number_words(gone, 'file or directory', 'files or directories')} meanwhile."
     return said
+
+
+def note_unfinished(place: LogDirectory | PartitionLog) -> None:
+    """Say on stderr which changes of a log directory's partitions, or of one partition, were interrupted."""
+    if isinstance(place, LogDirectory):
+        log_directory = place.path
+        partitions = [os.path.join(place.path, name) for name in place.partition_names]
+    else:
+        log_directory, partitions = os.path.dirname(os.path.abspath(place.path)), [place.path]
+    _note_changes(log_directory, partitions)
+
+
+def _note_untold() -> None:
+    """Say the same of the partitions that were read, and of which nothing has asked for changes."""
+    by_directory: dict[str, list[str]] = {}
+    for path in sorted(tally.partitions - tally.changes_told):
+        by_directory.setdefault(os.path.dirname(path), []).append(tally.named.get(path, path))
+    for log_directory, partitions in by_directory.items():
+        _note_changes(log_directory, partitions)
+
+
+def _note_changes(log_directory: str, partitions: list[str]) -> None:
+    try:
+        for path, text in unfinished_in(log_directory, partitions):
+            note(f"{safe_path(path)}: {safe(text)}: kdump undo {safe_path(path)} shows the ways out")
+    except OSError as error:
+        note(os_error_text(error, log_directory))

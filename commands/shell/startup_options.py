@@ -47,7 +47,7 @@ def chosen_startup(
     """Return what the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
     properties: dict[str, str] = {}
     if config_file is not None:
-        from .property_files import read_config
+        from .config_option import read_config
 
         properties = read_config(config_file, view)
     return StartupOptions(

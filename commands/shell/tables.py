@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from .prose import text_width
 from .screen import Screen
-from .text_width import text_width
 from .times import iso_second
 
 MIN_COLUMNS = 3

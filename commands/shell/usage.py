@@ -1,9 +1,9 @@
-"""What is wrong with a command line, in one line."""
+"""What is wrong with a command line, in one line, and which word is probably meant."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import click
 
@@ -11,6 +11,18 @@ from kdump.formats.printable import safe
 
 _NO_NUMBER = r"(?s)(.+) is not (?:a valid (?:integer|float)|in the range)\b.*\.$"
 _NO_CHOICE = r"(?s)'(.*)' is not (?:one of )?'.*\.$"
+
+_OTHER_NAMES = {
+    "cat": "dump",
+    "check": "verify",
+    "fix": "repair",
+    "fsck": "verify",
+    "list": "ls",
+    "recover": "startup",
+    "show": "dump",
+    "status": "doctor",
+}
+"""What other tools call commands."""
 
 
 def usage_text(error: click.UsageError) -> str:
@@ -57,11 +69,7 @@ def _plain(text: str, param: click.Parameter | None) -> str:
 
 def not_one_of(word: str, choices: Sequence[str]) -> str:
     """Return what is wrong with a word that is none of the choices, with the one that is probably meant."""
-    from kdump.formats.close_names import closest
-
-    close = closest(word, choices)
-    hint = f". Did you mean '{close}'?" if close else ""
-    return f"'{word}' is not {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}{hint}"
+    return f"'{word}' is not {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}{meant(word, choices)}"
 
 
 def _numbers(kind: object) -> str:
@@ -78,3 +86,22 @@ def _lowered(text: str) -> str:
     """Return a text that follows a colon: its first word in small letters, unless it is a name."""
     first = text.split(" ", 1)[0]
     return text[:1].lower() + text[1:] if first.istitle() and first != "Missing" else text
+
+
+def meant(word: str, known: Collection[str]) -> str:
+    """Return what follows a sentence about a name that is not `known`: the one that is probably meant, if one is."""
+    from kdump.formats.close_names import closest
+
+    close = closest(word, known)
+    return f". Did you mean '{safe(close)}'?" if close else ""
+
+
+def unknown_command(word: str, commands: Collection[str], codes: Collection[str] = ()) -> str:
+    """Return what is said of a word that is none of the `commands`, nor of the findings' `codes`; safe to print."""
+    from kdump.formats.close_names import closest
+
+    said = f"unknown command '{safe(word)}'."
+    if word in _OTHER_NAMES and _OTHER_NAMES[word] in commands:
+        return f"{said} Its name is '{_OTHER_NAMES[word]}': kdump {_OTHER_NAMES[word]} --help"
+    close = closest(word, commands) or closest(word.upper(), codes, 0.7)
+    return f"{said} Did you mean '{close}'?" if close else f"{said} 'kdump help' lists the commands."

@@ -20,9 +20,9 @@ from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from . import exit_codes
+from .config_option import read_config
 from .options import all_of
 from .output import NO_SUCH, as_given, complain
-from .property_files import read_config
 from .session import tell_refused
 from .startup_options import startup_options
 

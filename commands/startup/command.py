@@ -24,9 +24,8 @@ from ..shell.output import Output, os_error_text, wants_color
 from ..shell.paths import check_directories, directories
 from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import JSONL, TEXT, format_option, output_for
-from ..shell.session import Complaints
+from ..shell.session import Complaints, note_unfinished
 from ..shell.startup_options import chosen_startup, startup_options
-from ..shell.unfinished import note_unfinished
 
 if TYPE_CHECKING:
     from .jsonl import JsonLines

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.commands.shell.fitting import fitted
+from kdump.commands.shell.prose import fitted, text_width
 from kdump.commands.shell.screen import Screen, begin_screen
 from kdump.commands.shell.tables import aligned, cut_in_the_middle
-from kdump.commands.shell.text_width import text_width
 from tests.agreement.running import kdump
 from tests.commands.terminal import on_terminal
 
