@@ -120,6 +120,37 @@ def test_every_package_has_a_floor_and_every_command_is_independent(contracts: l
     assert set(known) == packages
 
 
+FORMATS = {"text.py", "jsonl.py", "csv.py", "html.py", "svg.py", "junit.py", "prometheus.py", "sarif.py"}
+SECOND = {
+    "append/roll.py": "kdump roll",
+    "dump/fields.py": "--fields: the bytes of one batch",
+    "dump/internal.py": "records of internal topics in words",
+    "dump/met.py": "what is met on the way, in each format",
+    "dump/options.py": "what dump and its records are asked for",
+    "dump/run.py": "places, one after the other",
+    "dump_log/options.py": "the options of Kafka's tool, which are not click's",
+    "ls/graph.py": "--graph: a partition as a picture",
+    "ls/notes.py": "the sentences around the tables of text.py",
+    "repair/decisions.py": "what somebody has to decide, in words",
+    "repair/options.py": "what repair, rebuild-index and trim are asked for",
+    "repair/rebuild_index.py": "kdump rebuild-index",
+    "repair/run.py": "what repair, rebuild-index and trim have in common",
+    "repair/safe_plans.py": "plans that lose nothing, in words",
+    "repair/trim.py": "kdump trim",
+    "undo/asked.py": "what undo is asked for",
+    "undo/run.py": "changes, one after the other",
+}
+"""Other files of commands than the command and a format each: what they are. A second command, or a second screen."""
+
+
+def test_a_command_is_a_file_of_options_and_one_a_format() -> None:
+    shared = {ROOT / "commands" / name for name in ("shell", "row_schemas")}
+    found = {path for path in (ROOT / "commands").glob("*/*.py") if path.parent not in shared}
+    others = {path for path in found if path.name not in {"__init__.py", "command.py", *FORMATS}}
+    assert {f"{path.parent.name}/{path.name}" for path in others} <= SECOND.keys()
+    assert {path.parent for path in found} == {path.parent for path in found if path.name == "command.py"}
+
+
 def imports() -> dict[str, set[str]]:
     """What each module imports of kdump, within functions too, by dotted name."""
     found: dict[str, set[str]] = {}
