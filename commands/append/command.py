@@ -49,64 +49,40 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 @click.command("append")
 @click.argument("path", metavar="PARTITION_DIR")
 @click.option("--input", "source", type=click.File("rb"), default="-", metavar="FILE", help="By default stdin.")
-@click.option(
-    "--format", "format_", type=click.Choice(tuple(READERS)), default="jsonl", show_default=True,
-    help="What the input is: JSON lines or CSV as kdump dump prints them, or a value a line.",
-)
+@click.option("--format", "format_", type=click.Choice(tuple(READERS)), default="jsonl", show_default=True,
+    help="What the input is: JSON lines or CSV as kdump dump prints them, or a value a line.")
 @click.option("--key-separator", metavar="TEXT", help="With lines: the text between key and value.")
 @click.option("--null-marker", metavar="TEXT", help="With lines: a key or value that equals this is null.")
-@click.option(
-    "--timestamp", metavar="TIME", callback=read_by(time_ms),
-    help="The time (ISO 8601 or ms) of records that come without one. By default the broker's clock.",
-)
-@click.option(
-    "--repack", is_flag=True,
-    help="Build new batches from the records, whatever batches the input has; control records are skipped.",
-)
+@click.option("--timestamp", metavar="TIME", callback=read_by(time_ms),
+    help="The time (ISO 8601 or ms) of records that come without one. By default the broker's clock.")
+@click.option("--repack", is_flag=True,
+    help="Build new batches from the records, whatever batches the input has; control records are skipped.")
 @click.option("--keep-offsets", is_flag=True, help="Append the input's batches with their own offsets, as a follower.")
 @click.option("--codec", type=click.Choice(NAMES), help="How new batches are compressed.")
 @click.option("--level", type=int, metavar="N", help="The codec's compression level.")
-@click.option(
-    "--magic", type=click.Choice(tuple(_FORMAT_VERSIONS)),
-    help="The message format of the topic. By default 2, or what message.format.version names.",
-)
-@click.option(
-    "--batch-bytes", type=click.IntRange(1, INT_MAX), metavar="N",
-    help="batch.size: a new batch ends before it gets larger, uncompressed. By default 16384.",
-)
+@click.option("--magic", type=click.Choice(tuple(_FORMAT_VERSIONS)),
+    help="The message format of the topic. By default 2, or what message.format.version names.")
+@click.option("--batch-bytes", type=click.IntRange(1, INT_MAX), metavar="N",
+    help="batch.size: a new batch ends before it gets larger, uncompressed. By default 16384.")
 @click.option("--batch-records", type=click.IntRange(1, INT_MAX), metavar="N",
     help="A new batch has at most N records.")
 @click.option("--producer-id", type=click.IntRange(min=0), metavar="N", help="Write as this idempotent producer.")
-@click.option(
-    "--producer-epoch", type=click.IntRange(0, 32767), metavar="N",
-    help="By default the producer's last one in the log, else 0.",
-)
-@click.option(
-    "--base-sequence", type=click.IntRange(0, INT_MAX), metavar="N",
-    help="The producer's first sequence number. By default the one that is due.",
-)
-@click.option(
-    "--transactional", type=click.Choice((COMMIT, ABORT, OPEN)),
-    help="Write in a transaction of the producer: commit it, abort it, or leave it open.",
-)
-@click.option(
-    "--transaction-version", type=click.IntRange(0, 2), metavar="N",
+@click.option("--producer-epoch", type=click.IntRange(0, 32767), metavar="N",
+    help="By default the producer's last one in the log, else 0.")
+@click.option("--base-sequence", type=click.IntRange(0, INT_MAX), metavar="N",
+    help="The producer's first sequence number. By default the one that is due.")
+@click.option("--transactional", type=click.Choice((COMMIT, ABORT, OPEN)),
+    help="Write in a transaction of the producer: commit it, abort it, or leave it open.")
+@click.option("--transaction-version", type=click.IntRange(0, 2), metavar="N",
     help="The level of the cluster's transaction.version: with 2 the marker has the next producer epoch. By default as"
-    " the cluster metadata in the log directory says, else 0.",
-)
-@click.option(
-    "--coordinator-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
-    help="The coordinator epoch of the marker. By default that of the producer's last marker.",
-)
-@click.option(
-    "--leader-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
-    help="The leader epoch of what is appended. By default the batch's own, else the log's last.",
-)
+    " the cluster metadata in the log directory says, else 0.")
+@click.option("--coordinator-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
+    help="The coordinator epoch of the marker. By default that of the producer's last marker.")
+@click.option("--leader-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
+    help="The leader epoch of what is appended. By default the batch's own, else the log's last.")
 @click.option("--create", is_flag=True, help="Make the partition directory if it does not exist, or has no log.")
-@click.option(
-    "--any-producer-id", is_flag=True,
-    help="Accept producer ids that the cluster has not given out yet. The producers that get them later will fail.",
-)
+@click.option("--any-producer-id", is_flag=True,
+    help="Accept producer ids that the cluster has not given out yet. The producers that get them later will fail.")
 @click.option("--start-offset", type=click.IntRange(min=0), default=0, metavar="N", help="Where a new log starts.")
 @click.option("--topic-id", metavar="UUID", help="The topic's id, for a new log's partition.metadata.")
 @write_options

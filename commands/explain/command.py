@@ -28,13 +28,8 @@ _MAX_LINES = 50_000_000
 
 @click.command("explain")
 @click.argument("words", nargs=-1, metavar="[CODE | 'LINE OF server.log']...", shell_complete=finding_codes)
-@click.option(
-    "--log",
-    "log",
-    type=click.File("r", encoding="utf-8", errors="replace"),
-    metavar="FILE",
-    help="Read a server.log (- is standard input) and list what it says about log directories.",
-)
+@click.option("--log", "log", type=click.File("r", encoding="utf-8", errors="replace"), metavar="FILE",
+    help="Read a server.log (- is standard input) and list what it says about log directories.")
 @format_option
 @color_option
 def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str) -> int:

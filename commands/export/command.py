@@ -23,7 +23,7 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell import values as filters
-from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
+from ..shell.choice import chooses, nothing_chosen, topics_at
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import topic_option
 from ..shell.output import NO_SUCH, Output, about, complain, os_error_text
@@ -37,7 +37,7 @@ from ..shell.reading_options import (
     since_option,
     until_option,
 )
-from ..shell.replicas import directories_at, newest, replicas_at
+from ..shell.replicas import chosen_replicas, directories_at, newest, replicas_at
 from ..shell.schemas import payload_decoder, schemas_option
 from ..shell.session import Diagnostics, tell_refused
 from .text import lost_lines, sent_words, written_words
@@ -208,8 +208,7 @@ def _export(
     if request.staging or not is_object_store(request.target):
         check_not_kafkas(request.staging or request.target)
     troubles = Diagnostics()
-    wanted = chooses(topics)
-    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
+    found = chosen_replicas(replicas_at(paths, troubles), topics)
     if not found and troubles.code:
         return troubles.code
     if not found:

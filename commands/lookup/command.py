@@ -104,25 +104,13 @@ class _Offset(click.types.IntParamType):
 @click.command("lookup")
 @click.argument("path")
 @click.option("--offset", type=_Offset(), metavar="N", help="Find the batch that a fetch from this offset starts with.")
-@click.option(
-    "--timestamp",
-    callback=lambda _ctx, _param, text: _time(text),
-    metavar="TIME",
-    help="Find the first record at or after this time: ISO 8601, ms, or earliest, latest, max.",
-)
-@click.option(
-    "--batch",
-    type=click.File(encoding="utf-8", errors="replace"),
-    metavar="FILE",
-    help="Answer the requests in FILE (-: stdin).",
-)
+@click.option("--timestamp", callback=lambda _ctx, _param, text: _time(text), metavar="TIME",
+    help="Find the first record at or after this time: ISO 8601, ms, or earliest, latest, max.")
+@click.option("--batch", type=click.File(encoding="utf-8", errors="replace"), metavar="FILE",
+    help="Answer the requests in FILE (-: stdin).")
 @topic_option
-@click.option(
-    "--log-start-offset",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Use this log start offset instead of the checkpoint's.",
-)
+@click.option("--log-start-offset", type=click.IntRange(min=0), metavar="N",
+    help="Use this log start offset instead of the checkpoint's.")
 @isolation_option
 @kafka_option
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 @click.command("ls")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @format_option
-@click.option(
-    "--segments/--no-segments", default=None,
-    help="List the segments too, or not. By default those of partitions that are named themselves.",
-)
+@click.option("--segments/--no-segments", default=None,
+    help="List the segments too, or not. By default those of partitions that are named themselves.")
 @topic_option
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="name", show_default=True,
     help="Order of the partitions of a log directory. All orders but name begin with the largest or latest.")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, offset_range, size_text
+from kdump.formats.words import listed, number_words, offset_range, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement, replication_counts
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
@@ -199,8 +199,7 @@ def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:
 
 
 def _listed(found: Sequence[str]) -> str:
-    shown = ", ".join(map(safe_path, found[:NAMES_SHOWN]))
-    return shown if len(found) <= NAMES_SHOWN else f"{shown} and {len(found) - NAMES_SHOWN} more"
+    return listed([safe_path(name) for name in found], NAMES_SHOWN)
 
 
 def _known(value: int | None) -> str:

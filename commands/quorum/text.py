@@ -13,6 +13,7 @@ from kdump.formats.words import count_text, number_words
 
 from ..shell.output import again
 from ..shell.tables import TextPrinter
+from ..shell.words import refusal_lines
 
 _HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH")
 _SHOWN = 10
@@ -68,10 +69,8 @@ class Text(TextPrinter):
     def plan(self, plan: NewVoters) -> None:
         """Print the record that would be written, and what stands in the way."""
         if plan.refusals:
-            self._line("\nIn the way:")
-            for number, refusal in enumerate(plan.refusals, 1):
-                self._line(f"  {number}  {safe(refusal.subject)}: {safe(refusal.reason)}")
-                self._line(f"     do: {safe(refusal.way_out)}")
+            for line in refusal_lines(plan.refusals):
+                self._line(line)
             return
         voters = ", ".join(f"{voter.id}@{safe(voter.host)}:{voter.port}" for voter in plan.voters)
         if plan.is_done:

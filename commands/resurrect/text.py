@@ -9,11 +9,12 @@ from kdump.cluster.properties import server_properties
 from kdump.cluster.resurrection import Resurrection
 from kdump.cluster.wanted import ControllerAt, Note, NoteKind
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import count_text, number_words, size_text
+from kdump.formats.words import count_text, listed, number_words, size_text
 from kdump.operations.cluster import Resurrected
 
 from ..shell.output import again
 from ..shell.tables import TextPrinter
+from ..shell.words import refusal_lines
 
 _HEADINGS = {
     NoteKind.METADATA: "Metadata",
@@ -60,10 +61,8 @@ class Text(TextPrinter):
         for kind, heading in _HEADINGS.items():
             self._notes(heading, [note for note in found.notes if note.kind == kind])
         if found.refusals:
-            self._line("\nIn the way:")
-            for number, refusal in enumerate(found.refusals, 1):
-                self._line(f"  {number}  {safe(refusal.subject)}: {safe(refusal.reason)}")
-                self._line(f"     do: {safe(refusal.way_out)}")
+            for line in refusal_lines(found.refusals):
+                self._line(line)
 
     def _notes(self, heading: str, notes: Sequence[Note]) -> None:
         if not notes:
@@ -73,7 +72,7 @@ class Text(TextPrinter):
         for note in notes:
             by_text.setdefault(note.text, []).append(note.subject)
         for text, subjects in list(by_text.items())[:_SHOWN]:
-            self._line(f"  {_listed(subjects)}: {safe(text)}")
+            self._line(f"  {listed([safe(each) for each in subjects], _NAMED)}: {safe(text)}")
         if len(by_text) > _SHOWN:
             self._line(f"  and {count_text(len(by_text) - _SHOWN)} more (--format jsonl has all)")
 
@@ -122,8 +121,3 @@ def _files_of(found: Resurrection, node_id: int) -> list[str]:
 def _content(found: Resurrection, each: NewDirectory) -> str:
     copies = copies_of(found, each.node, each.disk)
     return f"{number_words(len(copies), 'partition')}, {size_text(sum(copy.size for copy in copies))}"
-
-
-def _listed(subjects: Sequence[str]) -> str:
-    more = f" and {count_text(len(subjects) - _NAMED)} more" if len(subjects) > _NAMED else ""
-    return ", ".join(map(safe, subjects[:_NAMED])) + more

@@ -12,9 +12,8 @@ from kdump.operations.schemas import Schemas, may_have_schemas, registry_at
 from kdump.schemas.registry import Registry
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition
 from ..shell.output import Output, note
-from ..shell.replicas import newest, replicas_at
+from ..shell.replicas import chosen_replicas, newest, replicas_at
 from ..shell.rows import JSONL, TEXT, format_option, output_for
 from ..shell.session import Diagnostics
 
@@ -78,8 +77,7 @@ def command(
     if schema_id is not None:
         return _show(registry, schema_id, source)
     known = Schemas(source, registry)
-    chosen = chooses(patterns)
-    logs = [each for each in found if chosen(each.topic) and has_partition(each.partition) and may_have_schemas(each)]
+    logs = list(filter(may_have_schemas, chosen_replicas(found, patterns)))
     with output_for(format_) as out:
         printer = _printer(out, format_)
         printer.registry(source, registry, known.problems)

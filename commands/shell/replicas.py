@@ -10,6 +10,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, farthest, replicas
 
+from .choice import chooses, has_partition
 from .output import note
 from .paths import directories, reached
 from .session import Diagnostics
@@ -23,6 +24,12 @@ def replicas_at(paths: Iterable[str], troubles: Diagnostics) -> list[Replica]:
 def directories_at(paths: Iterable[str], troubles: Diagnostics) -> list[PartitionLog | LogDirectory]:
     """Return the directories that PATHs name, without those that cannot be read. Raises click.UsageError for a file."""
     return list(reached(paths, directories, lambda error, path: troubles(Problem.unreadable(path, error))))
+
+
+def chosen_replicas(found: Iterable[Replica], topics: Iterable[str]) -> list[Replica]:
+    """Return those of partitions that --topic and --partition name."""
+    is_asked = chooses(topics)
+    return [each for each in found if is_asked(each.topic) and has_partition(each.partition)]
 
 
 def newest(found: Iterable[Replica], troubles: Diagnostics) -> list[Replica]:

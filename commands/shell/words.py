@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.findings.kind import Remedy
+from kdump.formats.printable import safe
 from kdump.formats.words import byte_words, number_words, offset_range
 
 from . import exit_codes
 
 if TYPE_CHECKING:
+    from kdump.cluster.wanted import Refusal
     from kdump.recovery.outcome import Loss
 
 
@@ -24,6 +26,14 @@ def verdict(code: int, found: Sequence[str], fine: str) -> str:
     if code == exit_codes.FINDINGS:
         return f"FOUND: damage. {fine}."
     return f"OK. {fine}." if code == exit_codes.OK else f"{fine}."
+
+
+def refusal_lines(refusals: Iterable[Refusal]) -> Iterator[str]:
+    """Yield what stands in the way of a plan, and what to do about each."""
+    yield "\nIn the way:"
+    for number, refusal in enumerate(refusals, 1):
+        yield f"  {number}  {safe(refusal.subject)}: {safe(refusal.reason)}"
+        yield f"     do: {safe(refusal.way_out)}"
 
 
 def loss_words(loss: Loss) -> str:

@@ -18,14 +18,14 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell import values as filters
-from ..shell.choice import NO_PARTITION, chooses, has_partition, nothing_chosen, topics_at
+from ..shell.choice import NO_PARTITION, nothing_chosen, topics_at
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import now_option, topic_option
 from ..shell.output import complain, note
 from ..shell.paths import check_target
 from ..shell.progress import ProgressBar
 from ..shell.reading_options import isolation_option, max_decompressed_size_option
-from ..shell.replicas import replicas_at
+from ..shell.replicas import chosen_replicas, replicas_at
 from ..shell.rows import JSONL, ReportFile, format_option, output_for
 from ..shell.session import Diagnostics
 from ..shell.usage import not_one_of
@@ -110,8 +110,7 @@ def command(
     options = StatsOptions(sample, records, key_memory, max_decompressed_size, isolation)
     cluster = cluster_of(**engine)
     troubles = Diagnostics()
-    wanted = chooses(topics)
-    replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
+    replicas = chosen_replicas(replicas_at(paths, troubles), topics)
     if not replicas and not troubles.code:
         why = nothing_chosen(topics, topics_at(paths))
         if why != NO_PARTITION:

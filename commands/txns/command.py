@@ -11,14 +11,12 @@ from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.transactions import TransactionsOf, has_transactions
 from kdump.settings.defaults import MAX_TIMEOUT_MS
-from kdump.storage.replica import Replica
 from kdump.topics.transaction_ids import ENDING, TransactionalIds
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.output import Output
-from ..shell.replicas import newest, replicas_at
+from ..shell.replicas import chosen_replicas, newest, replicas_at
 from ..shell.rows import JSONL, format_option, output_for
 from ..shell.session import Diagnostics
 
@@ -73,12 +71,7 @@ def command(
     found = replicas_at(paths, troubles)
     if not found and troubles.code:
         return troubles.code
-    is_asked = chooses(topics)
-
-    def chosen(replica: Replica) -> bool:
-        return is_asked(replica.topic) and has_partition(replica.partition)
-
-    partitions = [replica for replica in found if chosen(replica) and has_transactions(replica)]
+    partitions = list(filter(has_transactions, chosen_replicas(found, topics)))
     states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
     ids = TransactionalIds.of(newest(states, troubles), troubles)
     transactions = TransactionsOf(ids, troubles, now, max_timeout_ms)

@@ -44,7 +44,7 @@ def either(words: Iterable[object]) -> str:
 def listed(items: Sequence[object], most: int) -> str:
     """Return the first of some items, `most` at most, and how many more there are: a, b and 3 more."""
     shown = ", ".join(map(str, items[:most]))
-    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+    return shown if len(items) <= most else f"{shown} and {count_text(len(items) - most)} more"
 
 
 _TWO_MINUTES = 120
