@@ -8,13 +8,13 @@ from typing import Any
 
 from kdump.blocks import content_at
 from kdump.errors import KdumpError
-from kdump.formats.batch import ABORT, COMMIT, CONTROL, DELETE_HORIZON, TRANSACTIONAL, control_type_name
+from kdump.formats.batch import ABORT, COMMIT, CONTROL, DELETE_HORIZON, TRANSACTIONAL, TimestampType, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
 from kdump.formats.words import number_words, offset_range, size_text
 from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
-from kdump.storage.records import LOG_APPEND, NO_TIMESTAMP_TYPE, Batch, header_pairs
+from kdump.storage.records import Batch, header_pairs
 from kdump.storage.txn_state import TxnState
 
 from ..shell.output import Style
@@ -66,7 +66,7 @@ class TextLines:
         records = f"{count} record" if count == "1" else f"{count} records"
         offsets, records, position = self._aligned(_offsets_of(batch), records, f"at byte {batch.position}")
         line = f"batch {offsets}  {records}  {position}  {batch.size:>7} bytes  v{batch.magic} {batch.codec:<6}  "
-        timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
+        timed = batch.timestamp_type is not TimestampType.NO_TIMESTAMP_TYPE
         line += f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1)
         if batch.magic >= 2:
             line += f"  epoch {batch.leader_epoch}"
@@ -92,8 +92,8 @@ class TextLines:
             self._write(f"{self._dim(_row(titles, 'SIZE', 'CODEC', 'EPOCH'))}  {self._dim('MAX TIMESTAMP')}\n")
         kind, time = batch.timestamp_type, batch.max_timestamp
         line = _row(cells, batch.size, batch.codec, batch.leader_epoch if batch.magic >= 2 else "-")
-        line += f"  {_time(-1 if kind == NO_TIMESTAMP_TYPE else time)}"
-        if kind == LOG_APPEND:
+        line += f"  {_time(-1 if kind is TimestampType.NO_TIMESTAMP_TYPE else time)}"
+        if kind is TimestampType.LOG_APPEND_TIME:
             line += f"  {kind}"
         if batch.magic < 2:
             line += f"  v{batch.magic}"
@@ -130,7 +130,8 @@ class TextLines:
         key_width = min(KEY_WIDTH, max(map(len, keys)))
         dim, undim = self._dim.before, self._dim.after
         color, uncolor = key_style.before, key_style.after
-        times = [""] * len(rows) if batch.timestamp_type == NO_TIMESTAMP_TYPE else _times([row[1] for row in rows])
+        has_times = batch.timestamp_type is not TimestampType.NO_TIMESTAMP_TYPE
+        times = _times([row[1] for row in rows]) if has_times else [""] * len(rows)
         time_width = max(map(len, times))
         lines = []
         for row, time, key, value in zip(rows, times, keys, values, strict=True):

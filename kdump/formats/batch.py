@@ -25,6 +25,7 @@ of its key (UTF-8), varint length (below 0: null) and bytes of its value. Varint
 
 from __future__ import annotations
 
+from enum import StrEnum
 from struct import Struct, calcsize
 
 FRAME = Struct(">qiib")
@@ -89,6 +90,14 @@ MARKER_EPOCH_AT = calcsize(">h")
 def control_type_name(number: int) -> str:
     """Return Kafka's name of a control record type; UNKNOWN for types that readers must ignore."""
     return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else "UNKNOWN"
+
+
+class TimestampType(StrEnum):
+    """What timestamps are, by Kafka's names (TimestampType)."""
+
+    NO_TIMESTAMP_TYPE = "NoTimestampType"
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
 
 
 def timestamp_type(attributes: int, magic: int) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import NAMES as CODECS
 from kdump.named_tuples import NamedTuple
-from kdump.storage.records import CREATE_TIME, LOG_APPEND, NO_TIMESTAMP_TYPE
 from kdump.storage.txn_state import TxnState
 
 SCHEMA = "kdump.dump/1"
@@ -61,7 +61,7 @@ BYTES = Kind("text, null, or its base64", (str, dict, list, float, bool), float(
 """What was decoded may be any value: whoever wants the bytes has to refuse it."""
 BASE64_TEXT = Kind("base64", (str,))
 HEADERS = Kind("a list of objects", (list,))
-TIMESTAMP_TYPE = _one_of(NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND)
+TIMESTAMP_TYPE = _one_of(*TimestampType)
 TIMESTAMP_TYPE_OR_NUMBER = TIMESTAMP_TYPE._replace(least=-1, most=1)
 """As a column of an export it is Kafka's number."""
 CODEC = _one_of(*CODECS, also=tuple(f"codec {number}" for number in range(len(CODECS), 8)))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from kdump.formats.batch import TimestampType
 from kdump.formats.close_names import closest
 from kdump.formats.codecs import NAMES as CODECS
 from kdump.formats.encode import NewRecord
@@ -15,7 +16,6 @@ from kdump.formats.java_text import INT_MAX, LONG_MAX
 from kdump.interchange.dumped import NO_OFFSET, DumpedBatch
 from kdump.interchange.fields import BASE64, BASE64_TEXT, CODEC, HEADER, HEADERS, Field, camel_case, known_fields
 from kdump.interchange.lines import InterchangeError, Lines, Reading
-from kdump.storage.records import LOG_APPEND
 
 CONTENTS = frozenset(("key", "keyBase64", "value", "valueBase64"))
 """The fields that a record has one of at least."""
@@ -185,7 +185,7 @@ def read_batch(fields: Fields) -> DumpedBatch:
     return DumpedBatch(
         fields.number("magic", 2, 2, 0),
         CODECS.index(codec),
-        fields.values.get("timestampType") == LOG_APPEND,
+        fields.values.get("timestampType") == TimestampType.LOG_APPEND_TIME,
         fields.truth("isTransactional"),
         fields.truth("isControl"),
         fields.values.get("deleteHorizonMs") is not None,

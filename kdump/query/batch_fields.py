@@ -21,6 +21,7 @@ from kdump.formats.batch import (
     LOG_OVERHEAD,
     MAGIC_AT,
     TRANSACTIONAL,
+    TimestampType,
 )
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import NAMES
@@ -147,7 +148,7 @@ _Describe = Callable[[int, int, int, dict[str, int]], str]
 def _attributes(value: int, _size: int, _computed: int, _values: dict[str, int]) -> str:
     codec = value & CODEC_MASK
     said = ["no codec" if not codec else NAMES[codec] if codec < len(NAMES) else f"unknown codec {codec}"]
-    said.append("LogAppendTime" if value & LOG_APPEND_TIME else "CreateTime")
+    said.append(TimestampType.LOG_APPEND_TIME if value & LOG_APPEND_TIME else TimestampType.CREATE_TIME)
     flags = ((TRANSACTIONAL, "transactional"), (CONTROL, "control batch"), (DELETE_HORIZON, "delete horizon"))
     said += [name for bit, name in flags if value & bit]
     return ", ".join(said)

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator
 
+from kdump.formats.batch import TimestampType
 from kdump.named_tuples import NamedTuple
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
 from kdump.settings.table import TIMESTAMP_AFTER_MAX_MS, TIMESTAMP_TYPE
@@ -138,6 +139,6 @@ def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
         " stays as it is.",
         (
             f"{prefix} {topic} --add-config {TIMESTAMP_AFTER_MAX_MS.name}=3600000",
-            f"{prefix} {topic} --add-config {TIMESTAMP_TYPE.name}=LogAppendTime",
+            f"{prefix} {topic} --add-config {TIMESTAMP_TYPE.name}={TimestampType.LOG_APPEND_TIME}",
         ),
     )

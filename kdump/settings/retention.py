@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kdump.formats.batch import TimestampType
 from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings import table
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import DEFAULTS, TopicSettings
-from kdump.settings.table import COMPACT, DELETE, LIKE_TOTAL, LOG_APPEND_TIME, Setting
+from kdump.settings.table import COMPACT, DELETE, LIKE_TOTAL, Setting
 from kdump.settings.views import Fields, values_of
 
 FIELDS: Fields = {
@@ -61,7 +62,7 @@ class RetentionSettings(NamedTuple):
             **values_of(FIELDS, settings),
             deletes=DELETE in policies,
             compacts=COMPACT in policies,
-            log_append_time=settings.get(table.TIMESTAMP_TYPE) == LOG_APPEND_TIME,
+            log_append_time=settings.get(table.TIMESTAMP_TYPE) == TimestampType.LOG_APPEND_TIME,
             loading=LoadingSettings.of(settings, release),
             sources=settings.sources,
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from kdump.errors import ConfigError
+from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_long
 from kdump.named_tuples import NamedTuple
@@ -28,7 +29,6 @@ MIN_SEGMENT_BYTES = 1 << 20
 OLDEST_EPOCH_FORMAT = 2
 """The lowest record version with leader epochs and producer state."""
 DELETE, COMPACT = "delete", "compact"
-CREATE_TIME, LOG_APPEND_TIME = "CreateTime", "LogAppendTime"
 PRODUCER = "producer"
 COMPRESSION: Mapping[str, int | None] = {
     PRODUCER: None,
@@ -292,7 +292,10 @@ TIMESTAMP_DIFFERENCE_MAX_MS = _setting(
     instead=(TIMESTAMP_BEFORE_MAX_MS.name, TIMESTAMP_AFTER_MAX_MS.name),
 )
 TIMESTAMP_TYPE = _setting(
-    "message.timestamp.type", Word((CREATE_TIME, LOG_APPEND_TIME)), CREATE_TIME, "log.message.timestamp.type"
+    "message.timestamp.type",
+    Word((TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)),
+    TimestampType.CREATE_TIME,
+    "log.message.timestamp.type",
 )
 MIN_CLEANABLE_RATIO = _setting("min.cleanable.dirty.ratio", Fraction(), 0.5, "log.cleaner.min.cleanable.ratio")
 MIN_COMPACTION_LAG_MS = _setting("min.compaction.lag.ms", _SPAN, 0, "log.cleaner.min.compaction.lag.ms")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kdump.errors import ConfigError
+from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import GZIP, LZ4, ZSTD
 from kdump.named_tuples import NamedTuple
 from kdump.releases import INDEX_PER_BATCH, NEWEST, KafkaRelease
 from kdump.settings import table
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
-from kdump.settings.table import COMPACT, LOG_APPEND_TIME, Setting
+from kdump.settings.table import COMPACT, Setting
 from kdump.settings.views import Fields, values_of
 
 _INDEX_LEAST = 12  # one entry of a time index
@@ -86,7 +87,7 @@ class WritingSettings(NamedTuple):
         return cls(
             **values,
             gzip_level=None if level < 0 else level,
-            log_append_time=settings.get(table.TIMESTAMP_TYPE) == LOG_APPEND_TIME,
+            log_append_time=settings.get(table.TIMESTAMP_TYPE) == TimestampType.LOG_APPEND_TIME,
             compacted=COMPACT in settings.get(table.CLEANUP_POLICY),
             codec=table.COMPRESSION[settings.get(table.COMPRESSION_TYPE)],
             index_per_batch=release.has(INDEX_PER_BATCH) if index_per_batch is None else index_per_batch,

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kdump.blocks import BatchBlock, content_at
-from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, TimestampType
 from kdump.formats.codecs import DEFAULT_LIMIT, codec_name
 from kdump.formats.sequences import last_sequence
 from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
-
-NO_TIMESTAMP_TYPE = "NoTimestampType"
-CREATE_TIME = "CreateTime"
-LOG_APPEND = "LogAppendTime"
 
 
 class Batch(NamedTuple):
@@ -41,11 +37,12 @@ class Batch(NamedTuple):
         return codec_name(self.attributes & CODEC_MASK)
 
     @property
-    def timestamp_type(self) -> str:
-        """CreateTime, LogAppendTime, or (v0) NoTimestampType."""
+    def timestamp_type(self) -> TimestampType:
+        """What its timestamps are; NoTimestampType in format v0."""
         if self.magic == 0:
-            return NO_TIMESTAMP_TYPE
-        return LOG_APPEND if self.attributes & LOG_APPEND_TIME else CREATE_TIME
+            return TimestampType.NO_TIMESTAMP_TYPE
+        is_append_time = self.attributes & LOG_APPEND_TIME
+        return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
