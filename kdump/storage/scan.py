@@ -29,7 +29,7 @@ class Run(NamedTuple):
     stop: int
 
 
-def scan(  # noqa: C901, PLR0912 - what follows damage depends on all that came before it
+def scan(
     log: LogFile,
     base_offset: int,
     start: int = 0,
@@ -45,43 +45,124 @@ def scan(  # noqa: C901, PLR0912 - what follows damage depends on all that came 
     block of a run is reused for the next one, and is `spare` where one is given. `whole` and `gathers` as for
     LogFile.blocks.
     """
-    end = log.size if stop is None else min(stop, log.size)
-    lowest, highest = base_offset, min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET)
-    position, expected = start, base_offset
+    walk = _Walk(log, base_offset, log.size if stop is None else min(stop, log.size))
+    position = start
     while True:
-        resumed = None
-        for block in log.blocks(position, end, whole=whole, gathers=gathers, block=spare):
-            row = 0
-            while row < block.length:
-                bad = _first_bad(block, row)
-                if bad > row:
-                    yield Run(block, row, bad)
-                    expected = block.last_offset[bad - 1] + 1
-                    if lowest < expected <= highest:
-                        lowest = expected
-                if bad == block.length:
-                    break
-                at = block.position[bad]
-                resumed = at + block.size[bad]
-                if not _leads_on(log, block, bad, end, lowest):
-                    resumed = _resync(log, at + 1, end, lowest, highest)
-                yield bad_batch(block, bad, resumed, log.path)
-                row = bad + 1
-                if row < block.length and block.position[row] == resumed:
-                    resumed = None
-                else:
-                    break
-            if resumed is not None:
+        part: Run | Damage | None = None
+        for block in log.blocks(position, walk.end, whole=whole, gathers=gathers, block=spare):
+            part = None
+            for part in walk.parts(block):
+                yield part
+            if isinstance(part, Damage):  # which leads to somewhere else than to the next block
                 break
-        if resumed is None:
-            damage = _tail(log, block, end, lowest, highest, expected)
-            if damage is None:
+        if not isinstance(part, Damage):
+            part = walk.tail(block)
+            if part is None:
                 return
-            yield damage
-            resumed = damage.resumed
-        if resumed >= end:
+            yield part
+        if part.resumed >= walk.end:
             return
-        position = resumed
+        position = part.resumed
+
+
+class _Walk:
+    """The way through a log: `end` is the byte that it leads to, `_expected` the offset (absolute) that comes next.
+
+    A batch found behind damage has offsets from `_lowest` to `_highest`.
+    """
+
+    __slots__ = ("_expected", "_highest", "_log", "_lowest", "end")
+
+    def __init__(self, log: LogFile, base_offset: int, end: int) -> None:
+        self._log = log
+        self._lowest = self._expected = base_offset
+        self._highest = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET)
+        self.end = end
+
+    def parts(self, block: BatchBlock) -> Iterator[Run | Damage]:
+        """Yield what is in a block, up to damage that does not lead to the block's next batch."""
+        row = 0
+        while row < block.length:
+            bad = _first_bad(block, row)
+            if bad > row:
+                yield Run(block, row, bad)
+                self._expected = block.last_offset[bad - 1] + 1
+                if self._lowest < self._expected <= self._highest:
+                    self._lowest = self._expected
+            if bad == block.length:
+                return
+            at = block.position[bad]
+            resumed = at + block.size[bad] if self._leads_on(block, bad) else self._resync(at + 1)
+            yield bad_batch(block, bad, resumed, self._log.path)
+            row = bad + 1
+            if row < block.length and block.position[row] != resumed:
+                return
+
+    def tail(self, block: BatchBlock) -> Damage | None:
+        """Return what a walk that ended before the log's end, with this block, met there."""
+        log, at, end = self._log, block.next_position, self.end
+        if at >= end or block.status in (BLOCK_FULL, NEED_BYTES):
+            return None
+        resumed = self._resync(at + 1)
+        is_last, is_torn = resumed >= end, block.status in (PARTIAL, END)
+        header: BatchHeader | None = None
+        if not log.read(end - 1, 1):
+            kind, text = DamageKind.TORN, "the file became shorter while it was read"
+        elif is_last and (is_torn or block.bad_size == 0) and only_zeros(log, at, end):
+            kind = DamageKind.ZEROS
+            text = f"{byte_words(end - at)} of zeros up to the end (preallocated, or never written)"
+        elif is_torn and is_last:
+            is_begun = begins_batch(log.read(at, HEADER_SIZE), self._expected)
+            kind = DamageKind.TORN if is_begun else DamageKind.GARBAGE
+            text, header = _torn(log, at, end)
+        elif is_torn:
+            kind, text = DamageKind.SIZE, "the size field of a batch points past the end of the log"
+        elif block.status == SHORT_HEADER:
+            kind = DamageKind.SIZE
+            text = "the size field is too small for a batch, and its header runs over the end of the file"
+        else:
+            kind = DamageKind.SIZE
+            text = f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
+        return Damage(kind, at, resumed, CorruptRecordError(text), log.path, header=header)
+
+    def _leads_on(self, block: BatchBlock, row: int) -> bool:
+        """Return whether a bad batch's frame can be believed: a good batch follows whose offsets go on where its end.
+
+        Its content is not searched then, which may hold what looks like a batch (of a topic that carries batches).
+        """
+        last_offset = block.last_offset[row]
+        if not self._lowest <= last_offset < MAX_OFFSET:
+            return False
+        following = _entry(self._log, block.position[row] + block.size[row], self.end)
+        return following is not None and following.base_offset[0] == last_offset + 1
+
+    def _resync(self, position: int) -> int:
+        """Return the first byte from `position` where a valid entry with a plausible header starts, or the end."""
+        end, window = self.end, FIRST_WINDOW
+        while position < end:
+            data = self._log.read(position, min(window, end - position))
+            at = self._find(data, position)
+            if at >= 0:
+                return position + at
+            if len(data) < window or position + len(data) >= end:
+                # a v0/v1 message at the very end may be shorter than what is looked at as a header
+                start = max(0, len(data) - HEADER_SIZE + 1)
+                padded = data[start:] + bytes(HEADER_SIZE)
+                at = self._find(padded, position + start)
+                return end if at < 0 else position + start + at
+            position += len(data) - HEADER_SIZE + 1
+            window = min(4 * window, BUFFER_SIZE)
+        return end
+
+    def _find(self, data: bytes, position: int) -> int:
+        """Return where in `data`, read from byte `position` on, a valid entry starts; -1 without one."""
+        if data.count(0) == len(data):
+            return -1
+        at = -1
+        while True:
+            at = kernels.find_batch(data, at + 1, len(data), self.end - position, self._lowest, self._highest)
+            if at < 0 or _entry(self._log, position + at, self.end):
+                return at
 
 
 def _first_bad(block: BatchBlock, row: int) -> int:
@@ -90,18 +171,6 @@ def _first_bad(block: BatchBlock, row: int) -> int:
         return block.valid.index(0, row, block.length)
     except ValueError:
         return block.length
-
-
-def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) -> bool:
-    """Return whether the frame of a bad batch can be believed: a good batch follows whose offsets go on where its end.
-
-    Its content is not searched then, which may hold what looks like a batch (of a topic that carries batches).
-    """
-    last_offset = block.last_offset[row]
-    if not lowest <= last_offset < MAX_OFFSET:
-        return False
-    following = _entry(log, block.position[row] + block.size[row], end)
-    return following is not None and following.base_offset[0] == last_offset + 1
 
 
 def _torn(log: LogFile, at: int, end: int) -> tuple[str, BatchHeader | None]:
@@ -118,33 +187,6 @@ def _torn(log: LogFile, at: int, end: int) -> tuple[str, BatchHeader | None]:
     header = BatchHeader((first, first + delta) if is_v2 else None, size)
     which = f"batch {offset_range(*header.offsets)}" if header.offsets else "a batch"
     return f"the log ends inside {which}: {end - at} of {size} bytes are there", header
-
-
-def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, expected: int) -> Damage | None:
-    """Return what a walk that ended before the log's end met there; `expected` is the next offset (absolute)."""
-    at = block.next_position
-    if at >= end or block.status in (BLOCK_FULL, NEED_BYTES):
-        return None
-    resumed = _resync(log, at + 1, end, lowest, highest)
-    is_last, is_torn = resumed >= end, block.status in (PARTIAL, END)
-    header: BatchHeader | None = None
-    if not log.read(end - 1, 1):
-        kind, text = DamageKind.TORN, "the file became shorter while it was read"
-    elif is_last and (is_torn or block.bad_size == 0) and only_zeros(log, at, end):
-        kind = DamageKind.ZEROS
-        text = f"{byte_words(end - at)} of zeros up to the end (preallocated, or never written)"
-    elif is_torn and is_last:
-        is_begun = begins_batch(log.read(at, HEADER_SIZE), expected)
-        kind = DamageKind.TORN if is_begun else DamageKind.GARBAGE
-        text, header = _torn(log, at, end)
-    elif is_torn:
-        kind, text = DamageKind.SIZE, "the size field of a batch points past the end of the log"
-    elif block.status == SHORT_HEADER:
-        kind = DamageKind.SIZE
-        text = "the size field is too small for a batch, and its header runs over the end of the file"
-    else:
-        kind, text = DamageKind.SIZE, f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
-    return Damage(kind, at, resumed, CorruptRecordError(text), log.path, header=header)
 
 
 def begins_batch(data: bytes, expected: int) -> bool:
@@ -201,36 +243,6 @@ def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limi
         return None
     block.valid[0] = 0
     return block
-
-
-def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) -> int:
-    """Return the first byte from `position` on where an entry with plausible header and valid CRC starts, or `end`."""
-    window = FIRST_WINDOW
-    while position < end:
-        data = log.read(position, min(window, end - position))
-        at = _find(log, data, position, end, lowest, highest)
-        if at >= 0:
-            return position + at
-        if len(data) < window or position + len(data) >= end:
-            # a v0/v1 message at the very end may be shorter than what is looked at as a header
-            start = max(0, len(data) - HEADER_SIZE + 1)
-            padded = data[start:] + bytes(HEADER_SIZE)
-            at = _find(log, padded, position + start, end, lowest, highest)
-            return end if at < 0 else position + start + at
-        position += len(data) - HEADER_SIZE + 1
-        window = min(4 * window, BUFFER_SIZE)
-    return end
-
-
-def _find(log: LogFile, data: bytes, position: int, end: int, lowest: int, highest: int) -> int:
-    """Return where in `data`, read from byte `position` on, a valid entry starts; -1 without one."""
-    if data.count(0) == len(data):
-        return -1
-    at = -1
-    while True:
-        at = kernels.find_batch(data, at + 1, len(data), end - position, lowest, highest)
-        if at < 0 or _entry(log, position + at, end):
-            return at
 
 
 def _entry(log: LogFile, position: int, end: int) -> BatchBlock | None:
