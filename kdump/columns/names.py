@@ -66,7 +66,7 @@ def check_names(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def utf8(name: str) -> str:
-    """Return a name of the file system's, whose bytes not UTF-8 Python keeps as surrogates, which Arrow refuses.
+    """Return a file's name for Arrow, which refuses the surrogates that Python has for bytes that are not UTF-8.
 
     They are replaced by U+FFFD.
     """

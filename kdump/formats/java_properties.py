@@ -33,7 +33,7 @@ def parse_properties(data: bytes, path: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines that are neither blank nor comments, without leading blanks, continued by a backslash joined."""
+    """Yield lines, neither blank nor comments, without leading blanks, joined where a backslash continues them."""
     pending: str | None = None
     for natural in text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n"):
         line = natural.lstrip(_BLANK)

@@ -241,7 +241,7 @@ def _split_state(name: str) -> tuple[str, State]:
 
 
 def _parse_kraft_snapshot(stem: str, state: State) -> FileName:
-    """Parse as Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's part."""
+    """Parse as Kafka does: both numbers have a fixed width; a temporary file's random part may follow."""
     end_offset = parse_long(stem[:_OFFSET_DIGITS])
     epoch = parse_int(stem[_OFFSET_DIGITS + 1 : _OFFSET_DIGITS + 1 + _EPOCH_DIGITS])
     if end_offset is None or epoch is None:

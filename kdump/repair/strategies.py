@@ -142,7 +142,7 @@ def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:
 
 
 def _planned(log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome) -> Task:
-    """Return the plan that leads to an outcome, as far as it is needed; kinds of files asked for get all."""
+    """Return the plan for an outcome, as far as needed; kinds of files asked for get all that loading does."""
     assert outcome.files is not None
     was_closed = _was_closed(log, startup)
     if _is_at_rest(log, startup, request, found, outcome):
