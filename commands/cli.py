@@ -197,7 +197,9 @@ def _open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
+            from kdump.disk.descriptors import lead_nowhere
+
+            lead_nowhere(number)
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
@@ -246,8 +248,9 @@ def _exit_code_of(work: Callable[[], int]) -> int:  # noqa: C901, PLR0911 - each
     try:
         return work()
     except BrokenPipeError:
-        # nobody reads on: what the next flush at exit would say is of no use to anyone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from kdump.disk.descriptors import lead_nowhere
+
+        lead_nowhere(sys.stdout.fileno())  # what the next flush at exit would say is of no use to anyone
         return exit_codes.OK
     except click.exceptions.Exit as done:
         return done.exit_code

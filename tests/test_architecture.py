@@ -45,8 +45,7 @@ ROOMS = {
     "kdump/storage/regions.py": "pipes to the processes that work on regions",
     "kdump/serve/channels.py": "bytes of segments, sent to a socket",
     "commands/cli.py": "/dev/null in place of a stdout that nobody reads",
-    "commands/dump_log": "/dev/null in place of a stdout that nobody reads, and stderr",
-    "commands/shell/output.py": "/dev/null in place of a stdout that nobody reads",
+    "commands/dump_log": "stderr",
     "commands/shell/whole_lines.py": "stdout",
 }
 """Who opens or changes files, and what for; nobody else does."""

@@ -8,6 +8,7 @@ import os
 import sys
 from io import DEFAULT_BUFFER_SIZE
 
+from kdump.disk.descriptors import lead_nowhere
 from kdump.dump_log_segments.exceptions import JavaError
 from kdump.errors import is_out_of_memory
 
@@ -24,7 +25,7 @@ def main() -> int:
         return _run(sys.argv[1:])
     except BrokenPipeError:
         # nobody reads on: Java's tool would print on into the void and exit with 0
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        lead_nowhere(sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -101,7 +102,7 @@ class StandardOutput:
         except BrokenPipeError:
             raise
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            lead_nowhere(sys.stdout.fileno())
 
 
 def _die(error: JavaError) -> int:

@@ -62,8 +62,10 @@ def output_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
+        from kdump.disk.descriptors import lead_nowhere
+
         with suppress(OSError):  # what is still held somewhere is of no use to anyone
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            lead_nowhere(sys.stdout.fileno())
         raise click.exceptions.Exit(exit_codes.OK) from None
     except OSError as error:
         raise OutputError(f"cannot write to standard output: {error.strerror}") from None
