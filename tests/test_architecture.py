@@ -29,10 +29,6 @@ OF_PATHS = {"write_bytes", "read_bytes", "read_text", "touch", "hardlink_to", "s
 
 ROOMS = {
     "kdump/disk": "the only reader, writer and locker of files",
-    "kdump/change": "plans and undoing: steps that a journal makes whole",
-    "kdump/write": "the broker's append",
-    "kdump/clean/apply.py": "cleaned segments take the place of others",
-    "kdump/clean/staging.py": "cleaned segments that nobody knows yet",
     "kdump/dump_log_segments/regions.py": "the output that several processes write to",
     "kdump/export/journal.py": "what an export has finished",
     "kdump/export/object_store.py": "what is uploaded",
@@ -92,7 +88,7 @@ def test_only_disk_locks_files() -> None:
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
         if name in ("fcntl", "msvcrt")
     ]
-    assert set(found) == {"kdump/disk/durable.py", "kdump/disk/locks.py"}
+    assert set(found) == {"kdump/disk/copies.py", "kdump/disk/locks.py"}
 
 
 def test_the_check_sees_what_opens_and_changes() -> None:

@@ -110,7 +110,7 @@ def carry_out(
     change = Change(
         files, path, command, begun, (), before, keeps_old=keep_old, undoes=undoes, made_directory=made_directory
     )
-    _make_place(files.directory, path)
+    make_place(files.directory, path)
     journal.write(change, role=place.STAGING)
     try:
         steps = tuple(_staged(change, drafts))
@@ -121,7 +121,7 @@ def carry_out(
         raise
     durable.sync_directory(files.directory)  # or the journal's name could be on the disk without those it speaks of
     journal.write(change)
-    os.remove(files.path(place.STAGING))
+    durable.remove_file(files.path(place.STAGING))
     return finish(change)
 
 
@@ -157,15 +157,15 @@ def _carry_out(change: Change, step: Step, later: Sequence[Step]) -> None:
     elif operation.action == REPLACE:
         if not _is_placed(change, step):
             _keep(target, kept)
-            os.replace(change.file(step.staged), target)
+            durable.move(change.file(step.staged), target)
     elif operation.action == RENAME:
         source = os.path.join(change.path, operation.source)
         if is_named(source) and not _is_taken(change, operation.source, later):
             _keep(target, kept)
-            os.replace(source, target)
+            durable.move(source, target)
     elif operation.action == REMOVE:
         if not is_named(kept):
-            os.rename(target, kept)
+            durable.move(target, kept)
     elif os.stat(target).st_size > operation.size:
         durable.truncate(target, operation.size, change.files.path(_SPARE, operation.name))
 
@@ -234,13 +234,13 @@ def tidy(change: Change) -> None:
 def discard(files: ChangeFiles, partition_directory: str) -> None:
     """Remove the files of a change, the journal last, and the folder made for them if it is empty. Raises OSError."""
     for path in files.all():
-        os.remove(path)
+        durable.remove_file(path)
     if note := place.note_of(files, partition_directory):
         for path in files._replace(directory=os.path.dirname(note)).all():
-            os.remove(path)
+            durable.remove_file(path)
     if os.path.basename(files.directory) in (place.IN_PARTITION, files.partition):
         with suppress(OSError):
-            os.rmdir(files.directory)
+            durable.remove_empty_directory(files.directory)
 
 
 def clear_leftovers(partition_directory: str, backup_dir: str | None = None, changes: Changes | None = None) -> None:
@@ -259,13 +259,13 @@ def clear_leftovers(partition_directory: str, backup_dir: str | None = None, cha
 # --- everything new, and what is kept of what is cut -----------------------------------------------------------------
 
 
-def _make_place(directory: str, partition_directory: str) -> None:
-    """Make the directory for a change's files where it is one of its own; it belongs to whom the partition does."""
+def make_place(directory: str, partition_directory: str) -> None:
+    """Make the directory for a change's files where it is one of its own; it belongs to whom the partition does.
+
+    Raises OSError, RefusedError where nothing can be written in it.
+    """
     if not is_directory(directory):
-        os.makedirs(directory, exist_ok=True)
-        info = os.stat(partition_directory)
-        with suppress(PermissionError):
-            os.chown(directory, info.st_uid, info.st_gid)
+        durable.make_directories(directory, os.stat(partition_directory), allow_other_owner=True)
         durable.sync_directory(os.path.dirname(directory))
     check_writable(directory)
 

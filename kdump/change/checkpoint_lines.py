@@ -8,7 +8,6 @@ from threading import Lock
 
 from kdump.change.plan import CHECKPOINT, Operation
 from kdump.disk import durable
-from kdump.disk.reading import is_named
 from kdump.errors import CheckpointError
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.names import (
@@ -61,11 +60,7 @@ def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.s
     changed = _with(entries, new)
     if changed == entries:
         return
-    part = f"{path}.kdump"
-    if is_named(part):
-        os.remove(part)
-    durable.write_file(part, (format_offset_checkpoint(changed),), like)
-    os.replace(part, path)
+    durable.write_file(path, (format_offset_checkpoint(changed),), like, part=f"{path}.kdump")
     durable.sync_directory(log_directory)
 
 

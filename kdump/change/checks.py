@@ -11,8 +11,8 @@ from functools import partial
 from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import file_differences, offset_difference, state_of
-from kdump.disk import durable
 from kdump.disk.reading import is_directory, is_there
+from kdump.disk.unpacked import temporary_place
 from kdump.errors import KdumpError, RefusedError
 from kdump.storage.open import check_not_kafkas
 from kdump.storage.recipe import NewContent, Recipe
@@ -87,7 +87,8 @@ def check_target(path: str) -> None:
     """
     check_not_kafkas(path)
     try:
-        durable.check_creatable(path)
+        with temporary_place(os.path.dirname(os.path.abspath(path))):
+            pass
     except OSError as error:
         raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was done.") from None
 

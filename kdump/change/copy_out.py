@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from kdump.change.checks import check_room
 from kdump.change.place import PREFIX
-from kdump.disk.durable import reflink, sync_directory, sync_file
+from kdump.disk import durable
+from kdump.disk.copies import copy_file, copy_status, reflink
+from kdump.disk.durable import new_directory, remove_tree
 from kdump.disk.reading import is_directory, is_named, list_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -47,14 +47,9 @@ def begin_copy(target: str) -> str:
         raise CopyError(f"{target}: exists already; give the name of a directory that is to be made")
     part = os.path.abspath(target) + PART_SUFFIX
     if is_directory(part):
-        abandon(part)
-    os.mkdir(part)
+        remove_tree(part)
+    new_directory(part)
     return part
-
-
-def abandon(part: str) -> None:
-    """Remove a copy that came to nothing, or was not completed. Raises OSError."""
-    shutil.rmtree(part)
 
 
 Unreadable = Callable[[str, OSError], None]
@@ -83,7 +78,7 @@ def copy_log_directory(
     try:
         copy_directories(folders, part, copies, unreadable)
     except (KdumpError, OSError):
-        abandon(part)
+        remove_tree(part)
         raise
     return part
 
@@ -108,7 +103,7 @@ def copy_directories(
     _check_room([*beside, *(copy for _, _, copies in wanted for copy in copies)], near)
     for copy in beside:
         with _told(copy.source, unreadable):
-            _copy(copy)
+            copy_file(*copy)
     for folder, copied, copies in wanted:
         with _told(folder, unreadable):
             _copy_directory(folder, copied, copies)
@@ -127,24 +122,17 @@ def _told(path: str, unreadable: Unreadable) -> Iterator[None]:
 
 def _copy_directory(folder: str, copied: str, copies: Iterable[_Copy]) -> None:
     """Copy a directory, all of it or nothing."""
-    os.mkdir(copied)
-    try:
+    with durable.filled_directory(copied):
         for copy in copies:
-            _copy(copy)
-        _take_after(folder, copied)
-    except OSError:
-        shutil.rmtree(copied)
-        raise
-    sync_directory(copied)
+            copy_file(*copy)
+        copy_status(folder, copied)
 
 
 def complete(part: str, target: str) -> None:
     """Give a copy its final name. Raises OSError."""
-    sync_directory(part)
-    if is_directory(target):
-        os.rmdir(target)
-    os.rename(part, target)
-    sync_directory(os.path.dirname(os.path.abspath(target)))
+    durable.sync_directory(part)
+    durable.move(part, target)
+    durable.sync_directory(os.path.dirname(os.path.abspath(target)))
 
 
 def _check_room(copies: Sequence[_Copy], part: str) -> None:
@@ -154,26 +142,6 @@ def _check_room(copies: Sequence[_Copy], part: str) -> None:
     with_data = next((copy for copy, size in zip(copies, sizes, strict=True) if size), None)
     probe = os.path.join(part, "probe")
     if with_data and reflink(with_data.source, probe):
-        os.remove(probe)
+        durable.remove_file(probe)
         needed = 0
     check_room(needed, part)
-
-
-def _copy(copy: _Copy) -> None:
-    source, target = copy.source, copy.target
-    if not reflink(source, target):
-        shutil.copyfile(source, target)
-    _take_after(source, target)
-    sync_file(target)
-
-
-def _take_after(source: str, target: str) -> None:
-    """Give a copy the times, the mode and, where that is allowed, the owner of the original. Raises OSError.
-
-    The owner may write to it, whatever the original allowed: it is copied to be changed.
-    """
-    info = os.stat(source)
-    with suppress(PermissionError):
-        os.chown(target, info.st_uid, info.st_gid)
-    shutil.copystat(source, target)
-    os.chmod(target, stat.S_IMODE(info.st_mode) | stat.S_IRUSR | stat.S_IWUSR)

@@ -35,10 +35,8 @@ def write(change: Change, *, role: str = place.JOURNAL) -> None:
 
 
 def _put(target: str, part: str, content: bytes, partition_directory: str) -> None:
-    durable.remove_file(part)
     like = durable.file_in(os.stat(partition_directory))
-    durable.write_file(part, (content,), like, allow_other_owner=True)
-    os.replace(part, target)
+    durable.write_file(target, (content,), like, part=part, allow_other_owner=True)
     durable.sync_directory(os.path.dirname(target))
 
 
@@ -47,7 +45,7 @@ def _note_place(change: Change) -> None:
     note = place.note_of(change.files, change.path)
     if note is not None:
         folder = os.path.dirname(note)
-        os.makedirs(folder, exist_ok=True)
+        durable.make_directories(folder)
         row = {"directory": _way(folder, change.files.directory), "state": change.state}
         part = change.files._replace(directory=folder).path(_PART)
         _put(note, part, json.dumps(row).encode(), change.path)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
+from kdump.disk.durable import remove_empty_directory, remove_tree
 from kdump.disk.reading import is_named, is_there
 from kdump.named_tuples import NamedTuple
 
@@ -63,8 +64,6 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
 def prune_old(backup: OldBackup) -> None:
     """Delete such a folder. Raises OSError."""
     assert not backup.is_interrupted
-    import shutil  # which loads Python's compressors
-
-    shutil.rmtree(backup.path)
+    remove_tree(backup.path)
     with suppress(OSError):
-        os.rmdir(os.path.dirname(backup.path))
+        remove_empty_directory(os.path.dirname(backup.path))

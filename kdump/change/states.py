@@ -17,7 +17,6 @@ from kdump.named_tuples import NamedTuple
 ANY_TIME = -1
 UNREAD = -2
 """In the place of an offset: the checkpoint could not be read, so that nobody knows what it says."""
-_PIECE = 1 << 20
 
 
 class FileState(NamedTuple):
@@ -106,8 +105,8 @@ def digest_of(path: str) -> str:
 
     digest = blake2b(digest_size=16)
     with ReadOnlyFile(path) as file:
-        for position in range(0, file.size, _PIECE):
-            digest.update(file.read(position, _PIECE))
+        for piece in file.pieces():
+            digest.update(piece)
     return digest.hexdigest()
 
 

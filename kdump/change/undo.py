@@ -29,7 +29,8 @@ from kdump.disk import durable
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import RefusedError
 from kdump.named_tuples import NamedTuple
-from kdump.storage.recipe import SourceBytes, joined
+from kdump.storage.planned import content_of
+from kdump.storage.recipe import Recipe, SourceBytes, joined
 
 _SHOWN = 3
 
@@ -153,11 +154,9 @@ def _reverse(change: Change, step: Step) -> Iterator[Draft]:
     if operation.action == CHECKPOINT:
         yield Draft(Operation(CHECKPOINT, name, operation.old_size, old_size=operation.size, why=why))
     elif operation.action == TRUNCATE:
-        size = os.path.getsize(kept)
-        recipe = joined((SourceBytes(name, 0, operation.size), SourceBytes(kept, 0, size)))
-        was = _before(change, step)
-        back = Operation(REPLACE, name, operation.size + size, inode, operation.size, why=why)
-        yield Draft(back, recipe=recipe, modified=was.modified)
+        recipe = _whole(operation, kept)
+        back = Operation(REPLACE, name, recipe.size, inode, operation.size, why=why)
+        yield Draft(back, recipe=recipe, modified=_before(change, step).modified)
     else:
         if operation.action == RENAME:
             yield Draft(Operation(RENAME, operation.source, operation.size, inode, source=name, why=why))
@@ -167,6 +166,11 @@ def _reverse(change: Change, step: Step) -> Iterator[Draft]:
             old_size = operation.size if operation.action == REPLACE else -1
             back = Operation(REPLACE, name, os.lstat(kept).st_size, inode, old_size, why=why)
             yield Draft(back, source=kept)
+
+
+def _whole(operation: Operation, kept: str) -> Recipe:
+    """Return what a file was before its end was cut off, which is kept. Raises OSError."""
+    return joined((SourceBytes(operation.name, 0, operation.size), SourceBytes(kept, 0, os.path.getsize(kept))))
 
 
 def _before(change: Change, step: Step) -> FileState:
@@ -205,7 +209,7 @@ def _take_back(change: Change, step: Step) -> None:
             _regrow(change, step, target, kept)
     elif operation.action == REMOVE:
         if is_named(kept):
-            os.rename(kept, target)
+            durable.move(kept, target)
     elif operation.action == REPLACE:
         _move_back(target, change.file(step.staged), kept)
     else:
@@ -217,33 +221,23 @@ def _take_back(change: Change, step: Step) -> None:
 def _move_back(target: str, source: str, kept: str) -> None:
     """Give what was put at `target` its place `source` back, and what was kept of the old file that of the new."""
     if not is_named(source) and not kept:
-        os.rename(target, source)
+        durable.move(target, source)
     elif not is_named(source):
         durable.keep(target, source)
         durable.sync_directory(os.path.dirname(source))
     if not kept or not is_named(kept):
         return
     if inode_of(kept) == inode_of(target):  # it was about to be replaced
-        os.remove(kept)
+        durable.remove_file(kept)
     else:
-        os.replace(kept, target)
+        durable.move(kept, target)
 
 
 def _regrow(change: Change, step: Step, target: str, kept: str) -> None:
     """Put the end of a file back that was cut off."""
-    whole = f"{kept}~whole"
-    durable.remove_file(whole)
-    size = step.operation.size
-    was = _before(change, step)
-    pieces = _pieces((target, size), (kept, os.path.getsize(kept)))
-    durable.write_file(whole, pieces, os.stat(target), was.modified)
-    os.replace(whole, target)
-
-
-def _pieces(*parts: tuple[str, int]) -> Iterator[bytes]:
-    for path, size in parts:
-        with open(path, "rb") as file:
-            yield from durable.beginning(file, size)
+    pieces = content_of(change.path, _whole(step.operation, kept))
+    modified = _before(change, step).modified
+    durable.write_file(target, pieces, os.stat(target), modified, part=f"{kept}~whole")
 
 
 def close(change: Change) -> Change:
@@ -255,9 +249,9 @@ def close(change: Change) -> Change:
     for step in change.steps:
         staged, kept = (change.file(each) if each else "" for each in (step.staged, step.kept))
         if step.staged.startswith(change.files.prefix) and is_named(staged):
-            os.remove(staged)
+            durable.remove_file(staged)
         if kept and inode_of(kept) in present:
-            os.remove(kept)
+            durable.remove_file(kept)
     return journal.ended(change, ChangeState.CLOSED)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kdump.change import place
-from kdump.change.apply import apply_staged, discard
+from kdump.change.apply import apply_staged, discard, make_place
 from kdump.change.checks import SPARE_BYTES, check_changeable, check_room
 from kdump.change.place import ChangeFiles
 from kdump.clean.cleaning import Cleaning
@@ -16,6 +15,8 @@ from kdump.clean.plan import CLEANED, cleaning_plan
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState
 from kdump.disk import durable
+from kdump.disk.copies import copy_file, copy_status
+from kdump.disk.durable import make_directories
 from kdump.disk.reading import is_named
 from kdump.errors import RefusedError
 from kdump.formats import names
@@ -33,7 +34,7 @@ def clean_in_place(state: PartitionState, clean: Clean, files: ChangeFiles, *, k
     Raises OSError, KdumpError, RefusedError where there is not enough space.
     """
     _check_room(state, clean, os.path.dirname(os.path.abspath(state.log.path)))
-    os.makedirs(files.directory, exist_ok=True)
+    make_place(files.directory, state.log.path)
     new = partial(files.path, place.NEW)
     try:
         cleaning = clean(Staging(new, CLEANED))
@@ -81,18 +82,13 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
     """
     source = os.path.abspath(state.log.path)
     target = os.path.join(directory, os.path.basename(source))
-    os.makedirs(directory, exist_ok=True)
+    make_directories(directory)
     _check_room(state, clean, directory, copies=True)
-    os.mkdir(target)
-    try:
+    with durable.filled_directory(target):
         cleaning = clean(Staging(partial(os.path.join, target))) if clean else None
         for name in _staying(state, cleaning):
-            _copy(os.path.join(source, name), os.path.join(target, name))
-    except BaseException:
-        shutil.rmtree(target)
-        raise
-    shutil.copystat(source, target)
-    durable.sync_directory(target)
+            copy_file(os.path.join(source, name), os.path.join(target, name))
+        copy_status(source, target)
     durable.sync_directory(directory)
     return cleaning
 
@@ -123,7 +119,9 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
             ends[key] = each.end_offset if isinstance(each, Cleaning) else state.checkpoint
     for name in logs.files:
         if name in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
-            _copy(os.path.join(source, name), os.path.join(directory, name))
+            target = os.path.join(directory, name)
+            durable.remove_file(target)  # it is there from an earlier pass
+            copy_file(os.path.join(source, name), target)
     for name, lines in Checkpoints.read(source).strict().lines.items():
         offsets: dict[TopicPartition, int | None] = dict(lines)
         if name == names.CLEANER_CHECKPOINT:
@@ -132,12 +130,5 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
             OffsetCheckpointEntry(*key, offset) for key, offset in offsets.items() if key in ends and offset is not None
         ]
         if entries or name in logs.files:
-            path = os.path.join(directory, name)
-            durable.remove_file(path)  # it is there from an earlier pass
-            durable.write_file(path, (format_offset_checkpoint(entries),))
+            durable.replace_file(os.path.join(directory, name), format_offset_checkpoint(entries), durable=True)
     durable.sync_directory(directory)
-
-
-def _copy(source: str, target: str) -> None:
-    shutil.copy2(source, target)
-    durable.sync_file(target)

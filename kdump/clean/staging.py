@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from kdump.clean.new_segment import NewSegment
-from kdump.disk.durable import take_after, write_file
+from kdump.disk.durable import WritableFile, new_file, settle, write_file
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
 from kdump.named_tuples import NamedTuple
@@ -42,7 +42,7 @@ class Staging:
         if self._place is None:
             yield None
             return
-        with open(self.path(base_offset, names.LOG), "xb", buffering=WRITE_BUFFER) as out:
+        with new_file(self.path(base_offset, names.LOG), WRITE_BUFFER) as out:
             yield out
 
     def finish(self, segment: NewSegment, modified: int, like: os.stat_result) -> tuple[NewFile, ...]:
@@ -53,14 +53,9 @@ class Staging:
         contents = segment.finish()
         if self._place is not None:
             modified_ns = modified * 1_000_000
-            self._settle(self.path(segment.base_offset, names.LOG), modified_ns, like)
+            with WritableFile(self.path(segment.base_offset, names.LOG)) as log:
+                settle(log.fileno(), like, modified_ns)
             for kind, content in contents.items():
                 timed = kind in (names.OFFSET_INDEX, names.TIME_INDEX)
                 write_file(self.path(segment.base_offset, kind), (content,), like, modified_ns if timed else None)
         return (NewFile(names.LOG, segment.size), *(NewFile(kind, len(data)) for kind, data in contents.items()))
-
-    def _settle(self, path: str, modified_ns: int, like: os.stat_result) -> None:
-        with open(path, "r+b") as log:
-            take_after(log.fileno(), like)
-            os.utime(log.fileno(), ns=(modified_ns, modified_ns))
-            os.fsync(log.fileno())

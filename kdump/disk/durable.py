@@ -1,16 +1,17 @@
-"""The few ways in which a repair changes files; every one of them leaves either the old or the new state behind."""
+"""Make, write, name and remove files and directories; what replaces a file leaves the old one or the new behind."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
-from kdump.disk.reading import is_named
+from kdump.disk.reading import OpenFile, ReadOnlyFile, is_named
 
-COPY_SIZE = 1 << 20
-_FICLONE = 0x40049409
+_EXCHANGE = 2
+_AT_FDCWD = -100
 
 
 @contextmanager
@@ -35,27 +36,57 @@ def write_file(
     like: os.stat_result | None = None,
     modified: int | None = None,
     *,
+    part: str | None = None,
     allow_other_owner: bool = False,
 ) -> None:
     """Write a new file of these pieces onto the disk, with the owner and mode of another. Raises OSError.
 
     `modified` is the modification time (ns) that it gets, if not that of now. `allow_other_owner`: who may not give a
-    file away keeps it.
+    file away keeps it. With `part`, where an interrupted run may have left something, it is written there, and then
+    gets its name in the place of another file; that name is not yet on the disk.
     """
-    with named(path), open(path, "xb") as out:
+    if part is not None:
+        remove_file(part)
+        write_file(part, pieces, like, modified, allow_other_owner=allow_other_owner)
+        os.replace(part, path)
+        return
+    with named(path), new_file(path) as out:
         for piece in pieces:
             if piece.count(0) == len(piece):
                 out.seek(len(piece), os.SEEK_CUR)  # a hole, as in a preallocated file
             else:
                 out.write(piece)
         out.truncate()
-        if like is not None:
-            with suppress(PermissionError) if allow_other_owner else nullcontext():
-                take_after(out.fileno(), like)
         out.flush()
-        if modified is not None:
-            os.utime(out.fileno(), ns=(modified, modified))
-        os.fsync(out.fileno())
+        settle(out.fileno(), like, modified, allow_other_owner=allow_other_owner)
+
+
+def new_file(path: str, buffering: int = -1) -> BinaryIO:
+    """Open a file to be written that is not there yet. Raises OSError."""
+    return open(path, "xb", buffering=buffering)
+
+
+def settle(
+    descriptor: int, like: os.stat_result | None, modified: int | None, *, allow_other_owner: bool = False
+) -> None:
+    """Do for an open file that is written what `write_file` does at its end. Raises OSError."""
+    if like is not None:
+        with suppress(PermissionError) if allow_other_owner else nullcontext():
+            take_after(descriptor, like)
+    if modified is not None:
+        os.utime(descriptor, ns=(modified, modified))
+    os.fsync(descriptor)
+
+
+def make_link(target: str, path: str) -> None:
+    """Make a symbolic link at `path`. Raises OSError."""
+    os.symlink(target, path)
+
+
+def append_file(path: str, pieces: Iterable[bytes | bytearray] = ()) -> None:
+    """Add bytes to the end of a file, which is made if it is not there; not yet on the disk. Raises OSError."""
+    with open(path, "ab") as out:
+        out.writelines(pieces)
 
 
 def take_after(descriptor: int, like: os.stat_result) -> None:
@@ -71,19 +102,21 @@ def file_in(folder: os.stat_result) -> os.stat_result:
     return os.stat_result((folder.st_mode & ~0o111, *folder[1:]))
 
 
+def move(source: str, target: str) -> None:
+    """Give a file or directory another name, in the place of the file that has it. Raises OSError."""
+    os.replace(source, target)
+
+
+def set_times(path: str, moment: int) -> None:
+    """Give a file or directory, or a link itself, this time (ns) of modification and access. Raises OSError."""
+    follows_links = os.utime not in os.supports_follow_symlinks
+    os.utime(path, ns=(moment, moment), follow_symlinks=follows_links)
+
+
 def remove_file(path: str) -> None:
     """Remove a file if it is there. Raises OSError."""
     with suppress(FileNotFoundError):
         os.remove(path)
-
-
-def check_creatable(path: str) -> None:
-    """Check that a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
-    from tempfile import mkstemp
-
-    descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
-    os.close(descriptor)
-    remove_file(temporary)
 
 
 def keep(path: str, copy: str) -> None:
@@ -106,13 +139,9 @@ def keep(path: str, copy: str) -> None:
 
 def keep_tail(path: str, size: int, copy: str) -> None:
     """Copy the bytes of a file from byte `size` on into a new file with the same owner and mode. Raises OSError."""
-    with open(path, "rb") as file:
+    with ReadOnlyFile(path) as file:
         info = os.fstat(file.fileno())
-        file.seek(size)
-        part = f"{copy}.part"
-        remove_file(part)
-        write_file(part, iter(lambda: file.read(COPY_SIZE), b""), info, allow_other_owner=True)
-    os.replace(part, copy)
+        write_file(copy, file.pieces(size), info, part=f"{copy}.part", allow_other_owner=True)
 
 
 def truncate(path: str, size: int, spare: str) -> None:
@@ -123,26 +152,14 @@ def truncate(path: str, size: int, spare: str) -> None:
     """
     info = os.stat(path)
     if info.st_nlink > 1:
-        remove_file(spare)
-        with open(path, "rb") as file:
-            write_file(spare, beginning(file, size), info, info.st_mtime_ns)
-        os.replace(spare, path)
+        with ReadOnlyFile(path) as file:
+            write_file(path, file.pieces(0, size), info, info.st_mtime_ns, part=spare)
         sync_directory(os.path.dirname(path))
         return
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.ftruncate(descriptor, size)
-        os.utime(descriptor, ns=(info.st_atime_ns, info.st_mtime_ns))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def beginning(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield the next `size` bytes of a file in pieces, or what is left of it. Raises OSError."""
-    while size and (piece := file.read(min(size, COPY_SIZE))):
-        size -= len(piece)
-        yield piece
+    with WritableFile(path) as cut:
+        cut.truncate(size)
+        os.utime(cut.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
+        cut.sync()
 
 
 def sync_file(path: str) -> None:
@@ -159,46 +176,60 @@ def with_descriptor(path: str, call: Callable[[int], object], flags: int = 0) ->
         os.close(descriptor)
 
 
-def write_all(descriptor: int, data: bytes | bytearray, position: int) -> None:
-    """Write all of `data` from byte `position` on. Raises OSError, with part of it possibly written."""
-    done = os.pwrite(descriptor, data, position)
-    while done < len(data):
-        done += os.pwrite(descriptor, memoryview(data)[done:], position + done)
+class WritableFile(OpenFile):
+    """An open file whose bytes are written where they belong, at once and without a buffer."""
+
+    def __init__(self, path: str) -> None:
+        """Open a file that is there. Raises OSError."""
+        self._fd = os.open(path, os.O_RDWR)
+
+    @classmethod
+    def create(cls, path: str, like: os.stat_result | None = None, mode: int = 0o666) -> Self:
+        """Return a new empty file with the owner and mode of another, or else `mode` as far as the umask lets it.
+
+        A file of that name is emptied. Raises OSError.
+        """
+        self = cls.__new__(cls)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), mode)
+        if like is not None:
+            try:
+                take_after(self._fd, like)
+            except OSError:
+                self.close()
+                raise
+        return self
+
+    def write(self, data: bytes | bytearray, position: int) -> None:
+        """Write all of `data` from byte `position` on. Raises OSError, with part of it possibly written."""
+        done = os.pwrite(self._fd, data, position)
+        while done < len(data):
+            done += os.pwrite(self._fd, memoryview(data)[done:], position + done)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes, or make it longer by a hole. Raises OSError."""
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        """Put the content on the disk. Raises OSError."""
+        os.fsync(self._fd)
 
 
-def create_file(path: str, like: os.stat_result | None = None) -> int:
-    """Return a new empty file, open for reading and writing, with the owner and mode of another. Raises OSError.
-
-    A file of that name is emptied.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
-    if like is not None:
-        try:
-            take_after(descriptor, like)
-        except OSError:
-            os.close(descriptor)
-            raise
-    return descriptor
-
-
-def replace_file(path: str, data: bytes, *, durable: bool, like: os.stat_result | None = None) -> None:
+def replace_file(
+    path: str, data: bytes, *, durable: bool, like: os.stat_result | None = None, part: str | None = None
+) -> None:
     """Let the file hold `data`: a reader finds the old content or the new. `durable`: it is on the disk after that.
 
-    It gets the owner and mode of the file that it replaces, or else those of `like`. Raises OSError; what was there
-    before is then still there.
+    It gets the owner and mode of the file that it replaces, or else those of `like`. It is written at `part`, or else
+    beside the other as a broker does. Raises OSError; what was there before is then still there.
     """
     with suppress(FileNotFoundError):
         like = os.stat(path, follow_symlinks=False)
-    temporary = f"{path}.tmp"
-    descriptor = create_file(temporary, like)
-    try:
-        with named(path):
-            write_all(descriptor, data, 0)
-            if durable:
-                os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)
+    part = part or f"{path}.tmp"
+    with WritableFile.create(part, like) as file, named(path):
+        file.write(data, 0)
+        if durable:
+            file.sync()
+    os.replace(part, path)
     if durable:
         sync_directory(os.path.dirname(path) or os.curdir)
 
@@ -209,35 +240,45 @@ def replace_alone(path: str, data: bytes, *, durable: bool) -> None:
     A file of Kafka's has its `.tmp` beside it meanwhile, as with a broker; a user's file of that name is the user's.
     Raises OSError; what was there before is then still there, and nothing else.
     """
-    from tempfile import TemporaryDirectory
+    from kdump.disk.unpacked import temporary_place
 
-    like = None
-    with suppress(FileNotFoundError):
-        like = os.stat(path, follow_symlinks=False)
-    folder = os.path.dirname(os.path.abspath(path))
     try:
-        with TemporaryDirectory(prefix=".kdump-", dir=folder) as work:
-            temporary = os.path.join(work, "new")
-            replace_file(temporary, data, durable=durable, like=like)
-            os.replace(temporary, path)
-        if durable:
-            sync_directory(folder)
+        with temporary_place(os.path.dirname(os.path.abspath(path))) as part:
+            replace_file(path, data, durable=durable, part=part)
     except OSError as error:
         error.filename = path  # what was asked for
         raise
 
 
-def reflink(source: str, target: str) -> bool:
-    """Make a copy that shares the source's bytes; whether the file system can. Raises OSError."""
-    import fcntl
+def new_directory(path: str) -> None:
+    """Make a directory that is not there yet; its name is not yet on the disk. Raises OSError."""
+    os.mkdir(path)
 
-    with open(source, "rb") as old, open(target, "xb") as new:
-        try:
-            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
-        except OSError:
-            os.remove(target)
-            return False
-    return True
+
+@contextmanager
+def filled_directory(path: str) -> Iterator[None]:
+    """Make a directory that is to be filled in here, and is on the disk after that, or removed where it fails.
+
+    Raises OSError.
+    """
+    os.mkdir(path)
+    try:
+        yield
+        sync_directory(path)
+    except BaseException:
+        remove_tree(path)
+        raise
+
+
+def make_directories(path: str, like: os.stat_result | None = None, *, allow_other_owner: bool = False) -> None:
+    """Make a directory, and those that it is in, where they are not there; `like` gives it its owner. Raises OSError.
+
+    `allow_other_owner`: who may not give a directory away keeps it.
+    """
+    os.makedirs(path, exist_ok=True)
+    if like is not None:
+        with suppress(PermissionError) if allow_other_owner else nullcontext():
+            os.chown(path, like.st_uid, like.st_gid)
 
 
 def make_directory(path: str) -> None:
@@ -245,12 +286,8 @@ def make_directory(path: str) -> None:
     around = os.path.dirname(os.path.abspath(path))
     like = os.stat(around)
     os.mkdir(path)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with suppress(PermissionError):  # who may not give a directory away keeps it
-            take_after(descriptor, like)
-    finally:
-        os.close(descriptor)
+    with suppress(PermissionError):  # who may not give a directory away keeps it
+        with_descriptor(path, lambda descriptor: take_after(descriptor, like))
     sync_directory(around)
 
 
@@ -261,3 +298,41 @@ def remove_empty_directory(path: str) -> None:
             return
         os.rmdir(path)
         sync_directory(os.path.dirname(os.path.abspath(path)))
+
+
+def remove_tree(path: str, *, ignore_errors: bool = False) -> None:
+    """Remove a directory and all that is in it. Raises OSError; `ignore_errors`: what cannot be removed stays."""
+    import shutil  # which loads all compressors that Python has
+
+    shutil.rmtree(path, ignore_errors=ignore_errors)
+
+
+def put_in_place(new: str, final: str, aside: str) -> None:
+    """Make the directory `new` the one at `final`; what was there before is at `aside` then. Raises OSError.
+
+    Where the file system can exchange two names there is no moment without the directory; else a very short one.
+    """
+    if not os.path.isdir(final):
+        os.rename(new, final)
+    elif exchange(new, final):
+        os.rename(new, aside)
+    else:
+        os.rename(final, aside)
+        os.rename(new, final)
+    sync_directory(os.path.dirname(final))
+
+
+def exchange(first: str, second: str) -> bool:
+    """Let two paths change places; False where the system cannot do it. Raises OSError."""
+    import ctypes
+
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    if rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), first)

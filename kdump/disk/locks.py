@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from kdump.disk.reading import is_named, is_there, open_for_reading
+from kdump.disk.reading import ReadOnlyFile, is_named, is_there
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
 from kdump.named_tuples import NamedTuple
@@ -48,15 +48,12 @@ def lock_holder(log_directory: str) -> LockHolder | None:
     if (status.st_dev, status.st_ino) in _OWN:
         return None
     try:
-        descriptor = open_for_reading(path)
+        with ReadOnlyFile(path) as file:
+            return _holder(file.fileno())
     except FileNotFoundError:
         return None
     except PermissionError:
         return _listed_holder(status)
-    try:
-        return _holder(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_not_locked(log_directory: str) -> None:

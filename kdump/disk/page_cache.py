@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 
-from kdump.disk.reading import open_for_reading
+from kdump.disk.reading import OpenFile, open_for_reading
 
 PIECE_BYTES = 16 << 20
 
 
-class PageDropper:
+class PageDropper(OpenFile):
     """Tells the system that the pages of a file that were read are not needed again (posix_fadvise)."""
 
     def __init__(self, path: str, enabled: bool) -> None:
         self._fd = open_for_reading(path) if enabled and hasattr(os, "posix_fadvise") else -1
         self._dropped = -1
 
-    def __enter__(self) -> PageDropper:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
+    def close(self) -> None:
+        """Close the file, if it is open."""
         if self._fd >= 0:
-            os.close(self._fd)
+            super().close()
 
     def drop(self, start: int, stop: int, *, last: bool = False) -> None:
         """Drop the pages of bytes `start` to `stop`, those already dropped left out, a few MiB at a time."""

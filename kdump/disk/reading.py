@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import BinaryIO, Self
 
 from kdump.disk.held import held_file, held_listing
 from kdump.named_tuples import NamedTuple
@@ -32,6 +32,7 @@ def _tell(path: str, position: int) -> None:
         watcher(path, position)
 
 
+_PIECE_BYTES = 1 << 20
 STANDARD_INPUT = "-"
 """The path that stands for it."""
 
@@ -61,16 +62,15 @@ def _opened(path: str, flags: int) -> int:
     return os.open(path, flags)
 
 
-class ReadOnlyFile:
-    """An open file. `size` is its size in bytes when it was opened; what is appended later is not looked at."""
+def open_stream(path: str) -> BinaryIO:
+    """Return a file, or a pipe, as a stream that is read from its beginning. Raises OSError."""
+    return open(path, "rb", opener=_opened)
 
-    def __init__(self, path: str) -> None:
-        """Open `path`. Raises OSError."""
-        self.path = path
-        self.bytes_read = 0
-        held = held_file(path)
-        self._fd = open_for_reading(path)
-        self.size = os.fstat(self._fd).st_size if held is None else held.size
+
+class OpenFile:
+    """A file that is open until it is closed, at the end of a `with`."""
+
+    _fd: int
 
     def __enter__(self) -> Self:
         return self
@@ -80,11 +80,24 @@ class ReadOnlyFile:
 
     def close(self) -> None:
         """Close the file; nothing else can be done with it afterwards."""
-        os.close(self._fd)
+        descriptor, self._fd = self._fd, -1
+        os.close(descriptor)
 
     def fileno(self) -> int:
         """Return the file's descriptor, for as long as the file is open."""
         return self._fd
+
+
+class ReadOnlyFile(OpenFile):
+    """An open file. `size` is its size in bytes when it was opened; what is appended later is not looked at."""
+
+    def __init__(self, path: str) -> None:
+        """Open `path`. Raises OSError."""
+        self.path = path
+        self.bytes_read = 0
+        held = held_file(path)
+        self._fd = open_for_reading(path)
+        self.size = os.fstat(self._fd).st_size if held is None else held.size
 
     def read(self, position: int, size: int) -> bytes:
         """Read up to `size` bytes from byte `position` on; fewer at the end of the file."""
@@ -101,6 +114,16 @@ class ReadOnlyFile:
         if _watchers:
             _tell(self.path, position)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes from byte `start` to `stop`, or to the end, in pieces of a size for copying."""
+        stop = self.size if stop is None else stop
+        for position in range(start, stop, _PIECE_BYTES):
+            yield self.read(position, min(_PIECE_BYTES, stop - position))
+
+    def send(self, target: int, position: int, size: int) -> int:
+        """Send up to `size` bytes from byte `position` on to a descriptor, that of a socket; how many it took."""
+        return os.sendfile(target, self._fd, position, size)
 
     def read_into(self, view: memoryview, position: int) -> int:
         """Fill `view` with the bytes from byte `position` on; how many there were."""

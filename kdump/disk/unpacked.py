@@ -1,4 +1,4 @@
-"""Files that are read from temporary ones: unpacked, or from standard input."""
+"""Temporary files, and what is read from them: what was packed, or comes from standard input."""
 
 from __future__ import annotations
 
@@ -36,25 +36,42 @@ def unpacked(path: str) -> Iterator[Unpacked]:
     if path != STANDARD_INPUT and not path.endswith(_PACKED):
         yield Unpacked(path)
         return
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="kdump-") as folder:
-        copy = os.path.join(folder, "log")
+    with temporary_place(name="log") as copy:
         with _opened(path) as source, open(copy, "wb") as target:
             problem = _copy(source, target, path)
         yield Unpacked(copy, problem)
 
 
+def temporary_directory(prefix: str) -> str:
+    """Return the path of a new directory where the system has temporary ones. Raises OSError."""
+    from tempfile import mkdtemp
+
+    return mkdtemp(prefix=prefix)
+
+
+@contextmanager
+def temporary_place(folder: str | None = None, name: str = "new") -> Iterator[str]:
+    """Give a path in a temporary directory, which is in `folder` or where the system has such. Raises OSError."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix=".kdump-" if folder else "kdump-", dir=folder) as work:
+        yield os.path.join(work, name)
+
+
 @contextmanager
 def temporary_file(name: str, data: bytes) -> Iterator[str]:
     """Hold some bytes as the only file of a directory, in a temporary place: its path. Raises OSError."""
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="kdump-") as folder:
-        path = os.path.join(folder, name)
+    with temporary_place(name=name) as path:
         with open(path, "wb") as target:
             target.write(data)
         yield path
+
+
+def nameless_file() -> IO[bytes]:
+    """Return a new temporary file, which is gone once everybody has closed it. Raises OSError."""
+    from tempfile import TemporaryFile
+
+    return TemporaryFile()
 
 
 def _opened(path: str) -> BufferedIOBase:

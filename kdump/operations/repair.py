@@ -188,7 +188,8 @@ def _one(
 
 def _repair_copy(target: Target, wanted: Repair, rails: SafetyOptions, output: str) -> Iterator[Repaired]:
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
-    from kdump.change.copy_out import abandon, complete, copy_log_directory
+    from kdump.change.copy_out import complete, copy_log_directory
+    from kdump.disk.durable import remove_tree
 
     planning = Guard(target.log_directory, rails._replace(applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
@@ -213,7 +214,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: SafetyOptions, output: s
     try:
         watch.check()
     except InUseError:
-        abandon(part)
+        remove_tree(part)
         raise
     copied = Target(os.path.realpath(part), shown=output)
     for path, error in errors.items():

@@ -138,6 +138,4 @@ def content_of(path: str, recipe: Recipe) -> Iterator[bytes]:
             yield from content_of(path, part)
         return
     with ReadOnlyFile(os.path.join(path, recipe.name)) as file:
-        end = recipe.start + recipe.size
-        for position in range(recipe.start, end, BUFFER_SIZE):
-            yield file.read(position, min(BUFFER_SIZE, end - position))
+        yield from file.pieces(recipe.start, recipe.start + recipe.size)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Self
 
-from kdump.disk.durable import replace_file, sync_directory
+from kdump.disk.durable import append_file, make_directories, remove_file, replace_file, sync_directory
 from kdump.disk.reading import read_small
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
@@ -96,7 +96,7 @@ def take_clean_mark(log_dir: str) -> bytes | None:
     path = os.path.join(log_dir, names.CLEAN_SHUTDOWN)
     try:
         content = read_small(path)
-        os.remove(path)
+        remove_file(path)
     except FileNotFoundError:
         return None
     sync_directory(log_dir)
@@ -132,7 +132,7 @@ class LogDirWriter:
         self.logs: dict[TopicPartition, LogWriter] = {}
         self.is_open = True
         self._clock, self._jitter, self._durable = clock, jitter, durable
-        os.makedirs(self.path, exist_ok=True)
+        make_directories(self.path)
         content = format_meta_properties(MetaProperties(1, cluster_id, node_id, directory_id), clock())
         replace_file(os.path.join(self.path, names.META_PROPERTIES), content, durable=durable)
         self._offsets = _Offsets(self.path)
@@ -187,6 +187,6 @@ class LogDirWriter:
             self._close_log(partition, log, clean=clean)
         self._offsets.write(durable=self._durable)
         if not clean:
-            open(os.path.join(self.path, names.LOCK), "ab").close()
+            append_file(os.path.join(self.path, names.LOCK))
         else:
             put_clean_mark(self.path, format_clean_shutdown(CleanShutdown(self.broker_epoch)), durable=self._durable)

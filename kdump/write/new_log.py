@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kdump.disk.durable import replace_file
+from kdump.disk.durable import make_directories, replace_file
 from kdump.formats import names
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.recovery.producer_state import ProducerStates
@@ -26,9 +26,7 @@ def new_files(
 
     Raises OSError, FileExistsError where there is a log already.
     """
-    os.makedirs(path, exist_ok=True)
-    if like is not None:
-        os.chown(path, like.st_uid, like.st_gid)
+    make_directories(path, like)
     if any(names.parse_file_name(name).kind in names.SEGMENT_KINDS for name in os.listdir(path)):
         raise FileExistsError(17, "There is a log already", path)
     if topic_id is not None:

@@ -7,7 +7,7 @@ from array import array
 from functools import partial
 
 from kdump.blocks import BatchBlock
-from kdump.disk.durable import create_file, remove_file, write_all
+from kdump.disk.durable import WritableFile, remove_file
 from kdump.disk.reading import is_there
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
@@ -60,16 +60,16 @@ class ActiveSegment:
         self.indexes = SegmentIndexes(
             base_offset, config.segment_index_bytes, config.index_interval_bytes, partial(os.path.join, folder)
         )
-        self._txns: int | None = None
+        self._txns: WritableFile | None = None
         self._log = self._open()
 
-    def _open(self) -> int:
+    def _open(self) -> WritableFile:
         remove_file(self.path(names.TXN_INDEX))
         for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
-            os.close(create_file(self.path(kind), self.like))
-        log = create_file(self.path(names.LOG), self.like)
+            WritableFile.create(self.path(kind), self.like).close()
+        log = WritableFile.create(self.path(names.LOG), self.like)
         if self.config.preallocate:
-            os.ftruncate(log, self.config.segment_bytes)
+            log.truncate(self.config.segment_bytes)
         return log
 
     def _name(self, kind: str) -> str:
@@ -101,11 +101,11 @@ class ActiveSegment:
         """Undo what was appended since `mark`. Raises OSError."""
         self.indexes.restore(mark.indexes)
         self.size, self.rolling_timestamp, self.txn_size = mark.size, mark.rolling_timestamp, mark.txn_size
-        os.ftruncate(self._log, mark.size)
+        self._log.truncate(mark.size)
         if self.config.preallocate:
-            os.ftruncate(self._log, max(mark.size, self.config.segment_bytes))
+            self._log.truncate(max(mark.size, self.config.segment_bytes))
         if self._txns is not None:
-            os.ftruncate(self._txns, mark.txn_size)
+            self._txns.truncate(mark.txn_size)
 
     def append(self, data: bytes | bytearray, batches: BatchBlock, max_timestamp: int, offset_of_max: int) -> None:
         """Append the bytes of `batches`, whose maximal timestamp (ms) and its batch's last offset these are.
@@ -113,7 +113,7 @@ class ActiveSegment:
         Raises OSError, KdumpError; `back_to` then undoes what is done.
         """
         position = self.size
-        write_all(self._log, data, position)
+        self._log.write(data, position)
         if self.config.index_per_batch:
             self._index_batches(batches, position)
         else:
@@ -134,9 +134,9 @@ class ActiveSegment:
     def append_aborted(self, txns: list[AbortedTxn]) -> None:
         """Add to the transaction index, which is made with its first entry. Raises OSError."""
         if self._txns is None:
-            self._txns = create_file(self.path(names.TXN_INDEX), self.like)
+            self._txns = WritableFile.create(self.path(names.TXN_INDEX), self.like)
         data = encode_aborted_txns(txns)
-        write_all(self._txns, data, self.txn_size)
+        self._txns.write(data, self.txn_size)
         self.txn_size += len(data)
 
     def close(self, *, clean: bool = True, durable: bool = True) -> None:
@@ -147,26 +147,23 @@ class ActiveSegment:
         """
         if clean:
             self.indexes.finish()
-            os.ftruncate(self._log, self.size)
+            self._log.truncate(self.size)
         for opened in (self._log, self._txns):
             if opened is not None:
                 if durable:
-                    os.fsync(opened)
-                os.close(opened)
-        self._log, self._txns = -1, None
+                    opened.sync()
+                opened.close()
+        self._txns = None
         for index in (self.indexes.offsets, self.indexes.times):
             self._write_index(index, clean, durable)
 
     def _write_index(self, index: OffsetIndexBuilder | TimeIndexBuilder, clean: bool, durable: bool) -> None:
         content = index.content()
-        descriptor = os.open(index.path, os.O_WRONLY)
-        try:
-            write_all(descriptor, content, 0)
-            os.ftruncate(descriptor, len(content) if clean else index.full_size)
+        with WritableFile(index.path) as file:
+            file.write(content, 0)
+            file.truncate(len(content) if clean else index.full_size)
             if durable:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                file.sync()
 
 
 class ResumedSegment(ActiveSegment):
@@ -176,9 +173,9 @@ class ResumedSegment(ActiveSegment):
     timestamp is that of the time index.
     """
 
-    def _open(self) -> int:
-        log = os.open(self.path(names.LOG), os.O_RDWR)
-        self.size = os.fstat(log).st_size
+    def _open(self) -> WritableFile:
+        log = WritableFile(self.path(names.LOG))
+        self.size = os.path.getsize(self.path(names.LOG))
         with OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset) as index:
             for offset, position in decode_offset_entries(index.read(0, index.size), self.base_offset):
                 self.indexes.offsets.put(offset, position)
@@ -190,8 +187,8 @@ class ResumedSegment(ActiveSegment):
             with LogFile(self.path(names.LOG)) as file:
                 self.rolling_timestamp = next(file.blocks(whole=False)).max_timestamp[0]
         if is_there(self.path(names.TXN_INDEX)):
-            self._txns = os.open(self.path(names.TXN_INDEX), os.O_RDWR)
-            self.txn_size = os.fstat(self._txns).st_size
+            self._txns = WritableFile(self.path(names.TXN_INDEX))
+            self.txn_size = os.path.getsize(self.path(names.TXN_INDEX))
         if self.config.preallocate:
-            os.ftruncate(log, max(self.size, self.config.segment_bytes))
+            log.truncate(max(self.size, self.config.segment_bytes))
         return log

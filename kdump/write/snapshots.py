@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kdump.disk.durable import replace_file
+from kdump.disk.durable import remove_file, replace_file
 from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
@@ -40,4 +40,4 @@ class SnapshotsOnDisk(SnapshotFiles):
         """Delete a snapshot if it is on the list. Raises OSError."""
         name = self.by_offset.pop(offset, None)
         if name:
-            os.remove(os.path.join(self.folder, name))
+            remove_file(os.path.join(self.folder, name))

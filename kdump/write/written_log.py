@@ -162,7 +162,7 @@ class WrittenLog:
         self._assigner = OffsetAssigner(config, self.partition)
         checkpoint = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
         if config.record_version < 2 and self.epochs is not None:
-            os.remove(checkpoint)
+            remove_file(checkpoint)
             self.epochs = None
         elif config.record_version >= 2 and self.epochs is None:
             self.epochs = EpochCache(())

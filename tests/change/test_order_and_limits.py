@@ -6,14 +6,13 @@ import os
 import shutil
 import time
 from collections import namedtuple
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kdump.change import apply, copy_out, journal, place
+from kdump.change import apply, journal, place
 from kdump.change.apply import apply_plan, apply_staged, clear_leftovers
 from kdump.change.change import Change, ChangeState
 from kdump.change.checkpoint_lines import offset_in, put_offset
@@ -439,15 +438,11 @@ def test_a_saved_plan_whose_new_content_would_be_another(partition: Path, tmp_pa
 def test_a_copy_is_on_the_disk_before_it_has_its_name(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, done = partition.parent.with_name("copy"), []
 
-    def noted(function: Callable[[str], None]) -> Callable[[str], None]:
-        def note(path: str) -> None:
-            done.append(os.path.relpath(path, target.parent) + (" named" if target.exists() else ""))
-            function(path)
+    def note(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        done.append(os.path.relpath(path, target.parent) + (" named" if target.exists() else ""))
 
-        return note
-
-    monkeypatch.setattr(copy_out, "sync_directory", noted(durable.sync_directory))
-    monkeypatch.setattr(copy_out, "sync_file", noted(durable.sync_file))
+    monkeypatch.setattr(os, "fsync", note)
     part = copy_log_directory(str(partition.parent), [partition.name], str(target))
     complete(part, str(target))
     name_before = os.path.basename(part)

@@ -233,21 +233,21 @@ def test_a_copy_has_the_time_of_the_directory_that_it_was_made_from(partition: P
 def test_a_copy_and_all_its_names_are_on_the_disk(
     partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output, synced = tmp_path / "out", set[str]()
+    output, synced = tmp_path / "out", set[int]()
     fsync = os.fsync
 
     def noting(descriptor: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.add(os.fstat(descriptor).st_ino)
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noting)
     (partition.parent / names.META_PROPERTIES).write_text("version=1\n")
     cleaning = clean_into(state_of(partition), cleaner(partition), str(output))
-    assert synced >= {str(path) for path in (output, *output.rglob("*"))}
+    assert synced >= {path.stat().st_ino for path in (output, *output.rglob("*"))}
     assert cleaning is not None
     synced.clear()
     copy_directory_files(str(partition.parent), str(output), [cleaning])
-    assert synced >= {str(path) for path in (output, *output.iterdir()) if path.name != "users-0"}
+    assert synced >= {path.stat().st_ino for path in (output, *output.iterdir()) if path.name != "users-0"}
 
 
 def test_of_the_files_around_partitions_a_copy_has_those_that_a_broker_starts_with(

@@ -212,7 +212,8 @@ def test_a_read_only_mount_is_rescued_elsewhere(
 
 def test_a_copy_for_which_the_disk_is_too_small_leaves_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether that is known beforehand, or shows while it is written."""
-    monkeypatch.setattr("kdump.change.copy_out.reflink", lambda source, target: False)
+    for module in ("kdump.change.copy_out", "kdump.disk.copies"):
+        monkeypatch.setattr(f"{module}.reflink", lambda source, target: False)
 
     def full(source: str, target: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)

@@ -14,6 +14,7 @@ import pytest
 
 from kdump.change import copy_out
 from kdump.change.copy_out import PART_SUFFIX, CopyError, complete, copy_log_directory
+from kdump.disk import copies
 from kdump.errors import RefusedError
 from kdump.formats import names
 from tests.repair.damaged import build, name
@@ -168,14 +169,14 @@ class TestSourcesThatCannotBeRead:
     def failing(self, source: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         """How reading a file of this name fails, once somebody has said so."""
         codes: dict[str, int] = {}
-        real = copy_out._copy
+        real = copies.copy_file
 
-        def copy(one: copy_out._Copy) -> None:
-            if code := codes.get(os.path.basename(one.source)):
-                raise OSError(code, os.strerror(code), one.source)
-            real(one)
+        def copy(source: str, target: str) -> None:
+            if code := codes.get(os.path.basename(source)):
+                raise OSError(code, os.strerror(code), source)
+            real(source, target)
 
-        monkeypatch.setattr(copy_out, "_copy", copy)
+        monkeypatch.setattr(copy_out, "copy_file", copy)
         return codes
 
     def copied(self, source: Path) -> tuple[Path, list[str]]:
