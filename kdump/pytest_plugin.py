@@ -122,8 +122,7 @@ def kdump_cluster(
         seed: str | int | None = None,
     ) -> BuiltCluster:
         __tracebackhide__ = True
-        import shutil
-
+        from kdump.disk.copies import copy_tree
         from kdump.fixture.errors import SpecError
         from kdump.fixture.make import content_of_source, make
 
@@ -140,7 +139,7 @@ def kdump_cluster(
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         made, cluster = _built_clusters[content]
         copy = tmp_path_factory.mktemp("kdump-cluster")
-        shutil.copytree(made, copy, dirs_exist_ok=True)
+        copy_tree(str(made), str(copy))
         return cluster.moved(str(made), str(copy))
 
     return build

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kdump.disk.durable import named, remove_file
+from kdump.disk.durable import append_file, make_directories, move, remove_file, replace_file
 from kdump.disk.reading import read_small
 from kdump.disk.syncing import sync
 from kdump.errors import KdumpError, RefusedError
@@ -74,14 +74,14 @@ class Journal:
         What a killed run was writing is removed. Raises OSError, JournalError, and RefusedError where something else
         is in the directory.
         """
-        os.makedirs(self.folder, exist_ok=True)
+        make_directories(self.folder)
         others = [name for name in sorted(os.listdir(self.folder)) if name not in (FOLDER, SUCCESS)]
         path = os.path.join(self._own, _OPTIONS)
         before = self._read(path)
         if before is None:
             if others:
                 raise RefusedError(f"{self.folder} is not empty, and no export was begun in it: give another directory")
-            os.makedirs(self._own, exist_ok=True)
+            make_directories(self._own)
             self._write(path, options.as_json())
             sync([path], self._own)
             return {}
@@ -112,7 +112,7 @@ class Journal:
             if known == unit.source and all(map(self._is_there, result.files)):
                 done[unit.name] = result
         kept = {written.path for result in done.values() for written in result.files}
-        stale = [path for path in self._files() if path not in kept]
+        stale = [path for path in files_of(self.folder) if path not in kept]
         unknown = [path for path in stale if segment_name(_unit_name(path, suffix)) not in segments]
         if unknown:
             raise RefusedError(
@@ -124,7 +124,7 @@ class Journal:
         for unit_name in (*gone, *(units.keys() - done.keys())):
             remove_file(self._path(unit_name))
         for path in stale:
-            os.remove(os.path.join(self.folder, path))
+            remove_file(os.path.join(self.folder, path))
         return done
 
     def temporary(self, name: str) -> str:
@@ -138,8 +138,8 @@ class Journal:
     def publish(self, temporary: str, path: str) -> None:
         """Give a complete file its name, `path` below the directory. Raises OSError."""
         final = os.path.join(self.folder, path)
-        os.makedirs(os.path.dirname(final), exist_ok=True)
-        os.replace(temporary, final)
+        make_directories(os.path.dirname(final))
+        move(temporary, final)
 
     def complete(self, unit: Unit, result: Result) -> None:
         """Note that all files of a unit have their names. Raises OSError."""
@@ -158,22 +158,12 @@ class Journal:
             return
         accounts = [os.path.join(self._own, name) for name in os.listdir(self._own)]
         sync([*accounts, *(folder for folder, _, _ in os.walk(self.folder))], self.folder)
-        with open(path, "wb"):
-            pass
+        append_file(path)
         sync([self.folder], self.folder)
 
     def not_whole(self) -> None:
         """Take back that the export is whole. Raises OSError."""
         remove_file(os.path.join(self.folder, SUCCESS))
-
-    def _files(self) -> Iterator[str]:
-        """Yield all files below the directory that belong to the export, as paths below it."""
-        for folder, directories, files in os.walk(self.folder):
-            if folder == self.folder:
-                directories[:] = [name for name in directories if name != FOLDER]
-                files = [name for name in files if name != SUCCESS]
-            for name in files:
-                yield os.path.relpath(os.path.join(folder, name), self.folder)
 
     def _is_there(self, written: Written) -> bool:
         try:
@@ -189,7 +179,7 @@ class Journal:
         for name in sorted(os.listdir(self._own)):
             path = os.path.join(self._own, name)
             if name.endswith(TEMPORARY):
-                os.remove(path)
+                remove_file(path)
             elif name != _OPTIONS and name.endswith(".json"):
                 yield name.removesuffix(".json"), self._account(path)
 
@@ -220,10 +210,18 @@ class Journal:
         return found
 
     def _write(self, path: str, content: dict[str, Any]) -> None:
-        temporary = f"{path}{TEMPORARY}"
-        with named(path), open(temporary, "w", encoding="utf-8") as file:
-            json.dump(content, file, separators=(",", ":"))
-        os.replace(temporary, path)
+        replace_file(path, json.dumps(content, separators=(",", ":")).encode(), durable=False)
+
+
+def files_of(folder: str) -> Iterator[str]:
+    """Yield the files of the export in a directory, by name, as paths below it."""
+    for at, directories, names in os.walk(folder):
+        directories.sort()
+        if at == folder:
+            directories[:] = [name for name in directories if name != FOLDER]
+            names = [name for name in names if name != SUCCESS]
+        for name in sorted(names):
+            yield os.path.relpath(os.path.join(at, name), folder)
 
 
 def _unit_name(path: str, suffix: str) -> str:

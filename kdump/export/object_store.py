@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from tempfile import mkdtemp
 from typing import Any
 
+from kdump.disk.durable import append_file, remove_tree
+from kdump.disk.reading import open_stream
+from kdump.disk.unpacked import temporary_directory
 from kdump.errors import KdumpError, RefusedError
-from kdump.export.journal import FOLDER, SUCCESS
+from kdump.export.journal import FOLDER, SUCCESS, files_of
 from kdump.named_tuples import NamedTuple
 
 _SCHEMES = re.compile(r"(?:s3|s3a|gs|az|azure|abfs|abfss|adl)://[^/]")
@@ -55,7 +56,7 @@ def upload(folder: str, url: str) -> Uploaded:
     with _errors(url):
         store = library.store.from_url(url)
         there = {each["path"]: each["size"] for page in library.list(store) for each in page}
-    files = {path: _state(os.path.join(folder, path)) for path in _files(folder)}
+    files = {path: _state(os.path.join(folder, path)) for path in files_of(folder)}
     account = _Account(folder, url)
     strangers = sorted(there.keys() - files.keys() - account.sent.keys() - {SUCCESS})
     if strangers:
@@ -69,7 +70,7 @@ def upload(folder: str, url: str) -> Uploaded:
         if stale:
             library.delete(store, stale)
         for path in left:
-            with open(os.path.join(folder, path), "rb") as file:
+            with open_stream(os.path.join(folder, path)) as file:
                 library.put(store, path, file)
             account.add(path, files[path])
         if is_whole:
@@ -91,14 +92,14 @@ def staging_directory(path: str | None, kept: Callable[[str], object]) -> Iterat
 
     A temporary one is removed afterwards, unless a later run can resume with what is in it: `kept` hears of that.
     """
-    staging = Staging(path or mkdtemp(prefix="kdump-export-"))
+    staging = Staging(path or temporary_directory("kdump-export-"))
     try:
         yield staging
     finally:
         if path is None and not staging.is_done and os.listdir(staging.path):
             kept(staging.path)
         elif path is None:
-            shutil.rmtree(staging.path, ignore_errors=True)
+            remove_tree(staging.path, ignore_errors=True)
 
 
 State = tuple[int, int]
@@ -110,17 +111,6 @@ def _state(path: str) -> State:
     return status.st_size, status.st_mtime_ns
 
 
-def _files(folder: str) -> Iterator[str]:
-    """Yield the files of the export, as paths below its directory, by name."""
-    for at, directories, names in os.walk(folder):
-        directories.sort()
-        if at == folder:
-            directories[:] = [name for name in directories if name != FOLDER]
-            names = [name for name in names if name != SUCCESS]
-        for name in sorted(names):
-            yield os.path.relpath(os.path.join(at, name), folder).replace(os.sep, "/")
-
-
 class _Account:
     """What has arrived at a URL, as lines of JSON in the export's directory."""
 
@@ -129,13 +119,13 @@ class _Account:
         self._path = os.path.join(folder, FOLDER, _ACCOUNT)
         self._url = url
         try:
-            with open(self._path, encoding="utf-8") as lines:
+            with open_stream(self._path) as lines:
                 for line in lines:
                     self._take(line)
         except FileNotFoundError:
             pass
 
-    def _take(self, line: str) -> None:
+    def _take(self, line: bytes) -> None:
         try:
             url, path, size, modified = json.loads(line)
         except ValueError:  # a killed run may leave half a line
@@ -145,8 +135,7 @@ class _Account:
 
     def add(self, path: str, state: State) -> None:
         """Note a file that has arrived. Raises OSError."""
-        with open(self._path, "a", encoding="utf-8") as out:
-            out.write(f"{json.dumps([self._url, path, *state])}\n")
+        append_file(self._path, (f"{json.dumps([self._url, path, *state])}\n".encode(),))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from kdump.change.apply import apply_plan
 from kdump.change.change import Change
-from kdump.change.copy_out import abandon, begin_copy, complete, copy_directories
+from kdump.change.copy_out import begin_copy, complete, copy_directories
 from kdump.change.place import new_change, new_id
 from kdump.change.plan import REMOVE, RENAME, REPLACE, Action, Operation, Plan
 from kdump.cluster.choice import Chosen
@@ -21,6 +21,7 @@ from kdump.cluster.refusals import check_interrupted
 from kdump.cluster.resurrection import Resurrection, metadata_disk, plan_resurrection
 from kdump.cluster.wanted import Wanted
 from kdump.disk import durable
+from kdump.disk.durable import make_directories, make_directory, remove_tree
 from kdump.disk.locks import GrowthWatch, check_not_locked
 from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, Problem, RefusedError
@@ -115,7 +116,7 @@ def build(found: Resurrection, into: str, now: int, still: GrowthWatch) -> Resur
     for disk in found.disks:
         check_not_locked(disk.path)
     into = os.path.abspath(into)
-    os.makedirs(os.path.dirname(into), exist_ok=True)
+    make_directories(os.path.dirname(into))
     part = begin_copy(into)
     try:
         for node in found.nodes:
@@ -123,14 +124,14 @@ def build(found: Resurrection, into: str, now: int, still: GrowthWatch) -> Resur
         still.check()
         check_built(found, directories_of(found, part))
     except BaseException:
-        abandon(part)
+        remove_tree(part)
         raise
     complete(part, into)
     return Resurrected(directories_of(found, into))
 
 
 def _build_node(found: Resurrection, node: Node, path: str, now: int) -> None:
-    os.mkdir(path)
+    make_directory(path)
     copies = copies_of(found, node)
     copy_directories([(copy.path, os.path.join(path, _live_name(copy))) for copy in copies], path)
     for copy, topic_id in found.at_hand.ids_to_write:
@@ -140,9 +141,7 @@ def _build_node(found: Resurrection, node: Node, path: str, now: int) -> None:
         _write(os.path.join(path, name), content)
     if node.id == found.controller:
         folder = os.path.join(path, names.CLUSTER_METADATA_DIR)
-        os.mkdir(folder)
-        _write(os.path.join(folder, found.snapshot_name), found.snapshot(now))
-        durable.sync_directory(folder)
+        _write_metadata(found, folder, now)
     _write(os.path.join(path, names.META_PROPERTIES), meta_properties(found, node, _new_directory_id(node), now))
     durable.sync_directory(path)
 
@@ -163,6 +162,13 @@ def _partition_metadata(topic_id: bytes) -> bytes:
 def _write(path: str, content: bytes) -> None:
     like = durable.file_in(os.stat(os.path.dirname(path)))
     durable.write_file(path, (content,), like, allow_other_owner=True)
+
+
+def _write_metadata(found: Resurrection, folder: str, now: int) -> None:
+    """Make the directory of the new metadata, with its snapshot, on the disk. Raises OSError."""
+    make_directory(folder)
+    _write(os.path.join(folder, found.snapshot_name), found.snapshot(now))
+    durable.sync_directory(folder)
 
 
 def _check_refusals(found: Resurrection) -> None:
@@ -233,10 +239,7 @@ def _renames(found: Resurrection, node: Node, disk: Disk, now: int) -> Iterator[
     if gets_metadata(found, node, disk):
         staged = _aside(names.CLUSTER_METADATA_TOPIC, 0)
         folder = os.path.join(path, staged)
-        os.mkdir(folder)
-        _write(os.path.join(folder, found.snapshot_name), found.snapshot(now))
-        durable.sync_directory(folder)
-        durable.sync_directory(path)
+        _write_metadata(found, folder, now)
         yield _rename(path, staged, names.CLUSTER_METADATA_DIR)
     for chosen in found.partitions:
         for copy in chosen.extra:

@@ -50,7 +50,7 @@ def lost_records(
     cannot lead. Raises RefusedError where something is in the folder, OSError; KdumpError where there is no partition.
     """
     check_not_kafkas(folder)
-    os.makedirs(folder, exist_ok=True)
+    durable.make_directories(folder)
     if os.listdir(folder):
         raise RefusedError(f"{folder} is not empty")
     is_any = False

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kdump.disk.reading import read_small
+from kdump.disk.reading import open_stream, read_small
 from kdump.errors import KdumpError, Report
 from kdump.formats.encode import NewRecord
 from kdump.interchange.csv import read_csv
@@ -79,7 +79,7 @@ def _file_records(path: str) -> Iterator[tuple[bytes | None, bytes | None]]:
     if path.endswith(".parquet"):
         yield from _parquet_records(path)
         return
-    with open(path, "rb") as stream:
+    with open_stream(path) as stream:
         lines = Lines(stream, path)
         reader = read_csv if path.endswith(".csv") else read_jsonl
         for item in reader(lines, Reading(lambda: -1, keeps_batches=False)):

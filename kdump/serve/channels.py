@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import struct
@@ -307,9 +306,7 @@ class _Sending:
         return self._socket.send(rest, 0 if self._left == len(rest) else socket.MSG_MORE)
 
     def _send_range(self, part: FileRange) -> int:
-        sent = os.sendfile(
-            self._socket.fileno(), part.file.fileno(), part.start + self._done, part.size - self._done
-        )
+        sent = part.file.send(self._socket.fileno(), part.start + self._done, part.size - self._done)
         if sent == 0:
             raise FileShrunkError(f"{part.file.path} became shorter while it was sent")
         return sent

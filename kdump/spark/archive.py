@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tarfile
 from collections.abc import Iterable
 from importlib import metadata
 from importlib.util import find_spec
+from tarfile import TarFile, TarInfo
 
 import kdump
+from kdump.disk.copies import new_archive
 
 CODECS = ("fastcrc", "crcmod", "lz4", "python-snappy", "cramjam", "zstandard", "isal")
 SCHEMAS = ("fastavro", "protobuf")
@@ -23,7 +24,7 @@ MODULES = (*CODECS, *SCHEMAS)
 
 def make_archive(path: str) -> None:
     """Write the archive, a .tar.gz, of what is installed here. Raises OSError."""
-    with tarfile.open(path, "w:gz") as archive:
+    with new_archive(path) as archive:
         _add_tree(archive, os.path.dirname(os.path.abspath(kdump.__file__)), "kdump")
         _add_source(archive)
         for name in MODULES:
@@ -34,21 +35,21 @@ def make_archive(path: str) -> None:
             _add_files(archive, files)
 
 
-def _add_tree(archive: tarfile.TarFile, folder: str, name: str) -> None:
-    def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _add_tree(archive: TarFile, folder: str, name: str) -> None:
+    def kept(member: TarInfo) -> TarInfo | None:
         return None if "__pycache__" in member.name or member.name.endswith((".c", ".pyc")) else member
 
     archive.add(folder, name, filter=kept)
 
 
-def _add_source(archive: tarfile.TarFile) -> None:
+def _add_source(archive: TarFile) -> None:
     """Tell Spark where it finds the data source, for a driver that runs from the archive."""
     found = find_spec("pyspark_kdump")
     if found is not None and found.origin is not None:
         archive.add(found.origin, "pyspark_kdump.py")
 
 
-def _add_files(archive: tarfile.TarFile, files: Iterable[metadata.PackagePath]) -> None:
+def _add_files(archive: TarFile, files: Iterable[metadata.PackagePath]) -> None:
     for file in files:
         located = str(file.locate())
         if ".." not in file.parts and file.suffix != ".pyc" and os.path.isfile(located):

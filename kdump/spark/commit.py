@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from uuid import uuid4
 
+from kdump.disk.copies import copy_file, copy_status
+from kdump.disk.durable import filled_directory, keep, make_directories, move, put_in_place
 from kdump.disk.locks import check_not_growing, holding
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -18,7 +20,6 @@ from kdump.formats.names import partition_dir_name
 from kdump.operations.open_log import open_log
 from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.spark.staging import Counts, Staged
-from kdump.spark.swap import copy_log, put_in_place
 from kdump.spark.write_options import WriteOptions
 from kdump.storage.directory import LogDirectory
 from kdump.storage.log_reader import LogFile
@@ -58,7 +59,7 @@ class Commit:
             staged.setdefault((file.topic, file.number), []).append(file)
         self._add_empty(staged)
         is_new = not os.path.isdir(self._root) or not _is_used(self._root, self._staging)
-        os.makedirs(self._staging, exist_ok=True)
+        make_directories(self._staging)
         if is_new:
             with LogDirWriter(self._root):
                 pass
@@ -149,7 +150,7 @@ class Commit:
             parsed = names.parse_partition_dir(name)
             key = parsed.topic, parsed.partition
             if parsed.state == names.LIVE and parsed.topic in topics and key not in staged:
-                os.rename(os.path.join(self._root, name), os.path.join(self._staging, f"old-{name}"))
+                move(os.path.join(self._root, name), os.path.join(self._staging, f"old-{name}"))
                 gone.add(key)
         for checkpoint in names.OFFSET_CHECKPOINTS if gone else ():
             lines = read_offsets(self._root, checkpoint)
@@ -159,3 +160,20 @@ class Commit:
 
 def _is_used(root: str, staging: str) -> bool:
     return any(name != os.path.basename(staging) for name in os.listdir(root))
+
+
+def copy_log(path: str, to: str) -> None:
+    """Copy a partition directory so that the copy can be appended to without changing the first. Raises OSError.
+
+    Segments that are not the last one are never written to again, so they share their bytes with the copy.
+    """
+    files = {entry.name: names.parse_file_name(entry.name) for entry in os.scandir(path) if entry.is_file()}
+    last = max((base for base, _ in names.live_logs(files)), default=-1)
+    with filled_directory(to):
+        for name, parsed in files.items():
+            source, target = os.path.join(path, name), os.path.join(to, name)
+            if parsed.kind in names.SEGMENT_KINDS and parsed.offset is not None and parsed.offset < last:
+                keep(source, target)
+            else:
+                copy_file(source, target)
+        copy_status(path, to)

@@ -11,11 +11,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import MutableMapping
 from functools import cache
 from pathlib import Path
 
+from kdump.disk.durable import WritableFile, make_directories, remove_tree
+from kdump.disk.unpacked import temporary_directory
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
 
@@ -137,13 +138,13 @@ def _home_around(java: str) -> str:
 @cache
 def shim(java: str, keeps_module: bool) -> str:
     """Return a JAVA_HOME whose bin/java runs `java`; it is removed when this process ends. Raises JavaError."""
-    home = tempfile.mkdtemp(prefix="kdump-java-")
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    script = Path(home) / "bin" / "java"
-    script.parent.mkdir()
+    home = temporary_directory("kdump-java-")
+    atexit.register(remove_tree, home, ignore_errors=True)
+    script = os.path.join(home, "bin", "java")
+    make_directories(os.path.dirname(script))
     quoted = java.replace("'", "'\\''")
-    script.write_text(_SHIM.format(module="" if keeps_module else UNKNOWN_MODULE, java=quoted))
-    script.chmod(0o755)
-    if java_version(str(script)) is None:
-        raise JavaError(f"{script} does not run: is {tempfile.gettempdir()} mounted noexec? Set TMPDIR elsewhere")
+    with WritableFile.create(script, mode=0o777) as file:
+        file.write(os.fsencode(_SHIM.format(module="" if keeps_module else UNKNOWN_MODULE, java=quoted)), 0)
+    if java_version(script) is None:
+        raise JavaError(f"{script} does not run: is {os.path.dirname(home)} mounted noexec? Set TMPDIR elsewhere")
     return home

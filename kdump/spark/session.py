@@ -12,11 +12,11 @@ import logging
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
+from kdump.disk.unpacked import nameless_file
 from kdump.errors import KdumpError
 from kdump.spark.errors import java_reason, reason
 from kdump.spark.java import use_java
@@ -86,7 +86,7 @@ def start_session(master: str = "local[*]", conf: Mapping[str, str] | None = Non
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if _is_here(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with tempfile.TemporaryFile() as log:
+    with nameless_file() as log:
         try:
             # the JVM keeps the file for what it logs later on
             gateway = launch_gateway(settings, {"stdout": log, "stderr": log})

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdump.disk.durable import append_file, make_directories
 from kdump.errors import KdumpError
 from kdump.formats.java_text import INT_MAX
 from kdump.named_tuples import NamedTuple
@@ -55,12 +56,11 @@ class Stage:
         self._held: dict[tuple[str, int], list[pa.RecordBatch]] = {}
         self._held_bytes: dict[tuple[str, int], int] = {}
         self._records: dict[tuple[str, int], int] = {}
-        self._made: set[tuple[str, int]] = set()
         self._sticky = 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Staged]:
         """Write all rows. Raises KdumpError, OSError."""
-        os.makedirs(self._folder)
+        make_directories(self._folder)
         for batch in batches:
             if batch.num_rows:
                 self._add(_known(batch))
@@ -124,21 +124,20 @@ class Stage:
         """Write what is held of a partition."""
         held = pa.Table.from_batches(self._held.pop(key)).combine_chunks()
         self._held_bytes[key] = 0
-        how = "ab" if key in self._made else "xb"
-        self._made.add(key)
-        with open(self._path(*key), how) as file:
-            for rows in held.to_batches():
-                names = rows.schema.names
-                source = record_source(
-                    rows.column("value"),
-                    rows.column("key") if "key" in names else None,
-                    rows.column("headers") if "headers" in names else None,
-                    rows.column("timestamp") if "timestamp" in names else None,
-                    wall_clock(),
-                )
-                for batch in pack(source, self._options.packing):
-                    file.write(batch)
+        append_file(self._path(*key), self._packed(held))
         self._records[key] = self._records.get(key, 0) + held.num_rows
+
+    def _packed(self, held: pa.Table) -> Iterator[bytes | bytearray]:
+        for rows in held.to_batches():
+            names = rows.schema.names
+            source = record_source(
+                rows.column("value"),
+                rows.column("key") if "key" in names else None,
+                rows.column("headers") if "headers" in names else None,
+                rows.column("timestamp") if "timestamp" in names else None,
+                wall_clock(),
+            )
+            yield from pack(source, self._options.packing)
 
 
 def _known(rows: pa.RecordBatch) -> pa.RecordBatch:

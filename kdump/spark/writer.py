@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from kdump.disk.durable import remove_tree
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
 from kdump.spark.places import PathError
@@ -57,11 +57,11 @@ class LogWriterOfRows(DataSourceArrowWriter):
         try:
             Commit(self._options, self._staging, self._counts, anew=self._overwrite).run(files)
         finally:
-            shutil.rmtree(self._staging, ignore_errors=True)
+            remove_tree(self._staging, ignore_errors=True)
 
     def abort(self, _messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what was staged."""
-        shutil.rmtree(self._staging, ignore_errors=True)
+        remove_tree(self._staging, ignore_errors=True)
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> Iterator[Written]:

@@ -13,10 +13,11 @@ import pytest
 from kafka.partitioner.default import murmur2 as kafkas_murmur2
 
 from kdump.columns.arrays import HEADERS
+from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.findings.kind import NOTE
 from kdump.library.verifying import verify
-from kdump.spark import commit, swap
+from kdump.spark import commit
 from kdump.spark.commit import Commit
 from kdump.spark.staging import HELD_BYTES, Counts, Stage, Staged
 from kdump.spark.write_options import write_options
@@ -229,7 +230,7 @@ class Killed(BaseException):
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How directories change places: the system's exchange, or two renames where it has none."""
     if request.param == "rename":
-        monkeypatch.setattr(swap, "exchange", lambda first, second: False)
+        monkeypatch.setattr(durable, "exchange", lambda first, second: False)
     return str(request.param)
 
 
@@ -276,10 +277,10 @@ def test_directories_change_places(tmp_path: Path, way: str) -> None:
     for name in ("new", "final"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-    swap.put_in_place(str(tmp_path / "new"), str(tmp_path / "final"), str(tmp_path / "aside"))
+    durable.put_in_place(str(tmp_path / "new"), str(tmp_path / "final"), str(tmp_path / "aside"))
     assert os.listdir(tmp_path / "final") == ["new"]
     assert os.listdir(tmp_path / "aside") == ["final"]
-    swap.put_in_place(str(tmp_path / "final"), str(tmp_path / "first"), str(tmp_path / "none"))
+    durable.put_in_place(str(tmp_path / "final"), str(tmp_path / "first"), str(tmp_path / "none"))
     assert os.listdir(tmp_path / "first") == ["new"]
 
 
