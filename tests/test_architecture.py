@@ -30,7 +30,6 @@ OF_PATHS = {"write_bytes", "read_bytes", "read_text", "touch", "hardlink_to", "s
 ROOMS = {
     "kdump/disk": "the only reader, writer and locker of files",
     "kdump/dump_log_segments/regions.py": "the output that several processes write to",
-    "kdump/fixture": "log directories, and faults in them, made for tests",
     "kdump/storage/regions.py": "pipes to the processes that work on regions",
     "commands/cli.py": "/dev/null in place of a stdout that nobody reads",
     "commands/dump_log": "stderr",
