@@ -312,7 +312,7 @@ class _Family:
             self._starts.take_seat(index)
             self._states.take_seat(index)
             report = walker.run(index, self._count, self._starts, self._states)
-            with open(target, "wb") as out:
+            with os.fdopen(target, "wb") as out:
                 marshal.dump(report, out)
         finally:
             os._exit(0)
