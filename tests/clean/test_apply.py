@@ -224,6 +224,29 @@ def test_a_copy_goes_into_a_directory_that_is_there_and_empty(partition: Path, t
     assert files_of(output / "users-0") == files_of(partition)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_copy_belongs_to_whom_the_original_does(partition: Path, tmp_path: Path) -> None:
+    paths = (partition, partition / name(30, "log"), partition.parent / names.META_PROPERTIES)
+    paths[-1].write_text("version=1\n")
+    for path in paths:
+        os.chown(path, 1234, 2345)
+    cleaning = clean_into(state_of(partition), cleaner(partition), str(tmp_path / "out"))
+    assert cleaning is not None
+    copy_directory_files(str(partition.parent), str(tmp_path / "out"), [cleaning])
+    copied = ("users-0", f"users-0/{name(30, 'log')}", names.META_PROPERTIES)
+    infos = [(tmp_path / "out" / each).stat() for each in copied]
+    assert {(info.st_uid, info.st_gid) for info in infos} == {(1234, 2345)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_folder_for_originals_belongs_to_whom_the_partition_does(partition: Path, tmp_path: Path) -> None:
+    os.chown(partition, 1234, 2345)
+    files = new_change(str(partition), str(tmp_path / "backup"))
+    clean_in_place(state_of(partition), cleaner(partition), files, keep_old=True)
+    info = os.stat(files.directory)
+    assert (info.st_uid, info.st_gid) == (1234, 2345)
+
+
 def test_a_copy_has_the_time_of_the_directory_that_it_was_made_from(partition: Path, tmp_path: Path) -> None:
     os.utime(partition, ns=(5_000_000_000, 6_000_000_000))
     clean_into(state_of(partition), cleaner(partition), str(tmp_path / "out"))

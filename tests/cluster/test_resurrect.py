@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -124,6 +125,15 @@ def test_in_place_and_back(run: Run, tmp_path: Path) -> None:
     assert run("undo", *paths(disks), "--change", change, "--apply") == 0, run.err
     after = _contents(tmp_path)
     assert {name: data for name, data in after.items() if "-stray" not in name} == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_is_made_in_a_log_directory_belongs_to_its_owner(run: Run, tmp_path: Path) -> None:
+    disks = three_brokers(tmp_path)
+    os.chown(disks[0].path, 1234, 2345)
+    assert run("resurrect", *paths(disks), "--in-place", "--apply") == 0, run.err
+    made = disks[0].path / names.CLUSTER_METADATA_DIR
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in (made, *made.iterdir())} == {(1234, 2345)}
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
