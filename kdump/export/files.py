@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kdump.disk.durable import new_file, remove_file
 from kdump.export.options import CSV, NO_CODEC, PARQUET, ExportOptions
 
 GROUP_BYTES = 32 << 20
@@ -30,21 +31,23 @@ class RowFile(Protocol):
 
 
 def create(path: str, schema: pa.Schema, options: ExportOptions) -> RowFile:
-    """Return a new file. Raises OSError."""
+    """Return a new file, in the place of what a task that ended early has left. Raises OSError."""
     codec = options.effective_codec
+    remove_file(path)
     if options.format == PARQUET:
-        return _Parquet(path, schema, codec)
-    return _Text(path, schema, codec, is_csv=options.format == CSV)
+        return _Parquet(new_file(path), schema, codec)
+    return _Text(new_file(path), schema, codec, is_csv=options.format == CSV)
 
 
 class _Parquet:
-    def __init__(self, path: str, schema: pa.Schema, codec: str) -> None:
+    def __init__(self, out: BinaryIO, schema: pa.Schema, codec: str) -> None:
         self.held = 0
+        self._out = out
         self._rows: list[pa.RecordBatch] = []
         # dictionaries pay for columns that repeat; keys and values mostly do not, and trying costs a third of the time
         repeating = [name for name in schema.names if name not in ("key", "value", "headers", "offset", "timestamp")]
         self._writer = pq.ParquetWriter(
-            path,
+            out,
             schema,
             compression=codec,
             use_dictionary=repeating,
@@ -65,17 +68,18 @@ class _Parquet:
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
 
     def close(self) -> None:
-        self.flush()
-        self._writer.close()
+        with self._out:
+            self.flush()
+            self._writer.close()
 
 
 class _Text:
     held = 0
 
-    def __init__(self, path: str, schema: pa.Schema, codec: str, *, is_csv: bool) -> None:
+    def __init__(self, out: BinaryIO, schema: pa.Schema, codec: str, *, is_csv: bool) -> None:
         from kdump.export.rendering import RowLines
 
-        stream: Any = pa.output_stream(path, compression=None if codec == NO_CODEC else codec)
+        stream: Any = pa.output_stream(out, compression=None if codec == NO_CODEC else codec)
         self._stream = stream
         self._lines = RowLines(schema, is_csv=is_csv)
         stream.write(self._lines.heading)

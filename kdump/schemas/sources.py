@@ -95,8 +95,9 @@ def _parquet_records(path: str) -> Iterator[tuple[bytes | None, bytes | None]]:
     except ImportError as error:
         raise KdumpError(f"{path}: Parquet needs pyarrow ({error}): pip install 'kafka-kdump[columns]'") from None
     try:
-        for batch in parquet.ParquetFile(path).iter_batches(columns=["key", "value"]):
-            yield from zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
+        with open_stream(path) as stream:
+            for batch in parquet.ParquetFile(stream).iter_batches(columns=["key", "value"]):
+                yield from zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
     except (KeyError, ValueError) as error:
         raise KdumpError(f"{path}: no export of a registry's topic: {error}") from None
 
