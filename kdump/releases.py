@@ -256,6 +256,14 @@ OFFSET_SEARCH_READS_FOUND = _since(
     "FileRecords.searchForOffsetWithSize",
     "startup",
 )
+LARGE_DEFAULT_SEGMENTS = _since(
+    "4.0",
+    "LARGE_DEFAULT_SEGMENTS",
+    "brokers do not start with a log.segment.bytes below 1 MiB in their server.properties; a topic's own may still be"
+    " less",
+    "KIP-1030, LogConfig",
+    "startup",
+)
 LARGE_SEGMENTS = _since(
     "4.1",
     "LARGE_SEGMENTS",

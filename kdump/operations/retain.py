@@ -148,7 +148,7 @@ class _Place:
                 raise RefusedError(f"{error}: repair the file, or remove it: the broker treats that as an empty one")
         self._clean = LogDirectory(group.log_directory).clean_shutdown
         known = topic_settings(group, request.files, request.given)
-        self._settings = known.settings
+        self._settings, self._release = known.settings, known.release
         self.notes = [*unusable(self._checkpoints), *known.notes]
 
     def examine(self, log: PartitionLog) -> PartitionRetention:
@@ -159,7 +159,8 @@ class _Place:
             raise KdumpError(f"{log.path}: KRaft trims this log by its snapshots, not by retention")
         said = self._checkpoints.of(log.name)
         topic = log.name.topic if log.name else ""
-        settings = RetentionSettings.of(self._settings.of(topic, was_cleaned=said.cleaner is not None))
+        was_cleaned = said.cleaner is not None
+        settings = RetentionSettings.of(self._settings.of(topic, was_cleaned=was_cleaned), self._release)
         if request.log_start_offset is not None and not settings.is_known:
             settings = settings._replace(deletes=False, sources=(ONLY_START,))
         shutdown = Shutdown(self._clean, said.recovery_point or 0)

@@ -28,13 +28,14 @@ from kdump.recovery.broker_start import (
     not_formatted_directory,
     not_together,
     pending_state,
+    refused_properties,
     small_segments,
     unknown_metadata_version,
 )
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.releases import NEWEST, KafkaRelease
+from kdump.releases import NEWEST, KafkaRelease, newest
 from kdump.settings import node
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Configs, PropertyFile, Settings, with_small_segments
@@ -190,6 +191,7 @@ class BrokerStart:
         self._together = BrokerDirectories()
         self._seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = []
         self._roles: set[bool] = set()
+        self._wrote: set[KafkaRelease] = set()
 
     @property
     def who(self) -> str:
@@ -278,9 +280,15 @@ class BrokerStart:
 
     def end(self) -> list[Failure]:
         """Return failures that show only when all partitions are known; all are in `stops` as well."""
-        failures = [*duplicate_failures(self._seen), *self._unformatted()]
+        failures = [*duplicate_failures(self._seen), *self._unformatted(), *self._refused()]
         self.stops += failures
         return failures
+
+    def _refused(self) -> Iterator[Failure]:
+        """Yield what of the properties the release does not take that is to start, or that wrote the directories."""
+        release = self.circumstances.release or newest(self._wrote)
+        if release is not None:
+            yield from refused_properties(release, self.circumstances.properties)
 
     def _unformatted(self) -> Iterator[Failure]:
         """Yield what is said of the broker's log directories, by its properties, that have no meta.properties.
@@ -366,13 +374,16 @@ class BrokerStart:
         if outcome.ok and log.name and kind == LIVE and stray is None and not outcome.loss.has_data:
             from kdump.retention.zero_tails import aged_by_zeros
 
-            expiring = aged_by_zeros(log, startup, outcome.log_end_offset, settings)
+            release = self.circumstances.release or cluster.kafka
+            expiring = aged_by_zeros(log, startup, outcome.log_end_offset, settings, release)
         mark = state.high_watermark_of(log)
         return Loaded(log.path, startup, outcome, kind, pending_state(log), mark, is_named, stray, expiring)
 
     def _cluster(self, directory: LogDirectory) -> tuple[ClusterMetadata, list[str]]:
         """Return the cluster's metadata, and a warning where what is in the directory cannot be used."""
         cluster = self.clusters.of(directory)
+        if cluster.release is not None:
+            self._wrote.add(cluster.kafka)
         for problem in cluster.troubles:
             if problem.is_unreadable:
                 self.report(problem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kdump.errors import (
     CONFIG_EXCEPTION,
@@ -31,7 +31,8 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
-from kdump.settings.table import MIN_SEGMENT_BYTES
+from kdump.settings.sources import TopicSettings
+from kdump.settings.table import BY_NAME, CLEANER_MAP_BYTES, CLEANER_THREADS, MIN_SEGMENT_BYTES
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces, no_meta_properties, not_formatted
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -40,6 +41,9 @@ from kdump.storage.partition import PartitionLog
 Broker = BrokerIdentity | None
 
 _SHOWN_TOPICS = 5
+_PROPERTIES = "server.properties"
+_LEAST_CLEANER_MAP = 1 << 20
+"""A cleaner thread's offset map is larger (KafkaConfig)."""
 
 _PENDING = {
     names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
@@ -175,6 +179,23 @@ def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
         f" {release.minor} takes: its broker ends as soon as it reads that. Raise it with the release that ran before"
     )
     return Failure(CONFIG_EXCEPTION, text, names.CLUSTER_METADATA_DIR, offline=False)
+
+
+def refused_properties(release: KafkaRelease, properties: Mapping[str, str]) -> Iterator[Failure]:
+    """Yield what ends the process of a broker of this release that is given properties which others take.
+
+    Raises ConfigError for values that none takes.
+    """
+    for name, text in properties.items():
+        if name in BY_NAME and BY_NAME[name].is_too_small(text, release):
+            least = BY_NAME[name].setting.raised[name].least
+            why = f"{name} is {text.strip()}: Kafka {release.minor} takes {least} and more"
+            yield Failure(CONFIG_EXCEPTION, why, _PROPERTIES, offline=False)
+    settings = TopicSettings.of(properties)
+    memory, threads = settings.get(CLEANER_MAP_BYTES), settings.get(CLEANER_THREADS)
+    if memory // threads <= _LEAST_CLEANER_MAP:
+        why = f"{CLEANER_MAP_BYTES.name} is {memory}: Kafka wants more than 1 MiB for each of {threads} cleaner threads"
+        yield Failure(ILLEGAL_ARGUMENT, why, _PROPERTIES, offline=False)
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from kdump.errors import ConfigError, KdumpError
 from kdump.recovery.startup import Startup
+from kdump.releases import KafkaRelease
 from kdump.settings.sources import Settings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.timestamps import TimestampSource, has_zero_tail
 
 
-def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, settings: Settings) -> tuple[int, ...]:
-    """Return the base offsets of sealed segments that a broker deletes soon after this start, as if they were of 1970.
+def aged_by_zeros(
+    log: PartitionLog, startup: Startup, log_end_offset: int, settings: Settings, release: KafkaRelease
+) -> tuple[int, ...]:
+    """Return the base offsets of sealed segments that a broker of a release deletes soon after this start, as if they
+    were of 1970.
 
     It opens them without a look at their batches and takes the last time index entry, zeros included. Raises OSError.
     """
@@ -22,7 +26,7 @@ def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, sett
     from kdump.settings.retention import RetentionSettings
 
     try:
-        config = RetentionSettings.of(settings.of(log.name.topic))
+        config = RetentionSettings.of(settings.of(log.name.topic), release)
         states = segment_states(log, Shutdown(startup.clean, startup.recovery_point))
     except (ConfigError, KdumpError):
         return ()

@@ -76,7 +76,7 @@ class CleaningSettings(NamedTuple):
         threads = settings.get(table.CLEANER_THREADS)
         buffers, memory = settings.get(table.CLEANER_BUFFER_BYTES), settings.get(table.CLEANER_MAP_BYTES)
         found = cls(
-            **values_of(FIELDS, settings),
+            **values_of(FIELDS, settings, release),
             policies=settings.own(table.CLEANUP_POLICY),
             default_policies=settings.of_server(table.CLEANUP_POLICY),
             map_bytes=min(memory // threads, INT_MAX),

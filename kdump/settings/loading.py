@@ -76,7 +76,7 @@ class LoadingSettings(NamedTuple):
     def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> LoadingSettings:
         """Take them out of a topic's settings, for the release that starts. Raises ConfigError."""
         return cls(
-            **values_of(FIELDS, settings),
+            **values_of(FIELDS, settings, release),
             index_per_batch=release.has(INDEX_PER_BATCH),
             short_markers_end=release.has(SHORT_MARKERS_END),
             offset_search=OffsetSearch.of(release),

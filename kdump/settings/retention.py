@@ -59,7 +59,7 @@ class RetentionSettings(NamedTuple):
         """Take them out of a topic's settings, for the release that deletes. Raises ConfigError."""
         policies = settings.get(table.CLEANUP_POLICY)
         return cls(
-            **values_of(FIELDS, settings),
+            **values_of(FIELDS, settings, release),
             deletes=DELETE in policies,
             compacts=COMPACT in policies,
             log_append_time=settings.get(table.TIMESTAMP_TYPE) == TimestampType.LOG_APPEND_TIME,

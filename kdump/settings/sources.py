@@ -11,7 +11,7 @@ from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.named_tuples import NamedTuple
-from kdump.releases import KafkaRelease
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.table import (
     BY_NAME,
     CLEANUP_POLICY,
@@ -109,10 +109,10 @@ class TopicSettings(NamedTuple):
         """Return these settings with a layer of the command line more, which wins."""
         return TopicSettings((*self.layers, _layer(COMMAND_LINE, properties)))
 
-    def get(self, setting: Setting[_T]) -> _T:
-        """Return what a setting is, Kafka's default where nothing is said. Raises ConfigError."""
+    def get(self, setting: Setting[_T], release: KafkaRelease = NEWEST) -> _T:
+        """Return what a setting is, the release's default where nothing is said. Raises ConfigError."""
         found = self._first(setting.names) if any(layer.properties for layer in self.layers) else None
-        return setting.default if found is None else found
+        return setting.default_in(release) if found is None else found
 
     @property
     def is_tiered(self) -> bool:
@@ -157,7 +157,7 @@ class TopicSettings(NamedTuple):
 def with_small_segments(topics: Iterable[tuple[str, Mapping[str, str]]], release: KafkaRelease) -> Iterator[str]:
     """Yield the names of topics, given with their own settings, of which brokers of a release refuse segment.bytes."""
     for name, properties in topics:
-        if SEGMENT_BYTES.is_too_small(properties.get(SEGMENT_BYTES.name, ""), release):
+        if BY_NAME[SEGMENT_BYTES.name].is_too_small(properties.get(SEGMENT_BYTES.name, ""), release):
             yield name
 
 

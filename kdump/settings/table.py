@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from kdump.errors import ConfigError
@@ -15,7 +16,7 @@ from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_long
 from kdump.named_tuples import NamedTuple
-from kdump.releases import LARGE_SEGMENTS, Behaviour, KafkaRelease
+from kdump.releases import LARGE_DEFAULT_SEGMENTS, LARGE_SEGMENTS, Behaviour, KafkaRelease
 from kdump.settings import defaults
 
 _T = TypeVar("_T")
@@ -25,7 +26,7 @@ NO_LIMIT = -1
 LIKE_TOTAL = -2
 """Of local.retention.*: the topic's retention.* counts."""
 MIN_SEGMENT_BYTES = 1 << 20
-"""The least segment.bytes of a topic from 4.1 on (KIP-1030)."""
+"""The least log.segment.bytes from 4.0 on, and segment.bytes of a topic from 4.1 on (KIP-1030)."""
 OLDEST_EPOCH_FORMAT = 2
 """The lowest record version with leader epochs and producer state."""
 DELETE, COMPACT = "delete", "compact"
@@ -71,7 +72,7 @@ class Number:
     def parse(self, text: str) -> int | None:
         """Return the value of a text."""
         number = parse_long(text)
-        if number is not None and number < 0 and self.negative is not None:
+        if number is not None and -self.most - 1 <= number < 0 and self.negative is not None:
             return self.negative
         return number if number is not None and (self.least <= number <= self.most or number == self.also) else None
 
@@ -138,6 +139,10 @@ class Listed:
         return text
 
 
+_RECORD_VERSIONS = {8: 0, 9: 0, 10: 1, 11: 2}
+"""The record versions of the releases 0.8 to 0.11."""
+
+
 class RecordVersion:
     """A release of Kafka, such as 0.10.2, 2.8-IV1 or 3.0, as the format of records that it wrote: 0, 1 or 2."""
 
@@ -149,7 +154,7 @@ class RecordVersion:
         if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
             return None
         major, minor = int(parts[0][:9]), int(parts[1][:9])
-        return 2 if (major, minor) >= (0, 11) else int((major, minor) == (0, 10))
+        return _RECORD_VERSIONS.get(minor) if major == 0 else 2
 
 
 class ServerName(NamedTuple):
@@ -181,13 +186,34 @@ class Named(NamedTuple, Generic[_T]):
         value: _T = found * self.unit if self.unit != 1 and found > 0 else found
         return value
 
+    def is_too_small(self, text: str, release: KafkaRelease) -> bool:
+        """Return whether brokers of a release end at their start with this number, which others take."""
+        raised = self.setting.raised.get(self.name)
+        number = parse_long(text.strip())
+        return raised is not None and number is not None and number < raised.least and release.has(raised.behaviour)
+
+
+class Raised(NamedTuple):
+    """The least number of a setting under one of its names where a release behaves so."""
+
+    behaviour: Behaviour
+    least: int
+
+
+class Earlier(NamedTuple, Generic[_T]):
+    """The default of the releases before one."""
+
+    release: KafkaRelease
+    default: _T
+
 
 class Setting(Generic[_T]):
     """A setting of topics, or of the server alone; sizes in bytes, times in ms.
 
     `server` are the server's names in the order in which they count. What topics do not have is named as there.
     Releases have it from `since` on (None: the oldest one has it) and no longer from `until`, in whose place there is
-    what `instead` names. With `raised` a topic's number may not be less than that where a release behaves so.
+    what `instead` names. `default` is that of the newest release that has it, `earlier` one before it. `raised` are by
+    name the least numbers that only some releases insist on.
     """
 
     def __init__(
@@ -201,21 +227,20 @@ class Setting(Generic[_T]):
         since: KafkaRelease | None = None,
         until: KafkaRelease | None = None,
         instead: tuple[str, ...] = (),
-        raised: tuple[Behaviour, int] | None = None,
+        earlier: Earlier[_T] | None = None,
+        raised: Mapping[str, Raised] = MappingProxyType({}),
     ) -> None:
         self.name, self.kind, self.default, self.server, self.is_topics = name, kind, default, server, is_topics
-        self.since, self.until, self.instead, self.raised = since, until, instead, raised
+        self.since, self.until, self.instead = since, until, instead
+        self.earlier, self.raised = earlier, raised
 
     def is_in(self, release: KafkaRelease) -> bool:
         """Return whether a release has the setting."""
         return (self.since is None or self.since <= release) and (self.until is None or release < self.until)
 
-    def is_too_small(self, text: str, release: KafkaRelease) -> bool:
-        """Return whether brokers of a release end at start with a topic of this number, though others take it."""
-        if self.raised is None:
-            return False
-        (behaviour, least), number = self.raised, parse_long(text)
-        return number is not None and number < least and release.has(behaviour)
+    def default_in(self, release: KafkaRelease) -> _T:
+        """Return the default of a release."""
+        return self.earlier.default if self.earlier is not None and release < self.earlier.release else self.default
 
     @property
     def default_text(self) -> str:
@@ -278,7 +303,11 @@ MESSAGE_FORMAT = _setting(
     until=KafkaRelease.V4_0,
 )
 TIMESTAMP_AFTER_MAX_MS = _setting(
-    "message.timestamp.after.max.ms", _SPAN, 3_600_000, "log.message.timestamp.after.max.ms"
+    "message.timestamp.after.max.ms",
+    _SPAN,
+    _HOUR,
+    "log.message.timestamp.after.max.ms",
+    earlier=Earlier(KafkaRelease.V4_0, LONG_MAX),
 )
 TIMESTAMP_BEFORE_MAX_MS = _setting(
     "message.timestamp.before.max.ms", _SPAN, LONG_MAX, "log.message.timestamp.before.max.ms"
@@ -317,7 +346,14 @@ RETENTION_MS = Setting(
 )
 # releases before 4.1 wrote segments of less than 1 MiB
 SEGMENT_BYTES = _setting(
-    "segment.bytes", Number(14, INT_MAX), 1 << 30, "log.segment.bytes", raised=(LARGE_SEGMENTS, MIN_SEGMENT_BYTES)
+    "segment.bytes",
+    Number(14, INT_MAX),
+    1 << 30,
+    "log.segment.bytes",
+    raised={
+        "segment.bytes": Raised(LARGE_SEGMENTS, MIN_SEGMENT_BYTES),
+        "log.segment.bytes": Raised(LARGE_DEFAULT_SEGMENTS, MIN_SEGMENT_BYTES),
+    },
 )
 SEGMENT_INDEX_BYTES = _setting("segment.index.bytes", Number(4, INT_MAX), 10 << 20, "log.index.size.max.bytes")
 SEGMENT_JITTER_MS = Setting(
@@ -344,15 +380,15 @@ CLEANER_MAP_BYTES = _servers("log.cleaner.dedupe.buffer.size", Number(24), 128 <
 CLEANER_LOAD_FACTOR = _servers("log.cleaner.io.buffer.load.factor", Fraction(), 0.9)
 OFFSETS_RETENTION_MS = _servers("offsets.retention.minutes", _COUNT, defaults.OFFSETS_RETENTION_MS, _MINUTE)
 OFFSETS_PARTITIONS = _servers("offsets.topic.num.partitions", _COUNT, 50)
-OFFSETS_SEGMENT_BYTES = _servers("offsets.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
+OFFSETS_SEGMENT_BYTES = _servers("offsets.topic.segment.bytes", _COUNT, 100 << 20)
 TRANSACTION_MAX_TIMEOUT_MS = _servers("transaction.max.timeout.ms", _COUNT, defaults.MAX_TIMEOUT_MS)
 TRANSACTIONS_PARTITIONS = _servers("transaction.state.log.num.partitions", _COUNT, 50)
-TRANSACTIONS_SEGMENT_BYTES = _servers("transaction.state.log.segment.bytes", Number(14, INT_MAX), 100 << 20)
+TRANSACTIONS_SEGMENT_BYTES = _servers("transaction.state.log.segment.bytes", _COUNT, 100 << 20)
 SHARE_STATE_PARTITIONS = _servers(
     "share.coordinator.state.topic.num.partitions", _COUNT, 50, since=KafkaRelease.V4_0
 )
 SHARE_STATE_SEGMENT_BYTES = _servers(
-    "share.coordinator.state.topic.segment.bytes", Number(14, INT_MAX), 100 << 20, since=KafkaRelease.V4_0
+    "share.coordinator.state.topic.segment.bytes", _COUNT, 100 << 20, since=KafkaRelease.V4_0
 )
 PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", _COUNT, 86_400_000)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.sources import TopicSettings
 from kdump.settings.table import Setting
 
@@ -24,6 +25,6 @@ class View(Protocol):
         """Take it out of a topic's settings. Raises ConfigError."""
 
 
-def values_of(fields: Fields, settings: TopicSettings) -> dict[str, Any]:
-    """Return the values of the fields. Raises ConfigError."""
-    return {name: settings.get(setting) for name, setting in fields.items()}
+def values_of(fields: Fields, settings: TopicSettings, release: KafkaRelease = NEWEST) -> dict[str, Any]:
+    """Return the values of the fields in a release. Raises ConfigError."""
+    return {name: settings.get(setting, release) for name, setting in fields.items()}

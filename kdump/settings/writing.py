@@ -78,7 +78,7 @@ class WritingSettings(NamedTuple):
 
         Raises ConfigError.
         """
-        values = values_of(FIELDS, settings)
+        values = values_of(FIELDS, settings, release)
         if values["segment_index_bytes"] < _INDEX_LEAST:
             name, size = table.SEGMENT_INDEX_BYTES.name, values["segment_index_bytes"]
             text = f"{name} is {size}: Kafka cannot make a time index of less than {_INDEX_LEAST} bytes"

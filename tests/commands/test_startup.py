@@ -16,6 +16,7 @@ import pytest
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from kdump.library.verifying import verify
+from kdump.releases import KafkaRelease, newest_metadata_version
 from tests.agreement.running import Said, kdump
 from tests.recovery.building import METADATA, batch, broken, file, produced
 from tests.rows import rows_in
@@ -655,6 +656,54 @@ def test_brokers_from_4_1_on_do_not_take_small_segments(
     assert run.of_type("broker")[0]["starts"] == starts
     run(data, "--kafka", release)
     assert ("segment.bytes of orders is below 1048576" in run.out) != starts
+
+
+@pytest.mark.parametrize(
+    ("release", "line", "why"),
+    [
+        ("3.9", "log.segment.bytes=5000", None),
+        ("4.0", "log.segment.bytes=5000", "log.segment.bytes is 5000: Kafka 4.0 takes 1048576 and more"),
+        ("4.3", "log.segment.bytes = 1048575", "log.segment.bytes is 1048575: Kafka 4.3 takes 1048576 and more"),
+        ("4.3", "log.segment.bytes=1048576", None),
+        ("3.9", "log.cleaner.dedupe.buffer.size=1048577", None),
+        (
+            "3.9",
+            "log.cleaner.dedupe.buffer.size=2097153\nlog.cleaner.threads=2",
+            "log.cleaner.dedupe.buffer.size is 2097153: Kafka wants more than 1 MiB for each of 2 cleaner threads",
+        ),
+    ],
+)
+def test_a_server_properties_that_a_release_refuses(
+    run: Run, data: Path, tmp_path: Path, release: str, line: str, why: str | None
+) -> None:
+    """Seen with 3.9.2 to 4.3.1: "Value must be at least 1048576", "must be at least 1MB per cleaner thread"."""
+    config = tmp_path / "server.properties"
+    config.write_text(line)
+    code = run(data, "--config", config, "--kafka", release)
+    if why is None:
+        assert code == 0
+    else:
+        assert (code, why in run.out) == (1, True)
+        assert run.lines[0] == "The broker will NOT start:"
+        run(data, "--config", config, "--kafka", release, "--format", "jsonl")
+        assert not run.of_type("broker")[0]["starts"]
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.0"])
+def test_a_server_properties_is_held_against_the_release_that_wrote_the_directory(
+    run: Run, tmp_path: Path, release: str
+) -> None:
+    data = cluster_directory(tmp_path / "data")
+    for name in ("nameless-0", "renamed-0"):
+        shutil.rmtree(data / name)
+    level = newest_metadata_version(KafkaRelease(release))
+    features = [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": level}]
+    pairs = metadata_pairs(("RegisterBroker", {"brokerId": 1, "brokerEpoch": 11, "rack": None, "features": features}))
+    Log(data / "__cluster_metadata-0", 9).add(*pairs).write()
+    config = tmp_path / "server.properties"
+    config.write_text("log.segment.bytes=5000")
+    run(data, "--config", config, "--format", "jsonl")
+    assert run.of_type("broker")[0]["starts"] == (release == "3.9")
 
 
 @pytest.mark.parametrize("fault", ["epochs", "checkpoint", "meta"])

@@ -34,7 +34,7 @@ FEATURES = {
 
 LOAD_SECONDS = 5
 
-_FOR_SINGLE_TESTS = frozenset({"Loading.java", "Search.java", "Steps.java"})
+_FOR_SINGLE_TESTS = frozenset({"Loading.java", "Search.java", "Settings.java", "Steps.java"})
 """Java sources that have no part in what is made."""
 
 

@@ -49,6 +49,7 @@ TAKEN: tuple[tuple[str, str, Any], ...] = (
     ("retention.ms", "0", 0),
     ("log.retention.ms", "-5", -1),
     ("log.retention.hours", "-7", -1),
+    ("log.retention.hours", "-2147483648", -1),
     ("min.cleanable.dirty.ratio", "5e-1", 0.5),
     ("min.cleanable.dirty.ratio", "0.5f", 0.5),
     ("min.cleanable.dirty.ratio", ".5", 0.5),
@@ -71,6 +72,7 @@ REFUSED = (
     ("retention.ms", "-2"),
     ("log.retention.ms", "0"),
     ("log.retention.minutes", "0"),
+    ("log.retention.minutes", "-2147483649"),
     ("log.roll.hours", "x"),
     ("log.roll.hours", "0"),
     ("min.cleanable.dirty.ratio", "1.1"),
@@ -79,6 +81,7 @@ REFUSED = (
     ("compression.gzip.level", "0"),
     ("compression.type", "none"),
     ("segment.index.bytes", "3"),
+    ("message.format.version", "0.5"),
     ("local.retention.ms", "-3"),
     ("producer.id.expiration.ms", "99999999999"),
 )
@@ -126,6 +129,16 @@ def test_every_view_has_kafkas_defaults_and_one_value_for_one_text() -> None:
             assert getattr(view.of(TopicSettings()), name) == setting.default
 
 
+def test_a_default_may_be_that_of_a_release() -> None:
+    """LogConfig of 3.9.2 has Long.MAX_VALUE, from 4.0 on it is an hour (KIP-1030)."""
+    settings = TopicSettings()
+    old, new = KafkaRelease.V3_9_1, KafkaRelease.V4_0
+    for view in (WritingSettings, RetentionSettings):
+        assert [view.of(settings, each).timestamp_after_max_ms for each in (old, new)] == [2**63 - 1, 3_600_000]
+        given = TopicSettings.of({"log.message.timestamp.after.max.ms": "5"})
+        assert view.of(given, old).timestamp_after_max_ms == 5
+
+
 def test_every_setting_counts_for_some_part() -> None:
     views: tuple[type[View], ...] = (*VIEWS, ReplicationSettings)
     counting = {setting for view in views for setting in view.counting()}
@@ -159,8 +172,11 @@ def test_the_releases_that_have_a_setting() -> None:
     assert [setting.is_in(v4_0) for setting in (SEGMENT_BYTES, MESSAGE_FORMAT, SHARE_STATE_SEGMENT_BYTES)] == [
         True, False, True,
     ]  # fmt: skip
-    assert [SEGMENT_BYTES.is_too_small("1048575", release) for release in (old, v4_0, v4_1)] == [False, False, True]
-    assert not SEGMENT_BYTES.is_too_small("1048576", v4_1)
+    own, servers = BY_NAME["segment.bytes"], BY_NAME["log.segment.bytes"]
+    assert [own.is_too_small("1048575", release) for release in (old, v4_0, v4_1)] == [False, False, True]
+    assert [servers.is_too_small(" 1048575", release) for release in (old, v4_0, v4_1)] == [False, True, True]
+    assert not own.is_too_small("1048576", v4_1)
+    assert not BY_NAME["segment.index.bytes"].is_too_small("4", v4_1)
     topics = [("a", {"segment.bytes": "5"}), ("b", {}), ("c", {"segment.bytes": "x"})]
     assert list(with_small_segments(topics, v4_1)) == ["a"]
 
