@@ -14,10 +14,8 @@ from collections.abc import Callable
 from kdump.change.apply import apply_plan
 from kdump.change.journal import unfinished
 from kdump.change.place import new_change
-from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.faults import END
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name, segment_file_name
@@ -26,6 +24,7 @@ from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.startup import LastShutdown, Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import WritingSettings
+from kdump.storage.checkpoint_files import read_leader_epochs
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
@@ -77,7 +76,7 @@ def open_log(
     epochs = None
     if config.record_version >= 2:
         checkpoint = os.path.join(path, names.LEADER_EPOCH_CHECKPOINT)
-        epochs = EpochCache(parse_leader_epochs(read_small(checkpoint), checkpoint))
+        epochs = EpochCache(read_leader_epochs(checkpoint))
     states = ProducerStates(SnapshotsOnDisk(path, durable=durable, like=like))
     # who has expired was decided while the log was loaded
     states.truncate_and_reload(outcome.log_start_offset, outcome.log_end_offset, 0, LONG_MAX)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
@@ -11,6 +10,7 @@ from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import decode_producer_snapshot
 from kdump.formats.words import listed
 from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
+from kdump.storage.checkpoint_files import read_checkpoint
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import Joined, NewContent, SourceBytes
 
@@ -73,11 +73,12 @@ def _epochs(directory: PlannedPartition, recipe: NewContent) -> str:
     if name not in directory.source:
         return f"missing: made with {_counted(len(after), 'epochs')}"
     try:
-        before = parse_leader_epochs(read_small(directory.full(name), directory.source[name]), name)
+        before = parse_leader_epochs(read_checkpoint(directory.full(name)), name)
     except CheckpointError:
         return f"unreadable: rebuilt with {_counted(len(after), 'epochs')}"
-    gone = [entry for entry in before if entry not in after]
-    new = [entry for entry in after if entry not in before]
+    old, kept = set(before), set(after)
+    gone = [entry for entry in before if entry not in kept]
+    new = [entry for entry in after if entry not in old]
     parts = [f"{what} {_entries(entries)}" for what, entries in (("drops", gone), ("adds", new)) if entries]
     return "; ".join(parts) or "the same epochs, written again"
 

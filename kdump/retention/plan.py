@@ -11,15 +11,14 @@ import os
 from collections.abc import Iterator, Mapping
 
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
-from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
 from kdump.retention.partition import PartitionRetention
 from kdump.retention.policy import LOG_START, SIZE, TIME
+from kdump.storage.checkpoint_files import read_leader_epochs
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 
@@ -100,7 +99,7 @@ def _epochs(found: PartitionRetention) -> bytes | None:
     if names.LEADER_EPOCH_CHECKPOINT not in found.log.files or not (found.reasons or found.moves_start):
         return None
     path = os.path.join(found.log.path, names.LEADER_EPOCH_CHECKPOINT)
-    cache = EpochCache(parse_leader_epochs(read_small(path), path))
+    cache = EpochCache(read_leader_epochs(path))
     cache.truncate_from_start(found.new_log_start_offset)
     return cache.content() if cache.is_written else None
 

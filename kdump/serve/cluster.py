@@ -12,7 +12,6 @@ from kdump.disk.locks import check_not_locked
 from kdump.disk.reading import read_small, status_of
 from kdump.errors import KdumpError, NameFormatError, Problem, Report
 from kdump.formats import names
-from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_partition_dir
 from kdump.named_tuples import NamedTuple
@@ -21,6 +20,7 @@ from kdump.serve.partition import ServedPartition
 from kdump.serve.pieces import OnDamage
 from kdump.serve.served_log import Log
 from kdump.storage.broker import BrokerIdentity, identity_of
+from kdump.storage.checkpoint_files import read_leader_epochs
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
@@ -345,7 +345,7 @@ def _log_directory(place: LogDirectory | PartitionLog) -> str:
 def _last_epoch(path: str) -> int:
     file = os.path.join(path, names.LEADER_EPOCH_CHECKPOINT)
     with suppress(KdumpError, OSError):
-        return max((entry.epoch for entry in parse_leader_epochs(read_small(file), file)), default=-1)
+        return max((entry.epoch for entry in read_leader_epochs(file)), default=-1)
     return -1
 
 

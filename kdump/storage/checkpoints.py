@@ -6,29 +6,26 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Self
 
-from kdump.disk.reading import FileStatus, read_small, status_of
+from kdump.disk.reading import FileStatus, status_of
 from kdump.errors import CheckpointError, Problem
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, parse_offset_checkpoint
 from kdump.formats.names import PartitionDirName
 from kdump.named_tuples import NamedTuple
+from kdump.storage.checkpoint_files import read_checkpoint
 from kdump.storage.partition import PartitionLog
 
 TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]
 """Absolute offsets by topic and number of the partition."""
 
-MAX_BYTES = 1 << 26
-
 
 def read_entries(path: str) -> list[OffsetCheckpointEntry]:
     """Read the lines of an offset checkpoint in order; none without the file. Raises OSError, CheckpointError."""
     try:
-        data = read_small(path, MAX_BYTES + 1)
+        data = read_checkpoint(path)
     except (FileNotFoundError, IsADirectoryError):
         return []
-    if len(data) > MAX_BYTES:
-        raise CheckpointError(f"{path}: more than {MAX_BYTES} bytes are too many for a checkpoint")
     return parse_offset_checkpoint(data, path)
 
 

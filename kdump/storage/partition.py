@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import MAX_SMALL, is_named, is_there, list_directory, read_small
+from kdump.disk.reading import is_named, is_there, list_directory, read_small
 from kdump.errors import CheckpointError, NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.storage.checkpoint_files import read_checkpoint
 from kdump.storage.segment import Segment
 from kdump.storage.swaps import Replacement, replacement, segments_after
 from kdump.storage.walked import WalkedLogs
@@ -76,10 +77,8 @@ class PartitionLog:
         if names.LEADER_EPOCH_CHECKPOINT not in self.files:
             return []
         path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
-        data = read_small(path)
-        if len(data) < MAX_SMALL:
-            self.contents[names.LEADER_EPOCH_CHECKPOINT] = data
-        return list(parse_leader_epochs(data, path))
+        self.contents[names.LEADER_EPOCH_CHECKPOINT] = data = read_checkpoint(path)
+        return parse_leader_epochs(data, path)
 
     @property
     def known_epochs(self) -> list[EpochEntry]:
