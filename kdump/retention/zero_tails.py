@@ -13,8 +13,7 @@ from kdump.storage.timestamps import TimestampSource, has_zero_tail
 def aged_by_zeros(
     log: PartitionLog, startup: Startup, log_end_offset: int, settings: Settings, release: KafkaRelease
 ) -> tuple[int, ...]:
-    """Return the base offsets of sealed segments that a broker of a release deletes soon after this start, as if they
-    were of 1970.
+    """Return the base offsets of sealed segments that a broker deletes soon after this start, as if they were of 1970.
 
     It opens them without a look at their batches and takes the last time index entry, zeros included. Raises OSError.
     """

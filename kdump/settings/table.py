@@ -216,7 +216,7 @@ class Setting(Generic[_T]):
     name the least numbers that only some releases insist on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a setting's columns in the table
         self,
         name: str,
         kind: Kind[_T],
