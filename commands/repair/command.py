@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.operations.repair import planning
+from kdump.operations.repair import command_of, planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.repair.task import (
@@ -182,9 +182,8 @@ def command(
             return exit_codes.INCOMPLETE
         return code
 
-    command_ = "repair" if strategy == SAFE else f"repair {strategy}"
     planned = planning(request, clusters, checks_copies=checks_copies, applies=applies)
-    return run(paths, planned, startup, command=command_, **options)
+    return run(paths, planned, startup, command=command_of(request), **options)
 
 
 def _undo(path: str) -> int:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from kdump.operations.rails import ALL_LOSSES, SafetyOptions
-from kdump.operations.repair import Examine
+from kdump.operations.repair import Examine, PlanFiles
 from kdump.operations.startup import StartupOptions
-from kdump.storage.directory import LogDirectory
+from kdump.operations.targets import Missing
 
 from ..shell.options import all_of, color_option, ignore_lock_option
 from ..shell.output import Output, wants_color
@@ -78,7 +77,7 @@ def run(
     color: str,
     output: str | None = None,
     takes_files: bool = False,
-    absent: Callable[[LogDirectory], Iterable[str]] | None = None,
+    absent: Missing | None = None,
 ) -> int:
     """Repair what is at `paths` as these options ask for; the exit code. Raises click.UsageError."""
     if no_backup and backup_dir:
@@ -105,8 +104,7 @@ def run(
             _printer(format_, color, out, summarizes=command.startswith("repair")),
             out,
             takes_files=takes_files,
-            plan_out=plan_out,
-            apply_plan=apply_plan,
+            files=PlanFiles(plan_out, apply_plan),
             absent=absent,
         ).paths(paths)
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from errno import EROFS
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from kdump.errors import KdumpError, Problem, RefusedError
+from kdump.errors import NameFormatError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import SafetyOptions
-from kdump.operations.repair import Examine, Repair, Repaired, repair
+from kdump.operations.repair import NO_FILES, Examine, PlanFiles, Repair, Repaired, repair_all
+from kdump.operations.results import Failed
 from kdump.operations.startup import StartupOptions
-from kdump.operations.targets import Target, Targets, base_of, is_absent_partition
-from kdump.storage.directory import LogDirectory
+from kdump.operations.targets import Missing, Target, Targets
 from kdump.storage.live import tally
-from kdump.storage.open import KafkaFile
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -66,92 +66,66 @@ class Run(Complaints):
         out: Output,
         *,
         takes_files: bool = False,
-        plan_out: str | None = None,
-        apply_plan: str | None = None,
-        absent: Callable[[LogDirectory], Iterable[str]] | None = None,
+        files: PlanFiles = NO_FILES,
+        absent: Missing | None = None,
     ) -> None:
-        """`takes_files`: PATHs may name files of segments. Raises OSError, KdumpError for a plan file.
+        """`takes_files`: PATHs may name files of segments.
 
         `absent` tells which partitions a log directory lacks that are to be made, as may any that a PATH names.
         """
         super().__init__(out.flush)
         self._examine = examine
         self._startup = startup
-        self._plans = None
-        if apply_plan is not None:
-            from kdump.change.saved_plan import load
-
-            self._plans = load(apply_plan)
         self._rails = rails
         self._printer = printer
         self._takes_files = takes_files
-        self._plan_out = plan_out
+        self._files = files
         self._absent = absent
-        self._rows: list[dict[str, object]] = []
         self._totals = Totals((), rails.applies, output=rails.output)
 
     def paths(self, paths: Iterable[str]) -> int:
-        """Repair what is at these paths; the exit code. Raises click.UsageError."""
+        """Repair what is at these paths; the exit code. Raises click.UsageError, KdumpError, OSError."""
         paths = tuple(paths)
         self._totals.paths = paths
         clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
         makes = self._absent is not None
-        wanted = Repair(self._examine, self._startup, clusters, self._problem, self._plans, makes)
+        wanted = Repair(self._examine, self._startup, clusters, self._problem, makes_directories=makes)
         targets = self._targets(paths)
-        if self._rails.output is not None and len(targets) > 1:
-            raise click.UsageError("--output takes the partitions of one log directory")
-        with ProgressBar([path for target in targets for path in target.partitions]) as bar:
-            for target in targets:
-                try:
-                    self._target(target, wanted, bar)
-                except KeyboardInterrupt:
-                    self.before()
-                    say_interrupted("the same command continues from here")
-                    self.worsen(exit_codes.INTERRUPTED)
-                    raise
-                except (OSError, KdumpError) as error:
-                    self._trouble(error, target.log_directory, target)
-        if self._plan_out is not None:
-            from kdump.change.saved_plan import save
-
-            save(self._plan_out, self._rails.command, self._rows)
+        try:
+            repaired = repair_all(targets, wanted, self._rails, self._files)
+        except ValueError as error:
+            raise click.UsageError(f"--{error}") from None
+        with ProgressBar([path for target in targets for path in target.partitions]) as bar, closing(repaired):
+            try:
+                for target, done in repaired:
+                    self._tell(done, target, bar)
+            except KeyboardInterrupt:
+                self.before()
+                say_interrupted("the same command continues from here")
+                self.worsen(exit_codes.INTERRUPTED)
+                raise
         self._printer.end(self._totals)
         return self.code
 
     def _targets(self, paths: Iterable[str]) -> list[Target]:
-        targets = Targets()
+        targets = Targets(self._absent, takes_files=self._takes_files)
         for path in paths:
             try:
-                if self._absent is not None and is_absent_partition(path):
-                    targets.add_partition(path)
-                    continue
-                for place in expand([path]):
-                    if isinstance(place, LogDirectory):
-                        targets.add_directory(place)
-                        for name in self._absent(place) if self._absent is not None else ():
-                            targets.add_partition(os.path.join(place.path, name))
-                    elif isinstance(place, PartitionLog):
-                        targets.add_partition(place.path)
-                    else:
-                        targets.add_partition(os.path.dirname(os.path.abspath(place.path)), self._bases(place))
+                for place in () if targets.add_absent(path) else expand([path]):
+                    with _usage():
+                        targets.add(place)
             except OSError as error:
                 self._trouble(error, path)
         return targets.all()
 
-    def _bases(self, place: KafkaFile) -> frozenset[int]:
-        if not self._takes_files:
-            raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
-        base = base_of(place.name)
-        if base is None:
-            raise click.UsageError(f"{safe_path(place.path)}: expected a .log, an index or a directory")
-        return frozenset({base})
-
-    def _target(self, target: Target, wanted: Repair, bar: ProgressBar) -> None:
-        for done in repair(target, wanted, self._rails):
-            self._tell(done, target)
+    def _tell(self, done: Repaired | Failed, target: Target, bar: ProgressBar) -> None:
+        if isinstance(done, Failed):
+            self._trouble(done.error, done.path, target)
+        else:
+            self._repaired(done, target)
             bar.add(os.path.join(done.path, "-"), _size(done.path))
 
-    def _tell(self, done: Repaired, target: Target) -> None:
+    def _repaired(self, done: Repaired, target: Target) -> None:
         totals = self._totals
         if done.error is not None:
             totals.failed += 1
@@ -163,10 +137,6 @@ class Run(Complaints):
             return
         assert done.task is not None
         plan = done.task.plan
-        if plan is not None and self._plan_out is not None:
-            from kdump.change.saved_plan import plan_row
-
-            self._rows.append(plan_row(plan))
         self._printer.partition(done, applies=self._rails.applies)
         for problem in done.task.problems:
             self.complain(safe(problem))
@@ -212,6 +182,15 @@ class Run(Complaints):
             self.worsen(exit_codes.REFUSED)
         else:
             self.complain(text)
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    """Take a file that stands for nothing here for a wrong command line."""
+    try:
+        yield
+    except NameFormatError as error:
+        raise click.UsageError(safe_path(str(error))) from None
 
 
 def _size(path: str) -> int:

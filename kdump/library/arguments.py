@@ -15,6 +15,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
 if TYPE_CHECKING:
+    from kdump.operations.repair import PlanFiles
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import PartitionGroup
     from kdump.settings.sources import PropertyFile
@@ -25,6 +26,13 @@ _Item = TypeVar("_Item")
 def optional(path: Path | None) -> str | None:
     """Return a path as text, None where there is none. Raises TypeError."""
     return None if path is None else path_text(path)
+
+
+def plan_files(plan_out: Path | None, apply_plan: Path | None) -> PlanFiles:
+    """Return the files of plans that a repair writes and reads. Raises TypeError."""
+    from kdump.operations.repair import PlanFiles
+
+    return PlanFiles(optional(plan_out), optional(apply_plan))
 
 
 def clock(now: int | None) -> int:

@@ -28,11 +28,12 @@ from kdump.library.arguments import (
     groups_of,
     optional,
     places_of,
+    plan_files,
     properties_of,
     property_files,
     startup_options,
 )
-from kdump.library.mending import check_output, mended, targets_at
+from kdump.library.mending import mended, targets_at
 from kdump.storage.open import Path, check_not_kafkas, open_log, path_text
 
 _Event = TypeVar("_Event")
@@ -42,10 +43,13 @@ def repair(
     *paths: Path,
     request: Request | None = None,
     apply: bool = False,
+    plan_out: Path | None = None,
+    apply_plan: Path | None = None,
     accept_loss: int | str | None = None,
     keep_originals: bool = True,
     backup_dir: Path | None = None,
     output: Path | None = None,
+    ignore_lock: str | None = None,
     only_copy: bool = False,
     jobs: int = 1,
     clean: bool | None = None,
@@ -61,28 +65,31 @@ def repair(
     `request` says by which strategy and what may change. A plan that drops valid records is refused unless
     `accept_loss` is their number (or "all", for copies and tests); a salvage of a partition that has other replicas in
     sync, unless it is the `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a
-    copy of the log directory is repaired there. The circumstances of the broker's start are as for startup.
+    copy of the log directory is repaired there. `ignore_lock` names a directory that is changed whatever lock is held
+    there. The plans are written to the file `plan_out`; with `apply_plan`, such a file, a partition whose plan is
+    another one now is refused. The circumstances of the broker's start are as for startup.
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.repair import planning
+    from kdump.operations.repair import command_of, planning
     from kdump.repair.task import Request
     from kdump.topics.clusters import Clusters
 
     targets = targets_at(paths)
     request = Request() if request is None else request
+    check_type("request", request, Request)
     rails = SafetyOptions(
-        apply, "repair", keep_originals, optional(backup_dir), optional(output), jobs=jobs,
-        accept_loss=accept_loss,
+        apply, command_of(request), keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs,
+        accept_loss,
     )  # fmt: skip
     rails.check()
-    check_output(output, targets)
+    files = plan_files(plan_out, apply_plan)
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = not only_copy and output is None
     examine = planning(request, clusters, checks_copies=checks_copies, applies=apply)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
-    return mended(targets, examine, circumstances, clusters, rails, errors)
+    return mended(targets, examine, circumstances, clusters, rails, errors, files)
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, NameFormatError, OnError, Problem, ProblemError, check_word
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_word
 
 if TYPE_CHECKING:
     from kdump.operations.rails import SafetyOptions
-    from kdump.operations.repair import Examine, Repaired
+    from kdump.operations.repair import Examine, PlanFiles, Repaired
     from kdump.operations.startup import StartupOptions
-    from kdump.operations.targets import Bases, Target
+    from kdump.operations.targets import Bases, Missing, Target
     from kdump.recovery.startup import Startup
     from kdump.repair.task import Task
-    from kdump.storage.directory import LogDirectory
     from kdump.storage.partition import PartitionLog
     from kdump.topics.clusters import Clusters
 
-from kdump.library.arguments import optional, places_of, startup_options
-from kdump.storage.open import Path, check_not_kafkas, path_text
+from kdump.library.arguments import optional, plan_files, startup_options
+from kdump.storage.open import KafkaFile, Path, check_file, open_directory, path_text
 
 
 def rebuild_index(
@@ -29,8 +28,12 @@ def rebuild_index(
     kinds: Iterable[str] | None = None,
     wants_all: bool = False,
     apply: bool = False,
+    plan_out: Path | None = None,
+    apply_plan: Path | None = None,
+    accept_loss: int | str | None = None,
     keep_originals: bool = True,
     backup_dir: Path | None = None,
+    ignore_lock: str | None = None,
     jobs: int = 1,
     config: Path | Mapping[str, str] | None = None,
     release: str | None = None,
@@ -55,16 +58,23 @@ def rebuild_index(
         return examine_indexes(log, startup, wanted, bases, wants_all=wants_all)
 
     circumstances = startup_options(config=config, release=release)
-    rails = SafetyOptions(apply, "rebuild-index", keep_originals, optional(backup_dir), jobs=jobs)
+    rails = SafetyOptions(
+        apply, "rebuild-index", keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss
+    )
     targets = targets_at(paths, takes_files=True)
-    return mended(targets, examine, circumstances, _clusters(targets), rails, errors)
+    files = plan_files(plan_out, apply_plan)
+    return mended(targets, examine, circumstances, _clusters(targets), rails, errors, files)
 
 
 def trim(
     *paths: Path,
     apply: bool = False,
+    plan_out: Path | None = None,
+    apply_plan: Path | None = None,
+    accept_loss: int | str | None = None,
     keep_originals: bool = True,
     backup_dir: Path | None = None,
+    ignore_lock: str | None = None,
     jobs: int = 1,
     errors: str = OnError.RAISE,
 ) -> Iterator[Repaired]:
@@ -77,22 +87,27 @@ def trim(
     from kdump.operations.startup import StartupOptions
     from kdump.repair.proposal import examine_trim
 
-    rails = SafetyOptions(apply, "trim", keep_originals, optional(backup_dir), jobs=jobs)
+    rails = SafetyOptions(apply, "trim", keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss)
     targets = targets_at(paths, takes_files=True)
 
     def examine(log: PartitionLog, _: Startup, bases: Bases) -> Task:
         return examine_trim(log, bases)
 
-    return mended(targets, examine, StartupOptions(), _clusters(targets), rails, errors)
+    files = plan_files(plan_out, apply_plan)
+    return mended(targets, examine, StartupOptions(), _clusters(targets), rails, errors, files)
 
 
 def heal(
     *paths: Path,
     sources: Iterable[Path],
     apply: bool = False,
+    plan_out: Path | None = None,
+    apply_plan: Path | None = None,
+    accept_loss: int | str | None = None,
     keep_originals: bool = True,
     backup_dir: Path | None = None,
     output: Path | None = None,
+    ignore_lock: str | None = None,
     jobs: int = 1,
     clean: bool | None = None,
     recovery_point: int | None = None,
@@ -120,14 +135,16 @@ def heal(
     others = check_sources(at)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in given} | set(given))
     targets = targets_at(given, lambda directory: others.missing_in(directory, clusters))
-    check_output(output, targets)
-    rails = SafetyOptions(apply, "repair from", keep_originals, optional(backup_dir), optional(output), jobs=jobs)
+    rails = SafetyOptions(
+        apply, "repair from", keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss
+    )
+    files = plan_files(plan_out, apply_plan)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
 
     def examine(log: PartitionLog, startup: Startup, _: Bases) -> Task:
         return plan_heal(log, startup, others, clusters, log_start_offset)
 
-    healed = mended(targets, examine, circumstances, clusters, rails, errors, makes_directories=True)
+    healed = mended(targets, examine, circumstances, clusters, rails, errors, files, makes_directories=True)
 
     def found() -> Iterator[Repaired]:
         yield from healed
@@ -137,46 +154,14 @@ def heal(
     return found()
 
 
-def check_output(output: Path | None, targets: Sequence[Target]) -> None:
-    """Check where a repaired copy is to go. Raises RefusedError, ValueError."""
-    if output is not None:
-        check_not_kafkas(path_text(output))
-        if len(targets) > 1:
-            raise ValueError("output takes the partitions of one log directory")
+def targets_at(paths: Iterable[Path], missing: Missing | None = None, *, takes_files: bool = False) -> list[Target]:
+    """Return the partitions that a change is about, as `Targets` collects them. Raises OSError, NameFormatError."""
+    from kdump.operations.targets import Targets
 
-
-def targets_at(
-    paths: Iterable[Path],
-    missing: Callable[[LogDirectory], Iterable[str]] | None = None,
-    *,
-    takes_files: bool = False,
-) -> list[Target]:
-    """Return the partitions that a change is about, or segments by their files. Raises OSError, NameFormatError.
-
-    `missing` names those that a log directory lacks, and that are to be made as are absent ones that a path names.
-    """
-    from kdump.operations.targets import Targets, base_of, is_absent_partition
-    from kdump.storage.directory import LogDirectory
-    from kdump.storage.open import check_file
-
-    found = Targets()
+    found = Targets(missing, takes_files=takes_files)
     for path in [path_text(path) for path in paths]:
-        if takes_files and os.path.isfile(path):
-            base = base_of(check_file(path))
-            if base is None:
-                raise NameFormatError(f"{path}: expected a .log, an index or a directory")
-            found.add_partition(os.path.dirname(os.path.abspath(path)), frozenset({base}))
-            continue
-        if missing is not None and is_absent_partition(path):
-            found.add_partition(path)
-            continue
-        (place,) = places_of([path])
-        if isinstance(place, LogDirectory):
-            found.add_directory(place)
-            for name in missing(place) if missing is not None else ():
-                found.add_partition(os.path.join(place.path, name))
-        else:
-            found.add_partition(place.path)
+        if not found.add_absent(path):
+            found.add(KafkaFile(path, check_file(path), None) if os.path.isfile(path) else open_directory(path))
     targets = found.all()
     if not targets:
         raise ValueError("no path is given")
@@ -190,16 +175,21 @@ def mended(  # noqa: C901
     clusters: Clusters,
     rails: SafetyOptions,
     errors: str,
+    files: PlanFiles,
     *,
     makes_directories: bool = False,
 ) -> Iterator[Repaired]:
-    """Yield what is made of the partitions; what was left alone as `errors` has it. Raises ValueError at the call."""
-    from kdump.operations.repair import Repair, Repaired, repair
+    """Yield what is made of the partitions; what was left alone as `errors` has it.
+
+    The call raises ValueError, TypeError, OSError, KdumpError for options that make no sense.
+    """
+    from kdump.operations.repair import Repair, Repaired, repair_all
+    from kdump.operations.results import Failed
 
     policy = OnError(errors)
-    rails.check()
     unread: list[Problem] = []
     wanted = Repair(examine, circumstances, clusters, unread.append, makes_directories=makes_directories)
+    repaired = repair_all(targets, wanted, rails, files)
 
     def told() -> Iterator[Repaired]:
         while unread:
@@ -207,23 +197,19 @@ def mended(  # noqa: C901
             if policy is OnError.YIELD or not problem.is_newer:
                 yield Repaired(problem.path, None, error=ProblemError(problem))
 
-    def each_of(target: Target) -> Generator[Repaired, None, None]:
-        try:
-            for done in repair(target, wanted, rails):
-                yield from told()
-                yield done
-        except (OSError, KdumpError) as error:
-            yield Repaired(target.log_directory, None, error=error)
+    def each() -> Iterator[Repaired]:
+        for _, done in repaired:
+            yield from told()
+            yield Repaired(done.path, None, error=done.error) if isinstance(done, Failed) else done
         yield from told()
 
     def found() -> Iterator[Repaired]:
-        for target in targets:
-            with closing(each_of(target)) as repaired:  # the lock goes before an error is raised
-                for done in repaired:
-                    if done.error is not None and policy is OnError.RAISE:
-                        raise done.error
-                    if done.error is None or policy is OnError.YIELD:
-                        yield done
+        with closing(repaired):  # the lock goes before an error is raised
+            for done in each():
+                if done.error is not None and policy is OnError.RAISE:
+                    raise done.error
+                if done.error is None or policy is OnError.YIELD:
+                    yield done
 
     return found()
 

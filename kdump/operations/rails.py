@@ -50,6 +50,8 @@ class SafetyOptions(NamedTuple):
         check_type("apply", self.applies, bool)
         check_type("keep_originals", self.keep_old, bool)
         check_number("jobs", self.jobs, 0)
+        if self.ignore_lock is not None:
+            check_type("ignore_lock", self.ignore_lock, str)
         if self.accept_loss != ALL_LOSSES:
             check_number("accept_loss", self.accept_loss, 0)
         if self.backup_dir is not None:

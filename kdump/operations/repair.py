@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,16 +14,17 @@ from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report, 
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.rails import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
+from kdump.operations.results import Failed
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import examine
 from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_copy
-from kdump.repair.task import Request, Task
+from kdump.repair.task import Request, Strategy, Task
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import check_has_kafka_files
+from kdump.storage.open import check_has_kafka_files, check_not_kafkas
 from kdump.storage.parallel import ordered, processors
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
@@ -54,6 +55,16 @@ class Repair(NamedTuple):
     makes_directories: bool = False
 
 
+class PlanFiles(NamedTuple):
+    """Files of plans: `out` is written with those that are made, and those made now must be as `apply` has them."""
+
+    out: str | None = None
+    apply: str | None = None
+
+
+NO_FILES = PlanFiles()
+
+
 class Repaired(NamedTuple):
     """One partition: the task, the interrupted changes that were (or would be) finished first, and what came of it.
 
@@ -66,6 +77,11 @@ class Repaired(NamedTuple):
     change: Change | None = None
     error: Exception | None = None
     kept: bool = False
+
+
+def command_of(request: Request) -> str:
+    """Return what changes by a request are listed as."""
+    return "repair" if request.strategy == Strategy.SAFE else f"repair {request.strategy}"
 
 
 def planning(request: Request, clusters: Clusters, *, checks_copies: bool, applies: bool) -> Examine:
@@ -92,7 +108,51 @@ def planning(request: Request, clusters: Clusters, *, checks_copies: bool, appli
     return planned
 
 
-def repair(target: Target, wanted: Repair, rails: SafetyOptions) -> Iterator[Repaired]:
+def repair_all(
+    targets: Sequence[Target], wanted: Repair, rails: SafetyOptions, files: PlanFiles = NO_FILES
+) -> Generator[tuple[Target, Repaired | Failed], None, None]:
+    """Repair the partitions of several log directories, as `repair`; one that is left alone is Failed.
+
+    The call raises ValueError, TypeError, OSError, RefusedError, and KdumpError for a file that has no plans.
+    """
+    rails.check()
+    if rails.output is not None:
+        check_not_kafkas(rails.output)
+        if len(targets) > 1:
+            raise ValueError("output takes the partitions of one log directory")
+    if files.out is not None:
+        from kdump.change.checks import check_target
+
+        check_target(files.out)
+    if files.apply is not None:
+        from kdump.change.saved_plan import load
+
+        wanted = wanted._replace(plans=load(files.apply))
+    return _repair_all(targets, wanted, rails, files.out)
+
+
+def _repair_all(
+    targets: Iterable[Target], wanted: Repair, rails: SafetyOptions, plan_out: str | None
+) -> Generator[tuple[Target, Repaired | Failed], None, None]:
+    rows: list[dict[str, object]] = []
+    for target in targets:
+        try:
+            with closing(repair(target, wanted, rails)) as repaired:  # the lock goes when this ends
+                for done in repaired:
+                    if plan_out is not None and done.task is not None and done.task.plan is not None:
+                        from kdump.change.saved_plan import plan_row
+
+                        rows.append(plan_row(done.task.plan))
+                    yield target, done
+        except (OSError, KdumpError) as error:
+            yield target, Failed(target.log_directory, error)
+    if plan_out is not None:
+        from kdump.change.saved_plan import save
+
+        save(plan_out, rails.command, rows)
+
+
+def repair(target: Target, wanted: Repair, rails: SafetyOptions) -> Generator[Repaired, None, None]:
     """Repair the partitions of a log directory; each as it is done, in order.
 
     Nothing is changed unless `rails` says so; with an output directory it is a copy that is repaired. Raises

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kdump.disk.reading import is_directory, is_named
+from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.names import FileName
 from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import Place
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 Bases = frozenset[int] | None
 _UNKNOWN = Clusters(())
+
+
+Missing = Callable[[LogDirectory], Iterable[str]]
+"""The names of the partitions that a log directory lacks, and that are to be made."""
 
 
 def base_of(name: FileName) -> int | None:
@@ -109,16 +115,45 @@ class Target:
 
 
 class Targets:
-    """Collects what is asked for."""
+    """Collects what is asked for.
 
-    def __init__(self) -> None:
+    `missing` names the partitions that a log directory lacks; with it absent ones that a path names are to be made,
+    too. With `takes_files` a file of a segment stands for that segment.
+    """
+
+    def __init__(self, missing: Missing | None = None, *, takes_files: bool = False) -> None:
+        self._missing = missing
+        self._takes_files = takes_files
         self._by_directory: dict[str, Target] = {}
 
+    def add_absent(self, path: str) -> bool:
+        """Add a partition directory that is to be made; return whether the path is of one. Raises OSError."""
+        is_absent = self._missing is not None and is_absent_partition(path)
+        if is_absent:
+            self.add_partition(path)
+        return is_absent
+
+    def add(self, place: Place) -> None:
+        """Add what is at a path. Raises OSError, NameFormatError for a file that stands for no segment here."""
+        if isinstance(place, LogDirectory):
+            self.add_directory(place)
+        elif isinstance(place, PartitionLog):
+            self.add_partition(place.path)
+        elif not self._takes_files:
+            raise NameFormatError(f"{place.path} is a file: give the partition directory that it is in")
+        else:
+            base = base_of(place.name)
+            if base is None:
+                raise NameFormatError(f"{place.path}: expected a .log, an index or a directory")
+            self.add_partition(os.path.dirname(os.path.abspath(place.path)), frozenset({base}))
+
     def add_directory(self, directory: LogDirectory) -> None:
-        """Add all partitions of a log directory."""
+        """Add all partitions of a log directory, and those that are to be made in it."""
         target = self._of(os.path.realpath(directory.path))
         for name in directory.partition_names:
             target.add(os.path.join(target.log_directory, name), os.path.join(directory.path, name))
+        for name in self._missing(directory) if self._missing is not None else ():
+            self.add_partition(os.path.join(directory.path, name))
 
     def add_partition(self, path: str, bases: Bases = None) -> None:
         """Add a partition directory, or the segments with these base offsets."""
