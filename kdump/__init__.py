@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kdump.errors import KdumpError, OnError, Problem, ProblemError, RefusedError
     from kdump.export.options import ExportOptions
     from kdump.findings.kind import Severity
-    from kdump.library.changing import append, changes, compact, repair, retain, undo
+    from kdump.library.changing import append, changes, compact, prune, repair, retain, undo
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
     from kdump.library.diagnosing import doctor, explain, explain_log
     from kdump.library.dumping import dump_log
@@ -99,6 +99,7 @@ __all__ = [
     "open_directory",
     "open_log",
     "open_segment",
+    "prune",
     "quorum",
     "rebuild_index",
     "repair",
@@ -123,7 +124,7 @@ _MODULES = {
     "kdump.errors": "KdumpError OnError Problem ProblemError RefusedError",
     "kdump.export.options": "ExportOptions",
     "kdump.findings.kind": "Severity",
-    "kdump.library.changing": "append changes compact repair retain undo",
+    "kdump.library.changing": "append changes compact prune repair retain undo",
     "kdump.library.clusters": "quorum replicas resurrect set_voters",
     "kdump.library.diagnosing": "doctor explain explain_log",
     "kdump.library.dumping": "dump_log",

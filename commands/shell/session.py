@@ -65,10 +65,11 @@ class Diagnostics(Complaints):
 
 
 class Failures(Complaints):
-    """Tells what fails, and keeps the exit code that it comes to."""
+    """Tells what fails, and keeps the exit code that it comes to; `reason` is what was told last ("": nothing)."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         super().__init__(before)
+        self.reason = ""
         self._given: dict[str, str] = {}
 
     def name(self, path: str) -> None:
@@ -79,6 +80,11 @@ class Failures(Complaints):
         """Return a directory as the command line names it."""
         return self._given.get(os.path.abspath(path), path)
 
+    def complain(self, text: str, code: int = exit_codes.INCOMPLETE) -> None:
+        """Say what could not be done, which is then the reason."""
+        super().complain(text, code)
+        self.reason = text
+
     def _spoken(self, text: str) -> str:
         return safe(as_given(text, self._given))
 
@@ -86,7 +92,8 @@ class Failures(Complaints):
         """Say why something was left alone, by what it comes to; what is no error of reading or Kafka's is raised."""
         if isinstance(error, RefusedError):
             self.before()
-            tell_refused(error, self._spoken(str(error)))
+            self.reason = self._spoken(str(error))
+            tell_refused(error, self.reason)
             self.worsen(exit_codes.REFUSED)
         elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             if not was_deleted(path, error):

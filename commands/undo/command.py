@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
 import click
 
+from kdump.change.undo import Verdict
+from kdump.disk.reading import is_directory
+from kdump.formats.printable import safe, safe_path
+from kdump.operations.rails import SafetyOptions
+from kdump.operations.results import Failed
+from kdump.operations.undo import Closed, Pruned, Undone, changes_called, close_all, list_changes, prune_all, undo_all
+
+from ..shell import exit_codes
 from ..shell.completing import change_ids
 from ..shell.options import apply_option, ignore_lock_option, verbose_option
+from ..shell.output import NO_SUCH, Output
+from ..shell.paths import directories, matches
+from ..shell.progress import PathCounter
 from ..shell.rows import format_option, output_for
+from ..shell.session import Failures
 from ..shell.values import read_by, time_span
-from .asked import UndoArgs
-from .run import undo
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
+
+
+@dataclass(frozen=True, slots=True)
+class UndoArgs:
+    """What the command line asks for; `older_than` is in ms."""
+
+    id: str | None = None
+    applies: bool = False
+    prune: bool = False
+    older_than: int = 0
+    close: bool = False
+    backup_dir: str | None = None
+    force: str | None = None
+    verbose: bool = False
 
 
 @click.command("undo")
@@ -70,4 +106,100 @@ def command(
         raise click.UsageError("--apply goes with --change ID or --prune")
     asked = UndoArgs(id_, applies, prune, older_than or 0, close, backup_dir, force, verbose)
     with output_for(format_) as out:
-        return undo(paths, asked, out, format_)
+        run = _Run(paths, asked, out, format_)
+        for path in run.found(paths):
+            with run.told(path):
+                run.path(path)
+        run.end()
+    return run.code
+
+
+class _Run(Failures):
+    def __init__(self, paths: tuple[str, ...], asked: UndoArgs, out: Output, format_: str) -> None:
+        super().__init__(out.flush)
+        self._asked = asked
+        self._paths = {os.path.realpath(path): path for path in paths}
+        parents = {os.path.dirname(os.path.realpath(path)): os.path.dirname(path) or os.curdir for path in paths}
+        self._given = parents | self._paths
+        self._rails = SafetyOptions(asked.applies, "undo", backup_dir=asked.backup_dir, ignore_lock=asked.force)
+        self._printer = _printer(out.write, asked, paths, self._shown, format_)
+        self._has_found = False
+
+    def _shown(self, path: str) -> str:
+        """Return a path with what was given in front, if it is one of those or below one."""
+        for real, given in self._paths.items():
+            if path == real or path.startswith(os.path.join(real, "")):
+                return os.path.join(given, os.path.relpath(path, real)) if path != real else given
+        return path
+
+    def found(self, paths: Iterable[str]) -> Iterator[str]:
+        """Yield the paths; a pattern is what it matches, and a partition that is gone is looked for
+        among its changes.
+        """
+        for path in paths:
+            try:
+                yield from matches(path)
+            except FileNotFoundError:
+                if is_directory(os.path.dirname(os.path.abspath(path))):
+                    yield path
+                else:
+                    self.complain(f"{safe_path(path)} {NO_SUCH}")
+
+    def path(self, path: str) -> None:
+        """Take one PATH. Raises OSError, KdumpError."""
+        asked = self._asked
+        listing = list_changes(path, asked.backup_dir)
+        if not listing.changes and not listing.old:
+            directories([path])  # what is Kafka's has no changes then; of what is not, it is said
+        for error in listing.unreadable:
+            self.tell(error, path)
+        over = PathCounter("change").over
+        if asked.prune:
+            before = time.time_ns() // 1_000_000 - asked.older_than
+            self._tell(prune_all(listing, before, self._rails, asked.id, over))
+        elif asked.id is None:
+            self._printer.listed(listing.changes, listing.old)
+            is_bad = any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes)
+            if is_bad or any(backup.is_interrupted for backup in listing.old):
+                self.worsen(exit_codes.FINDINGS)
+        else:
+            chosen = changes_called(listing, asked.id)
+            self._has_found |= bool(chosen)
+            self._tell((close_all if asked.close else undo_all)(chosen, self._rails, over))
+
+    def _tell(self, events: Iterable[Undone | Closed | Pruned | Failed]) -> None:
+        for event in events:
+            if isinstance(event, Failed):
+                self.tell(event.error, event.path)
+                continue
+            if isinstance(event, Undone):
+                self._printer.undone(event)
+            elif isinstance(event, Closed):
+                self._printer.closed(event)
+            else:
+                self._printer.pruned(event)
+            self._has_found = True
+            if not self._asked.applies:
+                self.worsen(exit_codes.FINDINGS)
+
+    def end(self) -> None:
+        """Say what came of it."""
+        if self._asked.id is not None and not self._asked.prune and not self._has_found and not self.reason:
+            self.complain(f"there is no change '{safe(self._asked.id)}' here. Without --change, undo lists them")
+        self._printer.end(self.reason)
+
+
+def _printer(
+    write: Callable[[str], None],
+    asked: UndoArgs,
+    paths: tuple[str, ...],
+    shown: Callable[[str], str],
+    format_: str,
+) -> Printer:
+    if format_ == "jsonl":
+        from .jsonl import JsonLines
+
+        return JsonLines(write, asked, shown)
+    from .text import Text
+
+    return Text(write, asked, paths, shown)

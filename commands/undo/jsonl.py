@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
 from kdump.errors import NameFormatError
 from kdump.formats.names import parse_partition_dir
-from kdump.operations.undo import Listed, Undone
+from kdump.operations.undo import Closed, Listed, Pruned, Undone
 
 from ..shell.rows import RowPrinter
-from .asked import Shown, UndoArgs
+
+if TYPE_CHECKING:
+    from .command import UndoArgs
 
 _OLD_NAMES = {"isApplied": "applied"}
 
@@ -21,7 +23,7 @@ _OLD_NAMES = {"isApplied": "applied"}
 class JsonLines(RowPrinter):
     """Prints changes as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], asked: UndoArgs, shown: Shown) -> None:
+    def __init__(self, write: Callable[[str], None], asked: UndoArgs, shown: Callable[[str], str]) -> None:
         """`write` takes whole lines."""
         super().__init__(write)
         self._shown = shown
@@ -49,14 +51,15 @@ class JsonLines(RowPrinter):
         row = {"isApplied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
         self.row("undo", self._change(done.change) | row, _OLD_NAMES)
 
-    def closed(self, change: Change) -> None:
+    def closed(self, done: Closed) -> None:
         """Write a line for a change."""
-        self.row("close", self._change(change) | {"isApplied": self._asked.applies}, _OLD_NAMES)
+        self.row("close", self._change(done.change) | {"isApplied": done.is_done}, _OLD_NAMES)
 
-    def pruned(self, kept: Change | OldBackup, size: int) -> None:
+    def pruned(self, done: Pruned) -> None:
         """Write a line for a change."""
-        row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(kept.partition)}
-        self.row("prune", row | {"bytes": size, "isApplied": self._asked.applies}, _OLD_NAMES)
+        kept = done.kept
+        row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(done.path)}
+        self.row("prune", row | {"bytes": done.size, "isApplied": done.is_done}, _OLD_NAMES)
 
     def end(self, reason: str) -> None:
         """Write the sum of it."""

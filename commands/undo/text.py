@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
@@ -13,13 +14,15 @@ from kdump.change.undo import Verdict
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.time_units import MS
 from kdump.formats.words import duration, number_words, size_text
-from kdump.operations.undo import Listed, Undone
+from kdump.operations.undo import Closed, Listed, Pruned, Undone
 from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
 from ..shell.line_budget import LineBudget, more_alike
 from ..shell.output import again, nothing_changed
 from ..shell.tables import aligned
-from .asked import UndoArgs
+
+if TYPE_CHECKING:
+    from .command import UndoArgs
 
 _HEADER = ("CHANGE", "PARTITION", "COMMAND", "AGE", "KEEPS", "STATE")
 
@@ -66,18 +69,18 @@ class Text:
             for operation in done.operations:
                 self._write(f"  {operation.action:<10}  {safe(operation.name)}\n")
 
-    def closed(self, change: Change) -> None:
+    def closed(self, done: Closed) -> None:
         """Print one change."""
         self._count += 1
-        path = safe_path(self._shown(change.path))
-        self._line(f"{path}  stays as it is now; change {change.id} ends, its originals stay kept\n")
+        path = safe_path(self._shown(done.change.path))
+        self._line(f"{path}  stays as it is now; change {done.change.id} ends, its originals stay kept\n")
 
-    def pruned(self, kept: Change | OldBackup, size: int) -> None:
+    def pruned(self, done: Pruned) -> None:
         """Print one change."""
         self._count += 1
-        self._size += size
-        path = kept.path if isinstance(kept, Change) else kept.partition
-        self._line(f"{safe(os.path.basename(path))}  deletes the originals of {kept.id} ({size_text(size)})\n")
+        self._size += done.size
+        name, size = safe(os.path.basename(done.path)), size_text(done.size)
+        self._line(f"{name}  deletes the originals of {done.kept.id} ({size})\n")
 
     def _line(self, line: str) -> None:
         """Print a line of a list, unless it is longer than a screen."""

@@ -7,16 +7,17 @@ from contextlib import AbstractContextManager, closing
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, check_type
+from kdump.errors import KdumpError, OnError, check_number, check_type
 
 if TYPE_CHECKING:
     from kdump.operations.append import Opening
     from kdump.operations.compact import Compacted, PassedOver
+    from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import Repaired
     from kdump.operations.results import Failed, Interrupted, Note
     from kdump.operations.retain import Deleted
     from kdump.operations.targets import PartitionGroup
-    from kdump.operations.undo import Listing, Undone
+    from kdump.operations.undo import Closed, Listing, Pruned, Undone
     from kdump.repair.task import Request
     from kdump.retention.partition import PartitionRetention
     from kdump.settings.sources import PropertyFile
@@ -109,31 +110,74 @@ def undo(
     path: Path,
     change: str,
     *,
+    close: bool = False,
     apply: bool = False,
     backup_dir: Path | None = None,
+    ignore_lock: str | None = None,
     errors: str = OnError.RAISE,
-) -> list[Undone | Failed]:
+) -> list[Undone | Closed | Failed]:
     """Take back the change with this id in every partition below `path`, or say what that does.
 
-    What takes it back is one change, whose id all of them share. Where something of the changes there cannot be read,
-    nothing is done. With `errors="yield"` what cannot be read and what was left alone is a Failed, and the rest is
-    done. Raises KdumpError where there is no such change, RefusedError where files have changed since or kdump 0.1 made
-    it, OSError, NameFormatError.
+    What takes it back is one change, whose id all of them share. With `close` the change was interrupted, and ends as
+    the files are now; its originals stay kept. Where something of the changes there cannot be read, nothing is done.
+    `ignore_lock` names a directory that is changed whatever lock is held there. With `errors="yield"` what cannot be
+    read and what was left alone is a Failed, and the rest is done. Raises KdumpError where there is no such change,
+    RefusedError where files have changed since or kdump 0.1 made it, OSError, NameFormatError.
     """
-    from kdump.operations.rails import SafetyOptions
-    from kdump.operations.results import Failed
-    from kdump.operations.undo import changes_called, undo_all
+    from kdump.operations.undo import changes_called, close_all, undo_all
 
-    policy = OnError(errors)
+    policy, rails = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
+    check_type("change", change, str)
+    check_type("close", close, bool)
     listing = changes(path, backup_dir=backup_dir)
-    unread = [Failed(path_text(path), error) for error in listing.unreadable]
     found = changes_called(listing, change)
-    rails = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir))
-    rails.check()
-    results = list(_judged(chain(unread, undo_all(found, rails)), policy))
+    done = (close_all if close else undo_all)(found, rails)
+    results: list[Undone | Closed | Failed] = list(_judged(chain(_unread(path, listing), done), policy))
     if not found:
         raise KdumpError(f"{path_text(path)}: there is no change '{change}'")
     return results
+
+
+def prune(
+    path: Path,
+    *,
+    older_than_ms: int = 0,
+    change: str | None = None,
+    apply: bool = False,
+    now: int | None = None,
+    backup_dir: Path | None = None,
+    ignore_lock: str | None = None,
+    errors: str = OnError.RAISE,
+) -> list[Pruned | Failed]:
+    """Delete the originals that changes below `path` keep for `undo`, or say which; those of interrupted ones stay.
+
+    The changes are those that were begun `older_than_ms` or longer before `now` (ms), of them with `change` the ones
+    with this id. The rest is as for `undo`. Raises RefusedError, OSError, NameFormatError.
+    """
+    from kdump.operations.undo import prune_all
+
+    policy, rails = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
+    check_number("older_than_ms", older_than_ms, 0)
+    if change is not None:
+        check_type("change", change, str)
+    listing = changes(path, backup_dir=backup_dir)
+    done = prune_all(listing, clock(now) - older_than_ms, rails, change)
+    return list(_judged(chain(_unread(path, listing), done), policy))
+
+
+def _undoing(apply: bool, backup_dir: Path | None, ignore_lock: str | None) -> SafetyOptions:
+    """Return how carefully changes are taken back. Raises ValueError, TypeError, OSError."""
+    from kdump.operations.rails import SafetyOptions
+
+    rails = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir), ignore_lock=ignore_lock)
+    rails.check()
+    return rails
+
+
+def _unread(path: Path, listing: Listing) -> Iterator[Failed]:
+    from kdump.operations.results import Failed
+
+    return (Failed(path_text(path), error) for error in listing.unreadable)
 
 
 def retain(

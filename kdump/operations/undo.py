@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOENT
+from typing import Protocol, TypeVar
 
 from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
@@ -23,6 +24,8 @@ from kdump.operations.results import Failed
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_is_not_around
 from kdump.storage.partition import PartitionLog
+
+_Kept = TypeVar("_Kept")
 
 
 class Listed(NamedTuple):
@@ -111,6 +114,60 @@ class Undone(NamedTuple):
     is_finished: bool = False
 
 
+class Closed(NamedTuple):
+    """An interrupted change that ends as the files are now, or would unless it `is_done`."""
+
+    change: Change
+    is_done: bool
+
+
+class Pruned(NamedTuple):
+    """A change whose originals, of `size` bytes, are deleted, or would be unless it `is_done`."""
+
+    kept: Change | OldBackup
+    size: int
+    is_done: bool
+
+    @property
+    def path(self) -> str:
+        """The partition directory."""
+        return self.kept.path if isinstance(self.kept, Change) else self.kept.partition
+
+
+class Over(Protocol):
+    """Goes over changes; one that counts them may be given."""
+
+    def __call__(self, kept: Sequence[_Kept], /) -> Iterable[_Kept]:
+        """Return the same ones."""
+
+
+def prune_all(
+    listing: Listing, before_ms: int, rails: SafetyOptions, change: str | None = None, over: Over = iter
+) -> Iterator[Pruned | Failed]:
+    """Delete the originals of changes that were begun before a time (ms), or say of which; of one that is named only.
+
+    Interrupted ones stay. A partition that is left alone is Failed, and the others go on. Raises OSError.
+    """
+    for kept in over(list(_prunable(listing, before_ms, change))):
+        found = Pruned(kept, kept.all_bytes if isinstance(kept, Change) else kept.size, rails.applies)
+        try:
+            if rails.applies:
+                _delete_originals(found, rails)
+            yield found
+        except (OSError, KdumpError) as error:
+            yield Failed(found.path, error)
+
+
+def close_all(changes: list[Change], rails: SafetyOptions, over: Over = iter) -> Iterator[Closed | Failed]:
+    """End interrupted changes as things are, or say which; one that is left alone is Failed, and the others go on."""
+    for change in over(changes):
+        try:
+            _close(change, rails)
+            yield Closed(change, rails.applies)
+        except (OSError, KdumpError) as error:
+            yield Failed(change.path, error)
+
+
 def changes_called(listing: Listing, id_: str) -> list[Change]:
     """Return the changes with an id. Raises RefusedError where kdump 0.1 made it."""
     for backup in listing.old:
@@ -122,12 +179,10 @@ def changes_called(listing: Listing, id_: str) -> list[Change]:
     return [each.change for each in listing.changes if each.change.id == id_]
 
 
-def undo_all(
-    changes: list[Change], rails: SafetyOptions, over: Callable[[list[Change]], Iterable[Change]] = iter
-) -> Iterator[Undone | Failed]:
+def undo_all(changes: list[Change], rails: SafetyOptions, over: Over = iter) -> Iterator[Undone | Failed]:
     """Take back a change of several partitions, or say what that does; what does it is one change with one id, too.
 
-    `over` goes over the changes. A partition that is left alone is Failed, and the others go on. Raises OSError.
+    A partition that is left alone is Failed, and the others go on. Raises OSError.
     """
     there = [change.path for change in changes if is_directory(change.path)]
     id_ = new_id(*{place_of(path, rails.backup_dir) for path in there})
@@ -177,8 +232,7 @@ def _after_interrupted(change: Change, other: Change, rails: SafetyOptions) -> U
     return Undone(change, operations, finished, True, True)
 
 
-def close_change(change: Change, rails: SafetyOptions) -> None:
-    """End an interrupted change as things are. Raises OSError, RefusedError."""
+def _close(change: Change, rails: SafetyOptions) -> None:
     if change.state != ChangeState.INTERRUPTED:
         raise RefusedError(f"{os.path.basename(change.path)}: change {change.id} was not interrupted")
     with locked(log_directory_of(change.path), [change.path], rails):
@@ -186,7 +240,7 @@ def close_change(change: Change, rails: SafetyOptions) -> None:
             close(change)
 
 
-def prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterator[Change | OldBackup]:
+def _prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterator[Change | OldBackup]:
     """Yield the changes begun before a time (ms) and not interrupted; only with the id, if one is named."""
     for change, _ in found.changes:
         if change.state != ChangeState.INTERRUPTED and change.begun <= before_ms and id_ in (None, change.id):
@@ -200,11 +254,9 @@ def _modified_ms(path: str) -> int:
     return os.stat(path).st_mtime_ns // 1_000_000
 
 
-def delete_originals(kept: Change | OldBackup, rails: SafetyOptions) -> None:
-    """Delete what a change kept. Raises OSError, RefusedError."""
-    path = kept.path if isinstance(kept, Change) else kept.partition
-    with locked(log_directory_of(path), [path], rails):
-        if isinstance(kept, OldBackup):
-            prune_old(kept)
+def _delete_originals(found: Pruned, rails: SafetyOptions) -> None:
+    with locked(log_directory_of(found.path), [found.path], rails):
+        if isinstance(found.kept, OldBackup):
+            prune_old(found.kept)
         else:
-            prune(kept)
+            prune(found.kept)
