@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from kdump.library.changing import append, changes, compact, prune, repair, retain, undo
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
     from kdump.library.diagnosing import doctor, explain, explain_log
-    from kdump.library.dumping import dump_log
+    from kdump.library.dump_tool import dump_log
+    from kdump.library.dumping import batch_fields, dump
     from kdump.library.listing import ls
     from kdump.library.mending import heal, rebuild_index, trim
     from kdump.library.payloads import schemas
@@ -82,9 +83,11 @@ __all__ = [
     "Wanted",
     "__version__",
     "append",
+    "batch_fields",
     "changes",
     "compact",
     "doctor",
+    "dump",
     "dump_log",
     "explain",
     "explain_log",
@@ -127,7 +130,8 @@ _MODULES = {
     "kdump.library.changing": "append changes compact prune repair retain undo",
     "kdump.library.clusters": "quorum replicas resurrect set_voters",
     "kdump.library.diagnosing": "doctor explain explain_log",
-    "kdump.library.dumping": "dump_log",
+    "kdump.library.dump_tool": "dump_log",
+    "kdump.library.dumping": "batch_fields dump",
     "kdump.library.listing": "ls",
     "kdump.library.mending": "heal rebuild_index trim",
     "kdump.library.payloads": "schemas",

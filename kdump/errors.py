@@ -206,6 +206,11 @@ class Problem(NamedTuple):
         return cls(error.filename or path, None, text, is_unreadable=True, is_missing=is_missing)
 
     @classmethod
+    def failed(cls, path: str, error: Exception) -> Problem:
+        """Return the problem that an error is which ended the reading of a file or directory."""
+        return cls.unreadable(path, error) if isinstance(error, OSError) else cls(path, None, str(error))
+
+    @classmethod
     def of_record(cls, path: str, position: int, offset: int, error: KdumpError) -> Problem:
         """Return the problem of the record at an absolute offset."""
         return cls(path, position, f"offset {offset}: {error}", is_newer=isinstance(error, NewerError))

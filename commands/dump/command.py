@@ -9,7 +9,7 @@ import click
 
 from kdump.disk.reading import STANDARD_INPUT, is_directory
 from kdump.formats.printable import safe_path
-from kdump.operations.dump import DumpRequest
+from kdump.operations.dump import ALL, INCLUDED, DumpRequest, kinds_of
 from kdump.query.selection import Selection
 from kdump.storage.lone_log import LoneLog, lone_logs
 from kdump.transactions.isolation_level import Isolation
@@ -29,16 +29,16 @@ from ..shell.reading_options import (
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
 from ..shell.usage import not_one_of
-from .options import INCLUDED, Options
+from .options import Options
 from .run import dump
 
 
 def _kinds(text: str) -> frozenset[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
-        if word != "all" and word not in INCLUDED:
-            raise ValueError(not_one_of(word, (*INCLUDED, "all")))
-    return frozenset(kind for word, kinds in INCLUDED.items() if word in words or "all" in words for kind in kinds)
+        if word not in (*INCLUDED, ALL):
+            raise ValueError(not_one_of(word, (*INCLUDED, ALL)))
+    return kinds_of(words)
 
 
 @click.command("dump")
@@ -72,7 +72,7 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--fields", "shows_fields", is_flag=True,
     help="Show one batch of a .log, damaged or not: each field with its byte, bytes and meaning.")
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
-    shell_complete=one_of((*INCLUDED, "all")),
+    shell_complete=one_of((*INCLUDED, ALL)),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
     help="Show keys and values as bytes, not decoded.")
@@ -107,6 +107,8 @@ def command(
     kept: bool,
     follow: bool,
     tail: int | None,
+    limit: int | None,
+    raw: bool,
     **options: Any,
 ) -> int:
     """Print the batches and records of logs, and the entries of indexes, snapshots and checkpoints.
@@ -185,6 +187,8 @@ def command(
         kept=kept,
         tail=tail,
         max_decompressed=max_decompressed_size,
+        limit=limit,
+        raw=raw,
     )
     asked = Options(request, format_, **options)
     if read_as is None:

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from kdump.formats import names
 from kdump.formats.printable import safe_path
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS
 from kdump.interchange.rows import Table
 from kdump.named_tuples import NamedTuple
-from kdump.operations.dump import LOGS, DumpRequest, Job
+from kdump.operations.dump import INCLUDED, LOGS, DumpRequest, Job
 from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
-
-INCLUDED = {
-    "log": (names.LOG,),
-    "index": (names.OFFSET_INDEX,),
-    "timeindex": (names.TIME_INDEX,),
-    "txnindex": (names.TXN_INDEX,),
-    "snapshot": (names.PRODUCER_SNAPSHOT,),
-    "kraft-snapshot": (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT),
-    "checkpoints": (
-        *names.OFFSET_CHECKPOINTS,
-        names.LEADER_EPOCH_CHECKPOINT,
-        names.PARTITION_METADATA,
-        names.META_PROPERTIES,
-        names.CLEAN_SHUTDOWN,
-        names.QUORUM_STATE,
-    ),
-}
-"""The words of --include, and the kinds of files (formats.names) that each stands for."""
 
 
 class Options(NamedTuple):
@@ -37,9 +18,7 @@ class Options(NamedTuple):
     format: str = "text"
     color: str = "auto"
     full: bool = False
-    raw: bool = False
     schemas: str | None = None
-    limit: int | None = None
 
 
 def nothing_in(place: Place, request: DumpRequest) -> str:

@@ -15,7 +15,7 @@ from kdump.storage.open import KafkaFile, Place
 from ..shell.output import note
 from ..shell.rows import output_for
 from ..shell.schemas import payload_decoder
-from .met import LimitReached, Met, format_of
+from .met import Met, format_of
 from .options import Options, columns, nothing_in, row_type
 
 
@@ -50,20 +50,17 @@ def dump(
             f"--format csv prints rows of one kind, and these files have {', '.join(sorted(types))}: dump them one"
             " kind at a time, or with --format jsonl"
         )
-    payloads = None if options.raw else payload_decoder(places, options.schemas)
+    payloads = None if request.raw else payload_decoder(places, options.schemas)
     with output_for(options.format) as out:
         if options.format == "csv":
             out.write(f"{','.join(columns(jobs, request, schemas=payloads is not None))}\n")
-        logs = DumpedLogs()
-        met = Met(out, format_of(out, options, schemas=payloads is not None), options, logs, payloads)
+        met = Met(out, format_of(out, options, schemas=payloads is not None), options)
         for path, reason in unreached:
             met.tell(path, reason)
         for path, reason in unreadable:
             met.failed(path, reason)
         try:
-            Dump(request, logs, met).run(jobs, places)
-        except LimitReached:
-            pass
+            met.print(Dump(request, DumpedLogs(), met.problem, payloads).run(jobs, places))
         except NothingToFollowError:
             what = "--follow follows logs, and there is none among the files given"
             raise click.UsageError(what) from None

@@ -11,13 +11,11 @@ import click
 
 from kdump.disk.reading import is_directory, is_file, is_named, read_small
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError, RefusedError
-from kdump.formats import names
-from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
 from kdump.storage import open as storage
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import tally
-from kdump.storage.open import KafkaFile, Place, check_file, open_directory
+from kdump.storage.open import KafkaFile, Place, check_file, open_directory, partition_of
 from kdump.storage.partition import PartitionLog
 
 from .output import NO_SUCH, holds_text
@@ -80,28 +78,16 @@ def place_at(path: str) -> Place:
 
 
 def kafka_file(path: str) -> KafkaFile:
-    """Return the file at `path`. Raises FileNotFoundError where its name is not one that Kafka gives."""
+    """Return the file at `path`. Raises NameFormatError where its name is not one that Kafka gives."""
     try:
-        parsed = check_file(path)
+        check_file(path)
     except NameFormatError as error:
         hint = "; kdump dump --as log reads a log of any name" if is_file(path) else ""
         raise NameFormatError(f"{error.text}{hint}", error.path) from None
-    if parsed.kind in names.SEGMENT_KINDS and parsed.offset is None:
-        name = names.segment_file_name(0, f".{parsed.kind}")
-        raise NameFormatError(f"the name of a .{parsed.kind} file begins with an offset, as in {name}", path)
-    folder = os.path.dirname(path) or os.curdir
-    partition = partition_of(folder)
-    if partition is not None:
-        tally.met(folder)
-    return KafkaFile(path, parsed, partition)
-
-
-def partition_of(folder: str) -> PartitionDirName | None:
-    """Return what the name of a directory says of the partition in it; None where it is not a partition's."""
-    try:
-        return parse_partition_dir(os.path.basename(os.path.abspath(folder)))
-    except NameFormatError:
-        return None
+    found = storage.kafka_file(path)
+    if found.partition is not None:
+        tally.met(os.path.dirname(path) or os.curdir)
+    return found
 
 
 def place_of(folder: str) -> dict[str, Any]:

@@ -133,9 +133,7 @@ class _Run(Failures):
         return path
 
     def found(self, paths: Iterable[str]) -> Iterator[str]:
-        """Yield the paths; a pattern is what it matches, and a partition that is gone is looked for
-        among its changes.
-        """
+        """Yield the paths; a pattern is what it matches, a partition that is gone is found by its changes."""
         for path in paths:
             try:
                 yield from matches(path)

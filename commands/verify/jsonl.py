@@ -7,9 +7,9 @@ from typing import Any
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.operations.verify import Totals
+from kdump.storage.open import partition_of
 from kdump.verify.resume import PassTotals
 
-from ..shell.paths import partition_of
 from ..shell.rows import fields_of, row_line, with_old_names
 from .text import Report, Sink, shown_severities
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kdump.operations.repair import PlanFiles
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import PartitionGroup
+    from kdump.schemas.decoder import PayloadDecoder
     from kdump.settings.sources import PropertyFile
 
 _Item = TypeVar("_Item")
@@ -26,6 +27,16 @@ _Item = TypeVar("_Item")
 def optional(path: Path | None) -> str | None:
     """Return a path as text, None where there is none. Raises TypeError."""
     return None if path is None else path_text(path)
+
+
+def payload_decoder(schemas: Path, report: Report) -> PayloadDecoder:
+    """Return what decodes by the schemas at a path. Raises OSError, KdumpError; ExtraMissingError without a library."""
+    from kdump.schemas.decoder import PayloadDecoder, check_libraries
+    from kdump.schemas.sources import read_schemas
+
+    registry = read_schemas(path_text(schemas), report)
+    check_libraries(registry)
+    return PayloadDecoder(registry)
 
 
 def plan_files(plan_out: Path | None, apply_plan: Path | None) -> PlanFiles:

@@ -1,88 +1,135 @@
-"""What Kafka's own dump tool prints of files, as data."""
+"""The batches and records of logs, and the entries of the files beside them, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from kdump.errors import NameFormatError, OnError, Problem, Report, check_number, check_type, check_word
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.names import FileKind
+from kdump.library.arguments import judge, payload_decoder, results_of
+from kdump.query.selection import Selection
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import DamagedError
+from kdump.storage.open import Path, path_text, place_at
+from kdump.transactions.isolation_level import Isolation
+
 if TYPE_CHECKING:
-    from kdump.dump_log_segments.exceptions import JavaError
-    from kdump.dump_log_segments.options import DumpLogOptions
-
-from kdump.storage.open import Path, path_text
-
-
-class DumpedLog:
-    """The lines that the tool prints on stdout, while they are iterated over; behind the last one, how it ended."""
-
-    def __init__(self, files: tuple[str, ...], options: DumpLogOptions) -> None:
-        """`files` are dumped one after the other."""
-        from kdump.dump_log_segments.run import DumpLogSegments
-
-        self._pieces = _Pieces()
-        self._run = DumpLogSegments(options, self._pieces)
-        self._lines = self._each(files)
-
-    def __iter__(self) -> Iterator[str]:
-        return self._lines
-
-    @property
-    def error(self) -> JavaError | None:
-        """The exception of the JVM that ends the tool, by its class and text; None where it ends well."""
-        return self._run.error
-
-    @property
-    def exit_status(self) -> int:
-        """0, or 1 where an exception ends the tool."""
-        return self._run.exit_status
-
-    @property
-    def stderr(self) -> tuple[str, ...]:
-        """The lines that the tool prints on stderr: what does not fit in the files, or else the exception."""
-        return tuple(self._run.stderr())
-
-    def _each(self, files: tuple[str, ...]) -> Iterator[str]:
-        for _ in self._run.steps(files):
-            yield from self._pieces.lines()
-        yield from self._pieces.lines()
+    from kdump.operations.batch_fields import BatchApart
+    from kdump.operations.dump import Job
+    from kdump.operations.dump_rows import Row
+    from kdump.storage.open import Place
 
 
-class _Pieces:
-    """Keeps what is printed until it is asked for (Sink)."""
+def dump(
+    *paths: Path,
+    selection: Selection | None = None,
+    include: Iterable[str] = ("log",),
+    isolation: str = Isolation.READ_UNCOMMITTED,
+    batches_only: bool = False,
+    limit: int | None = None,
+    tail: int | None = None,
+    follow: bool = False,
+    raw: bool = False,
+    schemas: Path | None = None,
+    include_damaged: bool = False,
+    kept: bool = False,
+    use_indexes: bool = True,
+    max_decompressed: int = DEFAULT_LIMIT,
+    as_log: bool = False,
+    base_offset: int | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Row | Damage | Problem]:
+    """Yield a RecordRow for each record of logs, a FileRow for each entry of other files.
 
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
+    With `batches_only` logs have a BatchRow for each batch instead. Paths are files, partition directories and log
+    directories; of directories what `include` names is dumped: words of kdump.operations.dump.INCLUDED, or "all". The
+    `selection` bounds offsets and times, and chooses by key, headers and producer; `isolation` leaves out what a consumer of that level does not get. At most `limit` rows in all, of each
+    partition the last `tail`; with `follow` also what is appended from then on, without an end. `raw` leaves keys and
+    values as bytes; else those of internal topics are decoded, and with `schemas` (a partition directory of a schema
+    registry's topic, an export of it, or a folder) those of others. `include_damaged` also gives what can be read of
+    damaged batches, `kept` what changes cut out of logs instead of the logs. With `as_log` paths are files of any name,
+    .gz and .zst ones too, that begin at `base_offset` (None: at the number that their name begins with, else 0).
 
-    def write(self, text: bytes | memoryview) -> None:
-        self._held.append(bytes(text))
-
-    def flush(self) -> None:
-        """Do nothing: there is nowhere else that it has to go."""
-
-    def descriptor(self) -> None:
-        """Return None: no other process could write here."""
-
-    def lines(self) -> list[str]:
-        text = b"".join(self._held).decode("utf-8", "surrogateescape")
-        self._held.clear()
-        return text.split("\n")[:-1]
-
-
-def dump_log(*files: Path, options: DumpLogOptions | None = None, release: str | None = None) -> DumpedLog:
-    """Print files as kafka-dump-log.sh of a release does: the lines of stdout, then `stderr` and `exit_status`.
-
-    A file is known by the end of its name: .log, .index, .timeindex, .txnindex, .snapshot or .checkpoint. The .log of
-    an index is read from the same directory. What ends Kafka's tool ends the lines, and is the `error`. `release` is
-    one of 3.9 and later, by default the newest. Raises ValueError and TypeError for options that the tool does not
-    have. (Kafka: DumpLogSegments)
+    Damage does not end it: `errors` decides whether it is raised (as DamagedError), skipped or yielded (as Damage), as
+    it does about problems. Raises OSError, NameFormatError, KdumpError, ValueError, TypeError.
     """
-    from kdump.dump_log_segments.options import DumpLogOptions
-    from kdump.releases import KafkaRelease
+    from kdump.operations.dump import Dump, DumpedLogs, DumpRequest, check_follows, jobs_of, kinds_of
+    from kdump.operations.dump_rows import rows
+    from kdump.storage.lone_log import lone_logs
 
-    chosen = DumpLogOptions() if options is None else options
-    if release is not None:
-        chosen = chosen._replace(release=KafkaRelease.parse(release))
-    chosen.check()
-    if not files:
+    policy = OnError(errors)
+    check_word("isolation", isolation, Isolation)
+    if selection is not None:
+        check_type("selection", selection, Selection)
+    request = DumpRequest(
+        selection or Selection(), kinds_of(include), Isolation(isolation), batches_only, follow,
+        use_indexes=use_indexes and not as_log, includes_damaged=include_damaged, kept=kept, tail=tail,
+        max_decompressed=max_decompressed, limit=limit, raw=raw,
+    )  # fmt: skip
+    request.check(is_alone=as_log)
+    given = _given(paths, as_log=as_log, base_offset=base_offset)
+    places: list[Place] = [] if as_log else [place_at(path) for path in given]
+    unreadable: list[tuple[str, OSError]] = []
+    jobs: list[Job] = [job for place in places for job in jobs_of(place, request, unreadable)]
+    check_follows(request, jobs, places)
+    met: list[Problem] = []
+    payloads = None if schemas is None else payload_decoder(schemas, met.append)
+    for problem in met:
+        judge(problem, policy, [])
+
+    def found(report: Report) -> Iterator[Row | Damage]:
+        for path, error in unreadable:
+            report(Problem.unreadable(path, error))
+        with ExitStack() as holds:
+            alone = holds.enter_context(lone_logs(given, base_offset)) if as_log else ()
+            events = Dump(request, DumpedLogs(), report, payloads).run([*jobs, *alone], places)
+            for row in rows(events, report, batches_only=batches_only):
+                if isinstance(row, Damage):
+                    if policy is OnError.RAISE:
+                        raise DamagedError(row)
+                    if policy is OnError.SKIP:
+                        continue
+                yield row
+
+    return results_of(found, errors)
+
+
+def batch_fields(path: Path, *, at: int = 0, as_log: bool = False, base_offset: int | None = None) -> BatchApart:
+    """Take the batch at byte `at` of a .log apart, damaged or not: each field with its byte, bytes and meaning.
+
+    A flipped bit that explains the damage is named. `as_log` and `base_offset` are as for `dump`. Raises OSError,
+    NameFormatError, KdumpError where no batch can be there, ValueError.
+    """
+    from kdump.operations.batch_fields import batch_in_file, batch_in_lone_log
+    from kdump.storage.lone_log import lone_logs
+    from kdump.storage.open import KafkaFile
+
+    check_number("at", at, 0)
+    given = _given([path], as_log=as_log, base_offset=base_offset)
+    if as_log:
+        with lone_logs(given, base_offset) as (alone,):
+            return batch_in_lone_log(alone, at)
+    place = place_at(given[0])
+    if not isinstance(place, KafkaFile) or place.name.kind != FileKind.LOG:
+        raise NameFormatError(f"{given[0]}: expected one .log file")
+    return batch_in_file(place, at)
+
+
+def _given(paths: Iterable[Path], *, as_log: bool, base_offset: int | None) -> Sequence[str]:
+    """Return paths as text. Raises ValueError, TypeError, FileNotFoundError."""
+    given = [path_text(path) for path in paths]
+    check_type("as_log", as_log, bool)
+    check_number("base_offset", base_offset, 0)
+    if not given:
         raise ValueError("no path is given")
-    return DumpedLog(tuple(map(path_text, files)), chosen)
+    if base_offset is not None and not as_log:
+        raise ValueError("base_offset goes with as_log")
+    for path in given if as_log else ():
+        if os.path.isdir(path):
+            raise ValueError(f"{path} is a directory: as_log reads files")
+        os.stat(path)
+    return given

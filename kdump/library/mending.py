@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kdump.topics.clusters import Clusters
 
 from kdump.library.arguments import optional, plan_files, startup_options
-from kdump.storage.open import KafkaFile, Path, check_file, open_directory, path_text
+from kdump.storage.open import Path, path_text, place_at
 
 
 def rebuild_index(
@@ -161,14 +161,14 @@ def targets_at(paths: Iterable[Path], missing: Missing | None = None, *, takes_f
     found = Targets(missing, takes_files=takes_files)
     for path in [path_text(path) for path in paths]:
         if not found.add_absent(path):
-            found.add(KafkaFile(path, check_file(path), None) if os.path.isfile(path) else open_directory(path))
+            found.add(place_at(path))
     targets = found.all()
     if not targets:
         raise ValueError("no path is given")
     return targets
 
 
-def mended(  # noqa: C901
+def mended(  # noqa: PLR0917 - what the functions of this module have in common
     targets: list[Target],
     examine: Examine,
     circumstances: StartupOptions,

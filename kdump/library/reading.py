@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kdump.operations.transactions import PartitionTransactions
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
-    from kdump.schemas.decoder import PayloadDecoder
     from kdump.stats.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
@@ -34,6 +33,7 @@ from kdump.library.arguments import (
     clock,
     judge,
     of_replicas,
+    payload_decoder,
     places_of,
     replicas_of,
     results_of,
@@ -216,12 +216,10 @@ def _without_failures(results: Iterable[_Item | Failed], report: Report) -> Iter
     from kdump.operations.results import Failed
 
     for each in results:
-        if not isinstance(each, Failed):
-            yield each
-        elif isinstance(each.error, OSError):
-            report(Problem.unreadable(each.path, each.error))
+        if isinstance(each, Failed):
+            report(Problem.failed(each.path, each.error))
         else:
-            report(Problem(each.path, None, str(each.error)))
+            yield each
 
 
 def metadata(
@@ -300,7 +298,7 @@ def export(
         raise ValueError("a staging directory is for an object store")
     decoding = None
     if schemas is not None:
-        decoding = operation.Decoding(partial(_decoder, path_text(schemas), take), decode, schema_id)
+        decoding = operation.Decoding(partial(payload_decoder, path_text(schemas), take), decode, schema_id)
     request = operation.ExportRequest(target, chosen, decoding, None if staging is None else path_text(staging))
     unread: list[Problem] = []
 
@@ -316,15 +314,6 @@ def export(
         if isinstance(each, Summary):
             written.append(each)
     return written[0]
-
-
-def _decoder(schemas: str, report: Report) -> PayloadDecoder:
-    from kdump.schemas.decoder import PayloadDecoder, check_libraries
-    from kdump.schemas.sources import read_schemas
-
-    registry = read_schemas(schemas, report)
-    check_libraries(registry)
-    return PayloadDecoder(registry)
 
 
 def lost_records(

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from errno import EIO
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.disk.reading import is_directory
-from kdump.errors import KdumpError, Problem
+from kdump.errors import KdumpError, Problem, Report, check_number, check_type, check_word
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
-from kdump.interchange.rows import Value
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import offset_range
+from kdump.interchange.rows import Contents, Origin, Table, Value
 from kdump.named_tuples import NamedTuple
+from kdump.operations.results import Failed
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.around import directory_around
@@ -22,9 +26,9 @@ from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened
 from kdump.storage.lone_log import LoneLog
-from kdump.storage.open import KafkaFile, Place
+from kdump.storage.open import KafkaFile, Place, partition_of
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Batch
+from kdump.storage.records import Batch, batch_at
 from kdump.storage.scan import has_batch
 from kdump.storage.segment import Segment
 from kdump.storage.txn_state import TxnState
@@ -33,6 +37,7 @@ from kdump.transactions.isolation_level import Isolation
 if TYPE_CHECKING:
     from kdump.change.kept import KeptPiece
     from kdump.query.follow import Follower
+    from kdump.schemas.decoder import PayloadDecoder
     from kdump.transactions.states import TransactionStates
 
 LOGS = (names.LOG, names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
@@ -51,7 +56,8 @@ class DumpRequest(NamedTuple):
     """What is shown. `kinds` are those of formats.names that directories are dumped for.
 
     With `kept` it is what changes keep of the logs of directories. Of a partition only the last `tail` records (or
-    batches) that are selected. `follow`: then what comes. `includes_damaged`: batches too that fail their CRC.
+    batches) that are selected. `follow`: then what comes. `includes_damaged`: batches too that fail their CRC. At most
+    `limit` records (batches with `batches_only`, rows of other files) in all. `raw`: keys and values are not decoded.
     """
 
     selection: Selection = Selection()
@@ -64,6 +70,53 @@ class DumpRequest(NamedTuple):
     kept: bool = False
     tail: int | None = None
     max_decompressed: int = DEFAULT_LIMIT
+    limit: int | None = None
+    raw: bool = False
+
+    def check(self, *, is_alone: bool = False) -> None:
+        """Raise ValueError, TypeError for what makes no sense; `is_alone`: of logs without a partition."""
+        truths = ("batches_only", "follow", "use_indexes", "includes_damaged", "kept", "raw")
+        for name in truths:
+            check_type(name, getattr(self, name), bool)
+        check_number("limit", self.limit, 1)
+        check_number("tail", self.tail, 0)
+        check_number("max_decompressed", self.max_decompressed, 1)
+        if self.follow and self.isolation is Isolation.READ_COMMITTED:
+            raise ValueError("follow gives records before their transactions end: not for read_committed")
+        if self.follow and self.kept:
+            raise ValueError("what changes keep of logs does not grow: leave out follow or kept")
+        is_isolated = self.isolation is Isolation.READ_COMMITTED
+        if is_alone and (self.follow or self.kept or self.tail is not None or is_isolated):
+            raise ValueError("a log without a partition is read alone: leave out follow, kept, tail and isolation")
+
+
+INCLUDED: Mapping[str, tuple[str, ...]] = {
+    "log": (names.LOG,),
+    "index": (names.OFFSET_INDEX,),
+    "timeindex": (names.TIME_INDEX,),
+    "txnindex": (names.TXN_INDEX,),
+    "snapshot": (names.PRODUCER_SNAPSHOT,),
+    "kraft-snapshot": (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT),
+    "checkpoints": (
+        *names.OFFSET_CHECKPOINTS,
+        names.LEADER_EPOCH_CHECKPOINT,
+        names.PARTITION_METADATA,
+        names.META_PROPERTIES,
+        names.CLEAN_SHUTDOWN,
+        names.QUORUM_STATE,
+    ),
+}
+"""The words for what is dumped of a directory, and the kinds of files (formats.names) that each stands for."""
+ALL = "all"
+"""Stands for all of them."""
+
+
+def kinds_of(words: Iterable[str]) -> frozenset[str]:
+    """Return the kinds of files that words of INCLUDED, or ALL, stand for. Raises ValueError."""
+    chosen = set(words)
+    for word in chosen:
+        check_word("include", word, (*INCLUDED, ALL))
+    return frozenset(kind for word, kinds in INCLUDED.items() if not chosen.isdisjoint((word, ALL)) for kind in kinds)
 
 
 def jobs_of(place: Place, request: DumpRequest, unreadable: list[tuple[str, OSError]]) -> list[Job]:
@@ -158,6 +211,21 @@ class DumpedLogs:
         piece = self.kept.get(segment.log_path)
         return piece.partition if piece else os.path.dirname(segment.log_path) or "."
 
+    def origin_of(self, segment: Segment) -> Origin:
+        """Return where a log is from."""
+        partition = partition_of(os.path.abspath(self.folder_of(segment)))
+        note = ""
+        if piece := self.kept.get(segment.log_path):
+            where = f"bytes {offset_range(piece.start, piece.stop - 1)} of {safe_path(piece.file)}"
+            note = f"{where}, taken out by {safe(piece.command)} ({piece.id})"
+        return Origin(
+            self.path_of(segment),
+            partition.topic if partition else None,
+            partition.partition if partition else None,
+            None if segment.is_checkpoint else segment.base_offset,
+            note,
+        )
+
     def transaction_of(self, segment: Segment, batch: Batch) -> TxnState:
         """Return how the transaction of a batch ended. Raises OSError."""
         if not batch.is_transactional or segment.is_checkpoint:
@@ -186,86 +254,165 @@ class DumpedLogs:
         return bool(last) and last[0].base_offset == segment.base_offset
 
 
-class Shown(Protocol):
-    """Is handed what is found, in its order; what it raises ends the dump, but OSErrors, which end a file."""
+class LogBegun(NamedTuple):
+    """The log of which the batches and records that follow are, and its size in bytes."""
 
-    def check_limit(self) -> None:
-        """Hear that a file is about to be opened."""
+    origin: Origin
+    size: int
 
-    def begin(self, segment: Segment, size: int) -> None:
-        """Take a log of `size` bytes of which all is wanted."""
 
-    def selected(self, segment: Segment, selected: Selected, size: int) -> None:
-        """Take a batch of a log of `size` bytes, or records of it."""
+class BatchBegun(NamedTuple):
+    """A batch, and how its transaction ended; its records follow."""
 
-    def zeros(self, segment: Segment, damage: Damage) -> None:
-        """Take zeros at the end of a log that are no loss."""
+    batch: Batch
+    transaction: TxnState
 
-    def damage(self, segment: Segment, damage: Damage, size: int, *, hides: bool = False) -> None:
-        """Take what is damaged in a log of `size` bytes; `hides`: there are batches in it that are not shown."""
 
-    def table(self, file: KafkaFile, rows: Iterator[Sequence[Value]]) -> None:
-        """Take the rows of a file that is no log, which raise OSError, KdumpError."""
+class Records(NamedTuple):
+    """Records of the batch, with what they hold in their order (None: nothing of it was decoded)."""
 
-    def problem(self, problem: Problem) -> None:
-        """Take what is wrong with a file."""
+    selected: Selected
+    contents: Sequence[Contents] | None
 
-    def failed(self, path: str, error: OSError) -> None:
-        """Take why a file cannot be read."""
 
-    def flush(self) -> None:
-        """Hear that nothing has come for now."""
+class BrokenLog(NamedTuple):
+    """Damage in a log of `size` bytes that is known by `path`; `hides`: there are batches in it that are not shown."""
+
+    path: str
+    damage: Damage
+    size: int
+    hides: bool = False
+
+
+class ZeroTail(NamedTuple):
+    """Zeros at the end of a log, which are no loss."""
+
+    path: str
+    damage: Damage
+
+
+class FileRows(NamedTuple):
+    """The rows of a file that is no log, to be read before what follows; that raises OSError, KdumpError."""
+
+    table: Table
+    origin: Origin
+    rows: Iterator[Sequence[Value]]
+
+
+class Waiting(NamedTuple):
+    """For now nothing more has come."""
+
+
+Event = LogBegun | BatchBegun | Records | BrokenLog | ZeroTail | FileRows | Waiting | Failed
+
+
+class _LimitReached(Exception):  # noqa: N818 - no error: it ends the loop
+    """As many were shown as were asked for."""
 
 
 class Dump:
-    """Shows what is asked for."""
+    """Finds what is asked for."""
 
-    def __init__(self, request: DumpRequest, logs: DumpedLogs, shown: Shown) -> None:
+    def __init__(
+        self, request: DumpRequest, logs: DumpedLogs, report: Report, payloads: PayloadDecoder | None = None
+    ) -> None:
+        """`report` hears of what is wrong but for damage. Records are decoded as `payloads` has it, if it is given."""
         self._request = request
         self._logs = logs
-        self._shown = shown
+        self._report = report
         self._includes_damaged = request.includes_damaged or request.kept
         selection, isolation = request.selection, request.isolation
         is_isolated = isolation is Isolation.READ_COMMITTED
         self._is_filtered = selection.reads_records or selection.compares_headers or is_isolated
+        self._decoder = None
+        if not request.raw and not request.batches_only:
+            from kdump.operations.decoded_rows import RowDecoder
 
-    def run(self, jobs: Iterable[Job], places: Iterable[Place]) -> None:
-        """Show the jobs as they are now or, if so asked for, also what comes to them and to the places.
+            self._decoder = RowDecoder(payloads)
+        self._left = request.limit
+        self._batch: Batch | None = None
+        self._begun = ""  # the log that was begun last
 
-        Raises NothingToFollowError.
+    def run(self, jobs: Sequence[Job], places: Sequence[Place]) -> Iterator[Event]:
+        """Yield what the jobs have now or, if so asked for, also what comes to them and to the places.
+
+        A file that cannot be read, or not to its end, is Failed. The call raises NothingToFollowError.
         """
-        if self._request.follow:
-            self._follow(jobs, places)
+        check_follows(self._request, jobs, places)
+        return self._events(jobs, places)
+
+    def _events(self, jobs: Sequence[Job], places: Sequence[Place]) -> Iterator[Event]:
+        with suppress(_LimitReached):
+            yield from self._follow(jobs, places) if self._request.follow else self._all(jobs)
+
+    def _check_limit(self) -> None:
+        if self._left == 0:
+            raise _LimitReached
+
+    def _begin(self, segment: Segment, size: int) -> Iterable[LogBegun]:
+        """Return the beginning of a log, once."""
+        if segment.log_path == self._begun:
+            return ()
+        self._begun = segment.log_path
+        origin = self._logs.origin_of(segment)
+        if self._decoder is not None:
+            self._decoder.begin(origin)
+        return (LogBegun(origin, size),)
+
+    def _of_batch(self, segment: Segment, size: int, selected: Selected) -> Iterator[Event]:
+        """Yield a batch of a log of `size` bytes, or records of it. Raises OSError."""
+        request = self._request
+        if selected.starts or self._batch is None:
+            yield from self._begin(segment, size)
+            self._batch = batch_at(selected.block, selected.row)
+            yield BatchBegun(self._batch, self._logs.transaction_of(segment, self._batch))
+            self._count(request.batches_only)
+        if request.batches_only or not selected.picks:
+            return
+        if self._left is not None:
+            selected = selected._replace(picks=selected.picks[: self._left])
+        if self._decoder is None or not self._decoder.decodes:
+            yield Records(selected, None)
         else:
-            self._all(jobs)
+            contents, errors = self._decoder.decode(self._batch, selected)
+            yield Records(selected, contents)
+            for text, is_newer in errors:
+                path, position = self._logs.path_of(segment), self._batch.position
+                self._report(Problem(path, position, text, is_newer=is_newer))
+        self._count(len(selected.picks))
+
+    def _count(self, shown: int) -> None:
+        if self._left is not None:
+            self._left -= shown
+            self._check_limit()
 
     # --- one file after the other
 
-    def _all(self, jobs: Iterable[Job]) -> None:
+    def _all(self, jobs: Iterable[Job]) -> Iterator[Event]:
         for job in jobs:
             if isinstance(job, PartitionLog):
-                self._partition(job)
+                yield from self._partition(job)
             elif isinstance(job, KafkaFile):
-                self._file(job)
+                yield from self._file(job)
             elif isinstance(job, LoneLog):
                 self._logs.alone[job.path] = job
-                self._segment(job.segment(), self._request.selection)
+                yield from self._segment(job.segment(), self._request.selection)
                 if job.problem:
-                    self._shown.failed(job.shown, OSError(EIO, job.problem))
+                    yield Failed(job.shown, OSError(EIO, job.problem))
             else:
                 segment = job.segment()
                 self._logs.kept[segment.log_path] = job
-                self._segment(segment, self._request.selection)
+                yield from self._segment(segment, self._request.selection)
 
-    def _partition(self, job: PartitionLog) -> None:
+    def _partition(self, job: PartitionLog) -> Iterator[Event]:
         try:
             with held(job.path) as log:
                 if log is not None:
                     selection = self._tail(log, self._selection(log))
                     for segment in selection.segments(log, use_indexes=self._request.use_indexes):
-                        self._segment(segment, selection)
+                        yield from self._segment(segment, selection)
         except OSError as error:
-            self._shown.failed(job.path, error)
+            yield Failed(job.path, error)
 
     def _tail(self, log: PartitionLog, selection: Selection) -> Selection:
         request = self._request
@@ -276,14 +423,15 @@ class Dump:
         limit = request.max_decompressed
         return tail_selection(log, selection, request.tail, batches_only=request.batches_only, limit=limit)
 
-    def _file(self, file: KafkaFile) -> None:
+    def _file(self, file: KafkaFile) -> Iterator[Event]:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
-            self._shown.problem(Problem(file.path, None, "skipped: its name does not begin with an offset"))
+            self._report(Problem(file.path, None, "skipped: its name does not begin with an offset"))
         elif file.name.kind in LOGS:
             segment = Segment(file.path)
-            self._segment(segment, self._selection(None if segment.is_checkpoint else _partition_around(segment)))
+            log = None if segment.is_checkpoint else _partition_around(segment)
+            yield from self._segment(segment, self._selection(log))
         else:
-            self._table(file)
+            yield from self._table(file)
 
     def _selection(self, log: PartitionLog | None) -> Selection:
         """Return what is wanted of a partition; None stands for a snapshot of KRaft's, in which all is committed."""
@@ -294,13 +442,13 @@ class Dump:
 
         return isolated(request.selection, log, request.isolation, self._logs.transactions_of(log.path))
 
-    def _segment(self, segment: Segment, selection: Selection) -> None:
-        shown, request = self._shown, self._request
-        shown.check_limit()
+    def _segment(self, segment: Segment, selection: Selection) -> Iterator[Event]:
+        request = self._request
+        self._check_limit()
         try:
             with segment.open_log() as log:
                 if not self._is_filtered:
-                    shown.begin(segment, log.size)
+                    yield from self._begin(segment, log.size)
                 start = selection.start(segment, log) if request.use_indexes else 0
                 sweep = Sweep(
                     segment,
@@ -313,47 +461,55 @@ class Dump:
                 )
                 for event in sweep:
                     if isinstance(event, Selected):
-                        shown.selected(segment, event, log.size)
+                        yield from self._of_batch(segment, log.size, event)
                     elif is_zero_tail(event, log) and self._logs.may_end_in_zeros(segment):
-                        shown.zeros(segment, event)
+                        yield ZeroTail(self._logs.path_of(segment), event)
                     else:
                         hides = sweep.hides and has_batch(log, event, segment.base_offset)
-                        shown.damage(segment, event, log.size, hides=hides)
+                        yield BrokenLog(self._logs.path_of(segment), event, log.size, hides)
         except OSError as error:
-            shown.failed(segment.log_path, error)
+            yield Failed(segment.log_path, error)
 
-    def _table(self, file: KafkaFile) -> None:
-        from kdump.interchange.file_rows import rows_of
+    def _table(self, file: KafkaFile) -> Iterator[Event]:
+        from kdump.interchange.file_rows import TABLES, rows_of
 
-        self._shown.check_limit()
-        rows = rows_of(file, lambda position, text: self._shown.problem(Problem(file.path, position, text)))
-        try:
-            self._shown.table(file, rows)
-        except KdumpError as error:
-            self._shown.problem(Problem(file.path, None, str(error)))
-        except OSError as error:
-            self._shown.failed(file.path, error)
+        self._check_limit()
+        partition = file.partition
+        origin = Origin(
+            file.path,
+            partition.topic if partition else None,
+            partition.partition if partition else None,
+            file.name.offset,
+        )
+        rows = rows_of(file, lambda position, text: self._report(Problem(file.path, position, text)))
+        yield FileRows(TABLES[file.name.kind], origin, self._counted(rows))
+
+    def _counted(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
+        for row in rows:
+            if self._left is not None:
+                if self._left == 0:
+                    return
+                self._left -= 1
+            yield row
 
     # --- whatever comes
 
-    def _follow(self, jobs: Iterable[Job], places: Iterable[Place]) -> None:
-        """Show everything as it is now, then what is appended, until nothing that is wanted can come."""
+    def _follow(self, jobs: Sequence[Job], places: Sequence[Place]) -> Iterator[Event]:
+        """Yield everything as it is now, then what is appended, until nothing that is wanted can come."""
         followers = {}
         for job in jobs:
-            if isinstance(job, KafkaFile) and (job.name.kind not in LOGS or job.name.offset is None):
-                self._file(job)
+            if isinstance(job, KafkaFile) and not _grows(job):
+                yield from self._file(job)
             else:
                 followers[job.path] = self._follower(job.path, single=isinstance(job, KafkaFile))
-        directories = [place.path for place in places if isinstance(place, LogDirectory)]
-        if not followers and not directories:
-            raise NothingToFollowError("there is no log among the files given")
+        directories = list(_directories(places))
         while True:
             waiting = [follower for follower in followers.values() if not follower.is_done]
             if not waiting and not directories:
                 return
             for follower in waiting:
-                self._poll(follower)
-            self._shown.flush()
+                yield from self._poll(follower)
+            yield Waiting()
             time.sleep(POLL_SECONDS)
             for path in directories:
                 for found in _partitions_now(path):
@@ -376,21 +532,37 @@ class Dump:
             limit=self._request.max_decompressed,
         )
 
-    def _poll(self, follower: Follower) -> None:
+    def _poll(self, follower: Follower) -> Iterator[Event]:
         from kdump.query.follow import Truncated
 
         try:
             for segment, size, event in follower.poll():
                 if isinstance(event, Selected):
-                    self._shown.selected(segment, event, size)
+                    yield from self._of_batch(segment, size, event)
                 elif isinstance(event, Truncated):
                     text = f"it had {event.was} bytes and was cut to {event.size}; the dump continues there"
-                    self._shown.problem(Problem(segment.log_path, None, text))
+                    self._report(Problem(segment.log_path, None, text))
                 else:
-                    self._shown.damage(segment, event, size)
+                    yield BrokenLog(segment.log_path, event, size)
         except OSError as error:
-            self._shown.failed(follower.path, error)
+            yield Failed(follower.path, error)
             follower.is_done = True
+
+
+def check_follows(request: DumpRequest, jobs: Iterable[Job], places: Iterable[Place]) -> None:
+    """Raise NothingToFollowError where logs are to be followed and there are none."""
+    if request.follow and not any(map(_grows, jobs)) and not any(_directories(places)):
+        raise NothingToFollowError("there is no log among the files given")
+
+
+def _grows(job: Job) -> bool:
+    """Return whether it is one to be followed."""
+    return not isinstance(job, KafkaFile) or (job.name.kind in LOGS and job.name.offset is not None)
+
+
+def _directories(places: Iterable[Place]) -> Iterator[str]:
+    """Yield the log directories, in which partitions may be made."""
+    return (place.path for place in places if isinstance(place, LogDirectory))
 
 
 def _partitions_now(path: str) -> Iterator[str]:

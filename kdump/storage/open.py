@@ -79,6 +79,29 @@ def open_directory(path: Path) -> PartitionLog | LogDirectory:
     raise NameFormatError(_NOT_KAFKAS, path)
 
 
+def place_at(path: Path) -> Place:
+    """Return what is at a path. Raises as `open_directory` and `kafka_file` do."""
+    text = path_text(path)
+    return open_directory(text) if is_directory(text) else kafka_file(text)
+
+
+def kafka_file(path: str) -> KafkaFile:
+    """Return the file at `path`. Raises OSError, and NameFormatError where its name is not one that Kafka gives."""
+    parsed = check_file(path)
+    if parsed.kind in names.SEGMENT_KINDS and parsed.offset is None:
+        name = names.segment_file_name(0, f".{parsed.kind}")
+        raise NameFormatError(f"the name of a .{parsed.kind} file begins with an offset, as in {name}", path)
+    return KafkaFile(path, parsed, partition_of(os.path.dirname(path) or os.curdir))
+
+
+def partition_of(folder: str) -> PartitionDirName | None:
+    """Return what the name of a directory says of the partition in it; None where it is not a partition's."""
+    try:
+        return names.parse_partition_dir(os.path.basename(os.path.abspath(folder)))
+    except NameFormatError:
+        return None
+
+
 def check_file(path: str) -> FileName:
     """Return what the name of a file says. Raises OSError, and NameFormatError for a file that is not Kafka's."""
     try:

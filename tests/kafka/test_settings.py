@@ -29,6 +29,11 @@ _NUMBERS = (
 )  # fmt: skip
 TEXTS = (*_WORDS, *map(str, _NUMBERS))
 
+
+def _none(_text: str) -> bool:
+    return False
+
+
 _OWN: Mapping[str, Callable[[str], bool]] = {
     # the cleaner of kdump works with as little memory as it is given; `startup` says what brokers say of it
     table.CLEANER_MAP_BYTES.name: lambda text: text.strip().isdigit() and int(text) <= 1 << 20,
@@ -86,7 +91,7 @@ def test_the_table_is_kafkas(release: str, settings: list[dict[str, Any]], tally
             default = _default_of(named, row["default"])
             if default is not None:
                 compare.same(f"{scope} {name}: default", named.setting.default_in(known), default)
-            own = _OWN.get(name, lambda _: False)
+            own = _OWN.get(name, _none)
             for text in TEXTS:
                 if not own(text):
                     refused = text in row["refused"]
