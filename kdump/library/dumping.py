@@ -47,12 +47,13 @@ def dump(
 
     With `batches_only` logs have a BatchRow for each batch instead. Paths are files, partition directories and log
     directories; of directories what `include` names is dumped: words of kdump.operations.dump.INCLUDED, or "all". The
-    `selection` bounds offsets and times, and chooses by key, headers and producer; `isolation` leaves out what a consumer of that level does not get. At most `limit` rows in all, of each
-    partition the last `tail`; with `follow` also what is appended from then on, without an end. `raw` leaves keys and
-    values as bytes; else those of internal topics are decoded, and with `schemas` (a partition directory of a schema
-    registry's topic, an export of it, or a folder) those of others. `include_damaged` also gives what can be read of
-    damaged batches, `kept` what changes cut out of logs instead of the logs. With `as_log` paths are files of any name,
-    .gz and .zst ones too, that begin at `base_offset` (None: at the number that their name begins with, else 0).
+    `selection` bounds offsets and times, and chooses by key, headers and producer; `isolation` leaves out what a
+    consumer of that level does not get. At most `limit` rows in all, of each partition the last `tail`; with `follow`
+    also what is appended from then on, without an end. `raw` leaves keys and values as bytes; else those of internal
+    topics are decoded, and with `schemas` (a partition directory of a schema registry's topic, an export of it, or a
+    folder) those of others. `include_damaged` also gives what can be read of damaged batches, `kept` what changes cut
+    out of logs instead of the logs. With `as_log` paths are files of any name, .gz and .zst ones too, that begin at
+    `base_offset` (None: at the number that their name begins with, else 0).
 
     Damage does not end it: `errors` decides whether it is raised (as DamagedError), skipped or yielded (as Damage), as
     it does about problems. Raises OSError, NameFormatError, KdumpError, ValueError, TypeError.
