@@ -22,7 +22,7 @@ from ..shell.options import kafka_option, now_option
 from ..shell.output import note
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.screen import Screen
 from ..shell.session import Failures
 
@@ -60,7 +60,7 @@ def command(
     config_files: tuple[str, ...],
     legacy_batches: str | None,
     kafka: KafkaRelease | None,
-    format_: str,
+    format_: OutputFormat,
     **asked: Any,
 ) -> int:
     """Say what Kafka's log cleaner would do with these partitions, or what blocks it. Nothing is changed.
@@ -113,7 +113,7 @@ def command(
     twice = [path for group in groups for path in group.partitions] * 2  # read for the keys, and to be written anew
     with ProgressBar(twice) as bar, output_for(format_) as out:
         printer: Printer
-        if format_ == JSONL:
+        if format_ is OutputFormat.JSONL:
             from .jsonl import JsonLines
 
             printer = JsonLines(out.write)

@@ -15,7 +15,7 @@ from ..shell.output import complain, os_error_text, wants_color
 from ..shell.paths import directories
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.screen import Screen
 from ..shell.session import Diagnostics
 from ..shell.startup_options import chosen_startup
@@ -37,7 +37,7 @@ from ..shell.values import read_by, time_ms
 def command(
     paths: tuple[str, ...],
     jobs: int | None,
-    format_: str,
+    format_: OutputFormat,
     brief: bool,
     color: str,
     max_duration: float | None,
@@ -79,7 +79,7 @@ def command(
         code = max(exit_codes.FINDINGS if health.needs_somebody(counted) else exit_codes.OK, troubles.code)
         shown = severities_from(Screen.current.min_severity or "note")
         health.diagnoses = [each for each in health.diagnoses if each.severity in shown]
-        if format_ == JSONL:
+        if format_ is OutputFormat.JSONL:
             from .jsonl import rows
 
             for row in rows(health):

@@ -26,7 +26,7 @@ from ..shell.reading_options import (
     since_option,
     until_option,
 )
-from ..shell.rows import format_options
+from ..shell.rows import OutputFormat, format_options
 from ..shell.schemas import schemas_option
 from ..shell.usage import not_one_of
 from .options import Options
@@ -43,7 +43,7 @@ def _kinds(text: str) -> frozenset[str]:
 
 @click.command("dump")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@format_options("csv")
+@format_options(OutputFormat.CSV)
 @offsets_option
 @since_option
 @until_option
@@ -87,7 +87,7 @@ def _kinds(text: str) -> frozenset[str]:
 @max_decompressed_size_option
 def command(
     paths: tuple[str, ...],
-    format_: str,
+    format_: OutputFormat,
     offsets: tuple[int | None, int | None] | None,
     since: int | None,
     until: int | None,
@@ -167,7 +167,7 @@ def command(
       130  interrupted
     """
     if shows_fields or at is not None:
-        if not shows_fields or format_ == "csv":
+        if not shows_fields or format_ is OutputFormat.CSV:
             raise click.UsageError("--at goes with --fields, in text or JSON.")
         return _fields(paths, at or 0, format_, is_alone=read_as is not None, base_offset=base_offset)
     start_offset, stop_offset = offsets or (None, None)
@@ -175,7 +175,7 @@ def command(
         raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"
             " --isolation read_committed.")
     selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)
-    marks_damaged = batches_only and format_ == "text"  # for people they are marked in the table of batches
+    marks_damaged = batches_only and format_ is OutputFormat.TEXT  # for people they are marked in the table of batches
     request = DumpRequest(
         selection,
         kinds,
@@ -204,7 +204,7 @@ def command(
         return dump([], asked, found)
 
 
-def _fields(paths: tuple[str, ...], at: int, format_: str, *, is_alone: bool, base_offset: int | None) -> int:
+def _fields(paths: tuple[str, ...], at: int, format_: OutputFormat, *, is_alone: bool, base_offset: int | None) -> int:
     from .fields import show_fields
 
     if not is_alone:

@@ -16,7 +16,7 @@ from kdump.storage.lone_log import LoneLog
 from kdump.storage.open import KafkaFile, Place
 
 from ..shell import exit_codes
-from ..shell.rows import JSONL, fields_of, json_line, output_for
+from ..shell.rows import OutputFormat, fields_of, json_line, output_for
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 
@@ -26,7 +26,7 @@ _TIMES = frozenset({"baseTimestamp", "maxTimestamp", "timestamp"})
 _KEY_WIDTH = 24
 
 
-def show_fields(places: Sequence[Place | LoneLog], at: int, format_: str) -> int:
+def show_fields(places: Sequence[Place | LoneLog], at: int, format_: OutputFormat) -> int:
     """Print the batch at byte `at` of the only log; the exit code. Raises click.UsageError, KdumpError, OSError."""
     if len(places) != 1:
         raise click.UsageError(_ONE_FILE)
@@ -39,7 +39,7 @@ def show_fields(places: Sequence[Place | LoneLog], at: int, format_: str) -> int
         raise click.UsageError(_ONE_FILE)
     batch = found.batch
     with output_for(format_) as out:
-        if format_ == JSONL:
+        if format_ is OutputFormat.JSONL:
             out.write(json_line("batchFields", _row(found.path, batch, found.flipped)))
         else:
             out.write("".join(f"{line}\n" for line in _lines(found.partition, batch, found.flipped)))

@@ -16,6 +16,7 @@ from kdump.storage.txn_state import TxnState
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, note, os_error_text, wants_color
+from ..shell.rows import OutputFormat
 from .options import Options
 
 
@@ -62,7 +63,7 @@ class Met:
 
     def end(self) -> None:
         """Print the answer where damage was met: stdout may be all that somebody reads."""
-        if not self._damaged or self._options.format != "text":
+        if not self._damaged or self._options.format is not OutputFormat.TEXT:
             return
         see = " See what can be read: --include-damaged" if self._hidden else ""
         self._out.write(f"\nFOUND: {number_words(self._damaged, 'damaged range')}.{see}\n")
@@ -119,11 +120,11 @@ class Met:
 
 def format_of(out: Output, options: Options, *, schemas: bool) -> Format:
     """Return what prints in the format that is asked for."""
-    if options.format == "jsonl":
+    if options.format is OutputFormat.JSONL:
         from kdump.interchange.jsonl import JsonLines
 
         return JsonLines(out.write, schemas=schemas)
-    if options.format == "csv":
+    if options.format is OutputFormat.CSV:
         from kdump.interchange.csv import CsvRows
 
         return CsvRows(out.write, batches=options.request.batches_only, schemas=schemas)

@@ -10,12 +10,14 @@ from kdump.operations.dump import INCLUDED, LOGS, DumpRequest, Job
 from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
 
+from ..shell.rows import OutputFormat
+
 
 class Options(NamedTuple):
     """What is dumped, and how it is printed."""
 
     request: DumpRequest = DumpRequest()
-    format: str = "text"
+    format: OutputFormat = OutputFormat.TEXT
     color: str = "auto"
     full: bool = False
     schemas: str | None = None

@@ -13,7 +13,7 @@ from kdump.storage.lone_log import LoneLog
 from kdump.storage.open import KafkaFile, Place
 
 from ..shell.output import note
-from ..shell.rows import output_for
+from ..shell.rows import OutputFormat, output_for
 from ..shell.schemas import payload_decoder
 from .met import Met, format_of
 from .options import Options, columns, nothing_in, row_type
@@ -45,14 +45,14 @@ def dump(
             note(nothing_in(place, request))
         jobs += found
     types = {row_type(job, request) for job in jobs}
-    if options.format == "csv" and len(types) > 1:
+    if options.format is OutputFormat.CSV and len(types) > 1:
         raise click.UsageError(
             f"--format csv prints rows of one kind, and these files have {', '.join(sorted(types))}: dump them one"
             " kind at a time, or with --format jsonl"
         )
     payloads = None if request.raw else payload_decoder(places, options.schemas)
     with output_for(options.format) as out:
-        if options.format == "csv":
+        if options.format is OutputFormat.CSV:
             out.write(f"{','.join(columns(jobs, request, schemas=payloads is not None))}\n")
         met = Met(out, format_of(out, options, schemas=payloads is not None), options)
         for path, reason in unreached:

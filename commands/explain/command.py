@@ -20,7 +20,7 @@ from ..shell.completing import finding_codes
 from ..shell.options import color_option
 from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
-from ..shell.rows import JSONL, format_option, json_line, output_for
+from ..shell.rows import OutputFormat, format_option, json_line, output_for
 from .text import explained_lines, listed, recognized_lines, summarized
 
 _MAX_LINES = 50_000_000
@@ -32,7 +32,7 @@ _MAX_LINES = 50_000_000
     help="Read a server.log (- is standard input) and list what it says about log directories.")
 @format_option
 @color_option
-def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str) -> int:
+def command(words: tuple[str, ...], log: TextIO | None, format_: OutputFormat, color: str) -> int:
     """Explain a finding's code, or a line that a broker or consumer printed: meaning, effect, causes, what to do.
 
     Without arguments it lists all codes. A pattern such as KD-IDX-* lists the codes that it matches.
@@ -70,8 +70,8 @@ def _kinds(words: Sequence[str]) -> list[FindingKind]:
         raise click.UsageError(safe(str(error))) from None
 
 
-def _explain_codes(kinds: list[FindingKind], out: Output, format_: str, *, color: bool, is_list: bool) -> None:
-    if format_ == JSONL:
+def _explain_codes(kinds: list[FindingKind], out: Output, format_: OutputFormat, *, color: bool, is_list: bool) -> None:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import explanation
 
         for kind in kinds:
@@ -82,15 +82,15 @@ def _explain_codes(kinds: list[FindingKind], out: Output, format_: str, *, color
     out.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
 
 
-def _explain_line(line: str, out: Output, format_: str) -> int:
+def _explain_line(line: str, out: Output, format_: OutputFormat) -> int:
     """Explain a line; the first message that it has is the one that matters."""
     found = recognized(line)
     if found is None:
-        if format_ != JSONL:
+        if format_ is not OutputFormat.JSONL:
             out.write("kdump does not know this line. It knows what Kafka prints about log directories.\n")
             out.write("Look at them: kdump doctor LOG_DIRECTORY\n")
         return exit_codes.FINDINGS
-    if format_ == JSONL:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import message
 
         out.write(json_line("message", message(found.message, found.place)))
@@ -99,14 +99,14 @@ def _explain_line(line: str, out: Output, format_: str) -> int:
     return exit_codes.OK
 
 
-def _explain_log(log: TextIO, out: Output, format_: str) -> int:
+def _explain_log(log: TextIO, out: Output, format_: OutputFormat) -> int:
     """List what a server.log says. Raises KdumpError where it cannot be read."""
     found = ServerLog()
     try:
         found.read(_lines(log))
     except OSError as error:
         raise KdumpError(f"{safe_path(log.name)}: {error.strerror}") from None
-    if format_ == JSONL:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import message
 
         for entry in found.entries():

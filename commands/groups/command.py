@@ -19,7 +19,7 @@ from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option
 from ..shell.output import Output
 from ..shell.replicas import newest, replicas_at
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Diagnostics
 from ..shell.usage import meant
 
@@ -42,7 +42,7 @@ def command(
     topics: tuple[str, ...],
     retention_ms: int,
     now: int,
-    format_: str,
+    format_: OutputFormat,
 ) -> int:
     """Show groups, their members and committed offsets, out of __consumer_offsets.
 
@@ -99,8 +99,8 @@ def _wanted(
         yield group
 
 
-def _printer(out: Output, format_: str, retention_ms: int, now: int) -> JsonLines | Text:
-    if format_ == JSONL:
+def _printer(out: Output, format_: OutputFormat, retention_ms: int, now: int) -> JsonLines | Text:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out.write, retention_ms, now)

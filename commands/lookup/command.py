@@ -40,7 +40,7 @@ from ..shell.output import Output, complain
 from ..shell.paths import directories
 from ..shell.progress import PathCounter
 from ..shell.reading_options import isolation_option
-from ..shell.rows import JSONL, TEXT, bare_rows, format_options, json_line, output_for
+from ..shell.rows import OutputFormat, bare_rows, format_options, json_line, output_for
 from ..shell.session import Complaints
 from ..shell.values import time_ms
 from .text import offset_words, timestamp_words
@@ -61,7 +61,7 @@ class Options(NamedTuple):
     isolation: Isolation
     kafka: KafkaRelease | None
     explain: bool
-    format: str
+    format: OutputFormat
 
     def check(self) -> None:
         """Refuse a command line that asks for nothing, or for two things."""
@@ -191,7 +191,7 @@ class _Run(Complaints):
         options = self._options
         if not located.exists:
             self.worsen(exit_codes.FINDINGS)
-        if options.format == JSONL:
+        if options.format is OutputFormat.JSONL:
             from .jsonl import located_answer
 
             self._out.write(json_line("answer", located_answer(located)))
@@ -227,7 +227,7 @@ class _Run(Complaints):
         if not self._options.explain:
             return no_trace
         label = self._label(log.path)
-        if self._options.format == TEXT and self._options.batch is None:
+        if self._options.format is OutputFormat.TEXT and self._options.batch is None:
             return lambda step: self._out.write(f"  {label}{safe(step)}\n")
         return lambda step: click.echo(f"  {label}{safe(step)}", err=True)
 

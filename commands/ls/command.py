@@ -22,7 +22,7 @@ from ..shell.options import color_option, topic_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import expand
 from ..shell.progress import PathCounter
-from ..shell.rows import JSONL, TEXT, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Failures, note_unfinished
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @color_option
 def command(
     paths: tuple[str, ...],
-    format_: str,
+    format_: OutputFormat,
     segments: bool | None,
     topics: tuple[str, ...],
     sort: str,
@@ -78,7 +78,7 @@ def command(
       kdump ls /var/lib/kafka/data --format jsonl \\
         | jq 'select(.type == "partition") | [.topic, .size]'
     """
-    if graph and format_ != TEXT:
+    if graph and format_ is not OutputFormat.TEXT:
         raise click.UsageError("--graph draws text: --format jsonl has the same facts")
     with output_for(format_) as out:
         listing = _Listing(out, _printer(out, format_, color, graph=graph), topics, True if graph else segments)
@@ -91,8 +91,8 @@ def command(
     return listing.code
 
 
-def _printer(out: Output, format_: str, color: str, *, graph: bool) -> Printer:
-    if format_ == JSONL:
+def _printer(out: Output, format_: OutputFormat, color: str, *, graph: bool) -> Printer:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out.write)

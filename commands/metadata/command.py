@@ -14,7 +14,7 @@ from kdump.topics.metadata_log import MetadataState, state_in, state_of_snapshot
 from ..shell.choice import chooses, has_partition
 from ..shell.completing import topics_of_paths
 from ..shell.paths import expand
-from ..shell.rows import format_option, json_line, output_for
+from ..shell.rows import OutputFormat, format_option, json_line, output_for
 from ..shell.screen import Screen
 from ..shell.session import Diagnostics
 from .jsonl import Row, rows_of
@@ -28,7 +28,7 @@ from .text import text_lines
 @click.option("--topic", "patterns", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Only topics whose name matches, with their partitions and configurations. May be repeated.")
 @format_option
-def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) -> int:
+def command(path: str, at: int | None, patterns: tuple[str, ...], format_: OutputFormat) -> int:
     """Show a KRaft cluster's state: topics, partitions, brokers, configurations, access.
 
     PATH is the directory __cluster_metadata-0, the log directory around it, or a .checkpoint file. The state is that of
@@ -55,7 +55,7 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
         raise KdumpError(f"no topic matches {', '.join(map(safe, patterns))}")
     is_all = Screen.current.verbosity > 0
     with output_for(format_) as out:
-        for line in map(_json, rows) if format_ == "jsonl" else text_lines(rows, is_all=is_all):
+        for line in map(_json, rows) if format_ is OutputFormat.JSONL else text_lines(rows, is_all=is_all):
             out.write(line)
     return troubles.code
 

@@ -15,7 +15,7 @@ from ..shell import exit_codes
 from ..shell.options import apply_option, now_option
 from ..shell.output import Output
 from ..shell.paths import matches
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Diagnostics, told_if_refused
 from ..shell.values import read_by
 
@@ -60,7 +60,7 @@ def command() -> None:
 @command.command(_SHOW, short_help="Show every copy, who could win, what each choice would lose.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @format_option
-def show_command(paths: tuple[str, ...], format_: str) -> int:
+def show_command(paths: tuple[str, ...], format_: OutputFormat) -> int:
     """Show every copy: last epoch, log end, voters, quorum-state; who could win, what each choice would lose.
 
     Nothing is changed. Exits with 1 where a copy is damaged, else with 0.
@@ -101,7 +101,7 @@ def set_voters_command(
     accept_loss: bool,
     applies: bool,
     now: int,
-    format_: str,
+    format_: OutputFormat,
 ) -> int:
     """Append a record that makes these nodes the only voters of a dynamic quorum (kraft.version 1).
 
@@ -136,8 +136,8 @@ def set_voters_command(
         return exit_codes.REFUSED if plan.refusals else exit_codes.FINDINGS
 
 
-def _printer(paths: Sequence[str], out: Output, format_: str) -> Printer:
-    if format_ == JSONL:
+def _printer(paths: Sequence[str], out: Output, format_: OutputFormat) -> Printer:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out.write)

@@ -14,7 +14,7 @@ from kdump.operations.targets import Missing
 from ..shell.options import all_of, color_option, ignore_lock_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas, check_target
-from ..shell.rows import format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from .run import Run
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(
     no_backup: bool,
     force: str | None,
     jobs: int,
-    format_: str,
+    format_: OutputFormat,
     color: str,
     output: str | None = None,
     takes_files: bool = False,
@@ -109,8 +109,8 @@ def run(
         ).paths(paths)
 
 
-def _printer(format_: str, color: str, out: Output, *, summarizes: bool) -> Printer:
-    if format_ == "jsonl":
+def _printer(format_: OutputFormat, color: str, out: Output, *, summarizes: bool) -> Printer:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonPrinter
 
         return JsonPrinter(out.write)

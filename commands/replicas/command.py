@@ -19,7 +19,7 @@ from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.output import Output, note
 from ..shell.paths import directories
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Diagnostics
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(
     topics: tuple[str, ...],
     verbose: bool,
     now: int,
-    format_: str,
+    format_: OutputFormat,
     properties: Mapping[str, str] | None = None,
 ) -> int:
     """Compare the copies of partitions on several brokers, and say what each choice of leader would lose.
@@ -83,8 +83,8 @@ def command(
     return troubles.code
 
 
-def _printer(out: Output, format_: str, *, is_all: bool) -> JsonLines | Text:
-    if format_ == JSONL:
+def _printer(out: Output, format_: OutputFormat, *, is_all: bool) -> JsonLines | Text:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out.write)

@@ -19,7 +19,7 @@ from ..shell import exit_codes
 from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Diagnostics, told_if_refused
 from ..shell.values import read_by
 
@@ -106,7 +106,7 @@ def command(
     share_state_partitions: int | None,
     applies: bool,
     now: int,
-    format_: str,
+    format_: OutputFormat,
     **options: Any,
 ) -> int:
     """Make a working cluster from the log directories of dead brokers: all of them, or some.
@@ -159,7 +159,7 @@ def command(
         for problem in found.problems:
             troubles(problem)
         printer: Printer
-        if format_ == JSONL:
+        if format_ is OutputFormat.JSONL:
             from .jsonl import JsonLines
 
             printer = JsonLines(out.write, controller)

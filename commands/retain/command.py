@@ -26,7 +26,7 @@ from ..shell.groups import grouped
 from ..shell.options import now_option, topic_option
 from ..shell.output import Output, note
 from ..shell.progress import PathCounter
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.screen import Screen
 from ..shell.session import Failures
 
@@ -71,7 +71,7 @@ def command(
     segments: bool | None,
     applies: bool,
     no_backup: bool,
-    format_: str,
+    format_: OutputFormat,
     **asked: Any,
 ) -> int:
     """Say which segments retention deletes, when the next go, and what keeps the others. Nothing is changed.
@@ -121,8 +121,8 @@ def command(
     return failures.code
 
 
-def _printer(out: Output, format_: str, applies: bool) -> Printer:
-    if format_ == JSONL:
+def _printer(out: Output, format_: OutputFormat, applies: bool) -> Printer:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out.write)

@@ -14,7 +14,7 @@ from kdump.schemas.registry import Registry
 from ..shell import exit_codes
 from ..shell.output import Output, note
 from ..shell.replicas import chosen_replicas, newest, replicas_at
-from ..shell.rows import JSONL, TEXT, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Diagnostics
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
     patterns: tuple[str, ...],
     deep: bool,
     schema_id: int | None,
-    format_: str,
+    format_: OutputFormat,
 ) -> int:
     """Show the schemas of a schema registry, and which records use them.
 
@@ -89,8 +89,8 @@ def command(
     return troubles.code
 
 
-def _printer(out: Output, format_: str) -> JsonLines | Text:
-    if format_ == JSONL:
+def _printer(out: Output, format_: OutputFormat) -> JsonLines | Text:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out.write)
@@ -103,6 +103,6 @@ def _show(registry: Registry, schema_id: int, source: str) -> int:
     schema = registry.by_id(schema_id)
     if schema is None:
         raise KdumpError(f"{safe_path(source)}: there is no schema {schema_id}")
-    with output_for(TEXT) as out:
+    with output_for(OutputFormat.TEXT) as out:
         out.write("".join(f"{safe(line)}\n" for line in schema.text.splitlines()))
     return exit_codes.OK

@@ -22,7 +22,7 @@ from ..shell import exit_codes
 from ..shell.options import verbose_option
 from ..shell.output import tell
 from ..shell.paths import directories
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Diagnostics
 from ..shell.values import read_by, size
 
@@ -96,7 +96,7 @@ def command(
     has_metadata_users: bool,
     ignores_lock: bool,
     verbose: int,
-    format_: str,
+    format_: OutputFormat,
     **limits: Any,
 ) -> int:
     """Let Kafka clients read log directories, without a broker.
@@ -137,9 +137,9 @@ def command(
     return exit_codes.OK
 
 
-def _printer(format_: str) -> Printer:
+def _printer(format_: OutputFormat) -> Printer:
     out = output_for(format_)
-    if format_ == JSONL:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out)

@@ -11,6 +11,7 @@ import platform
 import time
 from collections.abc import Callable, ItemsView, Mapping, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -25,13 +26,26 @@ from . import exit_codes
 from .options import Option, all_of
 from .output import Output, verbatim
 
-TEXT, JSON, JSONL = "text", "json", "jsonl"
 SCHEMA_VERSION = 1
 
 _HEADER, _SUMMARY = "header", "summary"
 _SUMMARY_START = '{"type":"summary"'
 _NOT_OPTIONS = frozenset({"path", "paths", "format_", "format", "is_headless"})
 _MAX_WORDS = 100
+
+
+class OutputFormat(StrEnum):
+    """A form in which a command prints what it finds."""
+
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    PROM = "prom"
+    HTML = "html"
+
 
 VERDICTS = {
     exit_codes.OK: "ok",
@@ -129,12 +143,13 @@ class RowOutput(Output):
 class ReportFile:
     """A report in a file, which is there as a whole when the run is over and not before."""
 
-    def __init__(self, format_: str, path: str) -> None:
+    def __init__(self, format_: OutputFormat, path: str) -> None:
         self.format = format_
         self.path = path
         self._pieces: list[str] = []
-        is_rows = format_ in (JSON, JSONL)
-        self._envelope = Envelope(click.get_current_context(), is_document=format_ == JSON) if is_rows else None
+        is_rows = format_ in (OutputFormat.JSON, OutputFormat.JSONL)
+        is_document = format_ is OutputFormat.JSON
+        self._envelope = Envelope(click.get_current_context(), is_document=is_document) if is_rows else None
 
     def write(self, text: str) -> None:
         """Hold it for the end."""
@@ -147,15 +162,15 @@ class ReportFile:
         if self._envelope is not None:
             self._pieces.append(self._envelope.end(code))
         text = "".join(self._pieces)
-        data = escape_json(text) if self._envelope is not None or self.format == "sarif" else text
+        data = escape_json(text) if self._envelope is not None or self.format is OutputFormat.SARIF else text
         replace_alone(self.path, data.encode("utf-8", "backslashreplace"), durable=False)
 
 
-def output_for(format_: str) -> Output:
+def output_for(format_: OutputFormat) -> Output:
     """Return stdout for one of the formats that `format_option` gives to a command."""
-    if format_ == TEXT:
+    if format_ is OutputFormat.TEXT:
         return Output()
-    if format_ != JSONL:
+    if format_ is not OutputFormat.JSONL:
         return Output(verbatim)
     return Output(escape_json) if Envelope.current is None else RowOutput(Envelope.current)
 
@@ -179,10 +194,13 @@ def finish_rows(code: int) -> None:
 _HEADLESS = "kdump.shell.rows.headless"
 
 
-def _choose(ctx: click.Context, _param: click.Parameter, format_: str) -> str:
+def _choose(ctx: click.Context, _param: click.Parameter, word: str) -> OutputFormat:
     """Say that a command prints rows where one document is asked for; what is around them is another matter."""
-    Envelope.current = Envelope(ctx, is_document=format_ == JSON) if format_ in (JSON, JSONL) else None
-    return JSONL if format_ == JSON else format_
+    format_ = OutputFormat(word)
+    is_document = format_ is OutputFormat.JSON
+    is_rows = is_document or format_ is OutputFormat.JSONL
+    Envelope.current = Envelope(ctx, is_document=is_document) if is_rows else None
+    return OutputFormat.JSONL if is_document else format_
 
 
 def _leave_out_header(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
@@ -194,12 +212,14 @@ def _check_schema(ctx: click.Context, param: click.Parameter, number: int | None
         raise click.BadParameter(f"the rows of {ctx.command_path} have the schema {SCHEMA_VERSION}", ctx, param)
 
 
-def format_options(*others: str, name: str = "format_") -> Option:
+def format_options(*others: OutputFormat, name: str = "format_") -> Option:
     """Return the options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header."""
     more = f", {', '.join(others)}" if others else ""
+    always = (OutputFormat.TEXT, OutputFormat.JSON, OutputFormat.JSONL)
+    words = click.Choice([each.value for each in (*always, *others)])
     return all_of(
         click.option(
-            "-o", "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
+            "-o", "--format", name, type=words, default=OutputFormat.TEXT.value, show_default=True,
             callback=_choose, help=f"text for people, one JSON document, one JSON object a line{more}.",
         ),
         click.option(

@@ -23,7 +23,7 @@ from ..shell.options import color_option, verbose_option
 from ..shell.output import Output, os_error_text, wants_color
 from ..shell.paths import check_directories, directories
 from ..shell.progress import ProgressBar, total_size
-from ..shell.rows import JSONL, TEXT, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Complaints, note_unfinished
 from ..shell.startup_options import chosen_startup, startup_options
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @color_option
 def command(
     paths: tuple[str, ...],
-    format_: str,
+    format_: OutputFormat,
     verbose: bool,
     color: str,
     **circumstances: Any,
@@ -82,7 +82,7 @@ def command(
     options = chosen_startup(**circumstances, view=RetentionSettings)
     with output_for(format_) as out:
         printer: Printer
-        if format_ == JSONL:
+        if format_ is OutputFormat.JSONL:
             from .jsonl import JsonLines
 
             printer = JsonLines(out.write)
@@ -90,7 +90,7 @@ def command(
             from .text import Text
 
             printer = Text(out.write, verbose=verbose, color=wants_color(color))
-        if format_ == TEXT and any(map(is_beside_broker, paths)):
+        if format_ is OutputFormat.TEXT and any(map(is_beside_broker, paths)):
             out.write("A broker is running. This is what a crash now would leave.\n\n")
         with ProgressBar(paths) as bar:
             run = _Run(options, paths, printer, out, bar)

@@ -26,7 +26,7 @@ from ..shell.paths import check_target
 from ..shell.progress import ProgressBar
 from ..shell.reading_options import isolation_option, max_decompressed_size_option
 from ..shell.replicas import chosen_replicas, replicas_at
-from ..shell.rows import JSONL, ReportFile, format_option, output_for
+from ..shell.rows import OutputFormat, ReportFile, format_option, output_for
 from ..shell.session import Diagnostics
 from ..shell.usage import not_one_of
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 def _report_file(text: str) -> str:
     """Return the file of a report, which may be named with its format as reports of other commands are."""
     format_, colon, file = text.partition(":")
-    if colon and format_ == "html":
+    if colon and format_ == OutputFormat.HTML:
         return file
     if colon and format_.isalpha() and len(format_) > 1 and not os.path.exists(text):
-        raise ValueError(not_one_of(format_, ("html",)))
+        raise ValueError(not_one_of(format_, (OutputFormat.HTML,)))
     return text
 
 
@@ -79,7 +79,7 @@ def command(
     report: str | None,
     retention_ms: int,
     now: int,
-    format_: str,
+    format_: OutputFormat,
     **engine: Any,
 ) -> int:
     """Say what partitions are made of: bytes, batches, codecs, producers, times, empty offsets.
@@ -120,7 +120,7 @@ def command(
     with ProgressBar([each.log.path for each in replicas]) as bar:
         found = by_topic(_gathered(replicas, options, cluster, troubles, bar))
     with output_for(format_) as out:
-        if format_ == JSONL:
+        if format_ is OutputFormat.JSONL:
             from .jsonl import JsonLines
 
             JsonLines(out.write).all(found)
@@ -131,7 +131,7 @@ def command(
     if report is not None:
         from .html import page
 
-        file = ReportFile("html", report)
+        file = ReportFile(OutputFormat.HTML, report)
         file.write(page(found, now=now, retention_ms=retention_ms))
         file.finish(troubles.code)
     return troubles.code

@@ -17,7 +17,7 @@ from ..shell import exit_codes
 from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.output import Output
 from ..shell.replicas import chosen_replicas, newest, replicas_at
-from ..shell.rows import JSONL, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Diagnostics
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def command(
     is_all: bool,
     now: int,
     verbose: int,
-    format_: str,
+    format_: OutputFormat,
 ) -> int:
     """Show open transactions, the last stable offset, and which transactions hang.
 
@@ -99,8 +99,8 @@ def command(
     return troubles.code
 
 
-def _printer(out: Output, format_: str, now: int, *, is_all: bool) -> JsonLines | Text:
-    if format_ == JSONL:
+def _printer(out: Output, format_: OutputFormat, now: int, *, is_all: bool) -> JsonLines | Text:
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(out.write, now)

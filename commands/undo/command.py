@@ -23,7 +23,7 @@ from ..shell.options import apply_option, ignore_lock_option, verbose_option
 from ..shell.output import NO_SUCH, Output
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
-from ..shell.rows import format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Failures
 from ..shell.values import read_by, time_span
 
@@ -78,7 +78,7 @@ def command(
     backup_dir: str | None = None,
     force: str | None = None,
     verbose: bool = False,
-    format_: str = "text",
+    format_: OutputFormat = OutputFormat.TEXT,
 ) -> int:
     """List the changes whose originals kdump keeps; with --change, undo one.
 
@@ -115,7 +115,7 @@ def command(
 
 
 class _Run(Failures):
-    def __init__(self, paths: tuple[str, ...], asked: UndoArgs, out: Output, format_: str) -> None:
+    def __init__(self, paths: tuple[str, ...], asked: UndoArgs, out: Output, format_: OutputFormat) -> None:
         super().__init__(out.flush)
         self._asked = asked
         self._paths = {os.path.realpath(path): path for path in paths}
@@ -192,9 +192,9 @@ def _printer(
     asked: UndoArgs,
     paths: tuple[str, ...],
     shown: Callable[[str], str],
-    format_: str,
+    format_: OutputFormat,
 ) -> Printer:
-    if format_ == "jsonl":
+    if format_ is OutputFormat.JSONL:
         from .jsonl import JsonLines
 
         return JsonLines(write, asked, shown)

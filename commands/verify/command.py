@@ -27,7 +27,7 @@ from ..shell.options import color_option, max_duration_option, now_if_given_opti
 from ..shell.output import Output, about, complain, holds_text, note, wants_color
 from ..shell.paths import check_target, matches
 from ..shell.progress import ProgressBar
-from ..shell.rows import JSON, JSONL, TEXT, ReportFile, format_options, output_for
+from ..shell.rows import OutputFormat, ReportFile, format_options, output_for
 from ..shell.screen import Screen
 from ..shell.values import read_by, size
 from .text import Report, Sink, TextReport
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kdump.spark.jobs import Cluster
     from kdump.spark.verification import SparkVerification
 
-_FORMATS = (TEXT, JSON, JSONL, "junit", "sarif", "prom")
+_FORMATS = tuple(each for each in OutputFormat if each not in (OutputFormat.CSV, OutputFormat.HTML))
 _PRIORITIES = {"auto": None, "low": True, "normal": False}
 
 
@@ -53,12 +53,12 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for text in texts for part in text.split(",") if part)
 
 
-def _report_to(text: str) -> tuple[str, str]:
+def _report_to(text: str) -> tuple[OutputFormat, str]:
     """Return the format and the file of a `FORMAT:FILE`. Raises ValueError."""
     format_, colon, path = text.partition(":")
     if not colon or not path or format_ not in _FORMATS:
         raise ValueError(f"{text!r}: expected FORMAT:FILE, FORMAT one of {', '.join(_FORMATS)}")
-    return format_, path
+    return OutputFormat(format_), path
 
 
 @click.command("verify")
@@ -91,7 +91,7 @@ def _report_to(text: str) -> tuple[str, str]:
 @now_if_given_option
 @click.option("--retention-ms", type=int, metavar="MS",
     help="Use this retention.ms instead of that in the cluster's metadata (if there is none: 7 days).")
-@format_options("junit", "sarif")
+@format_options(OutputFormat.JUNIT, OutputFormat.SARIF)
 @click.option("--report", "reports", multiple=True, metavar="FORMAT:FILE", callback=read_by(_report_to),
     help="Write the result to FILE as well, in a --format or as prom (for Prometheus). May be repeated.")
 @verbose_option
@@ -109,8 +109,8 @@ def command(
     state_file: str | None,
     drop_cache: bool | None,
     priority: str,
-    format_: str,
-    reports: tuple[tuple[str, str], ...],
+    format_: OutputFormat,
+    reports: tuple[tuple[OutputFormat, str], ...],
     verbose: bool,
     color: str,
     engine: str,
@@ -161,7 +161,8 @@ def command(
     _make_way(how, verbose=verbose)
     request = VerifyRequest(max_duration, resume, state_file)
     chosen, unread = _existing(paths)
-    with ProgressBar(chosen) as bar, Output(escape_json) if format_ == "sarif" else output_for(format_) as out:
+    output = Output(escape_json) if format_ is OutputFormat.SARIF else output_for(format_)
+    with ProgressBar(chosen) as bar, output as out:
         printer = partial(_printer, is_strict=fail_on == "warning", verbose=bool(verbose), paths=paths)
         files = [ReportFile(kind, path) for kind, path in reports]
         printers = [printer(format_, out, color=wants_color(color), width=Screen.current.width)]
@@ -193,7 +194,7 @@ def _make_way(how: Consideration, *, verbose: bool) -> None:
 
 
 def _printer(
-    format_: str,
+    format_: OutputFormat,
     out: Sink,
     *,
     is_strict: bool,
@@ -203,17 +204,17 @@ def _printer(
     width: int | None = None,
 ) -> Report:
     """Return what prints in one of the formats."""
-    if format_ == TEXT:
+    if format_ is OutputFormat.TEXT:
         return TextReport(out, verbose=verbose, color=color, paths=paths, width=width)
-    if format_ in (JSON, JSONL):
+    if format_ in (OutputFormat.JSON, OutputFormat.JSONL):
         from .jsonl import JsonLinesReport
 
         return JsonLinesReport(out, verbose=verbose)
-    if format_ == "junit":
+    if format_ is OutputFormat.JUNIT:
         from .junit import JUnitReport
 
         return JUnitReport(out, strict=is_strict)
-    if isinstance(out, ReportFile) and format_ == "prom":
+    if isinstance(out, ReportFile) and format_ is OutputFormat.PROM:
         from .prometheus import PrometheusReport
 
         return PrometheusReport(out, out.path)
