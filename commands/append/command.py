@@ -43,7 +43,7 @@ from ..shell.write_options import (
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
 READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
 _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
-"""Options that only mean something where batches are made anew."""
+"""Options that only mean something where batches are made again."""
 
 
 @click.command("append")
@@ -203,7 +203,7 @@ def _check(options: dict[str, Any], format_: str, key_separator: str | None, rep
 
 
 def _packing(options: dict[str, Any], record_version: int) -> Packing:
-    """Return how batches are made anew, but for the producer. Raises click.UsageError."""
+    """Return how batches are made again, but for the producer. Raises click.UsageError."""
     codec = NAMES.index(options["codec"] or NAMES[0])
     level = options["level"]
     sizes = {name: options[name] for name in ("batch_bytes", "batch_records") if options[name] is not None}

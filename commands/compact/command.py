@@ -110,7 +110,7 @@ def command(
     if output is not None and not is_named(output):  # what is there is refused anyway
         check_not_kafkas(output)
     rails = SafetyOptions(applies, "compact", not no_backup, output=output)
-    twice = [path for group in groups for path in group.partitions] * 2  # read for the keys, and to be written anew
+    twice = [path for group in groups for path in group.partitions] * 2  # read for the keys, and to be written again
     with ProgressBar(twice) as bar, output_for(format_) as out:
         printer: Printer
         if format_ is OutputFormat.JSONL:

@@ -90,7 +90,7 @@ class Text(TextPrinter):
         self._passed_over.setdefault(why, []).append(path)
 
     def end(self, *, is_complete: bool) -> None:
-        """Print those that were passed over, and the answer; `is_complete`: all could be read, nothing was refused."""
+        """Print those that were skipped, and the answer; `is_complete`: all could be read, nothing was refused."""
         for why, paths in self._passed_over.items():
             self._heading(f"skipped: {safe(why)}")
             self._lines(map(safe_path, paths[:MAX_SKIPPED]))

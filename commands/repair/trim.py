@@ -1,4 +1,4 @@
-"""`kdump trim`: cut logs to their last good batch and indexes to their valid entries."""
+"""`kdump trim`: cut logs to their last valid batch and indexes to their valid entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The circumstances of a broker's start, as options of the commands that carry out its log loading."""
+"""The circumstances of a broker's start, as options of the commands that do its log loading."""
 
 from __future__ import annotations
 

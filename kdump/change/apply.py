@@ -1,4 +1,4 @@
-"""Carry out a plan so that a kill at any instant loses nothing, and the next run finishes the job.
+"""Apply a plan so that a kill at any instant loses nothing, and the next run finishes the job.
 
 First everything new is written beside the data and put on the disk, and what will be cut off is copied; then the
 journal is put in place. From then on the change can be finished, or taken back, from its own files alone: each of its
@@ -56,7 +56,7 @@ class Draft(NamedTuple):
 def apply_plan(
     plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True, cuts: Sequence[Cut] = ()
 ) -> Change:
-    """Carry out `plan` as the change with these files, which are in the same file system.
+    """Apply `plan` as the change with these files, which are in the same file system.
 
     A partition directory that is not there is made, like the log directory. Unless `keep_old`, nothing of it remains
     but the bytes that `cuts` name. Raises OSError (before any change where something cannot be written), RefusedError
@@ -77,7 +77,7 @@ def apply_plan(
 
 
 def apply_staged(plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True) -> Change:
-    """Carry out a plan whose new files are on the disk already, at the paths that `files` has for them.
+    """Apply a plan whose new files are on the disk already, at the paths that `files` has for them.
 
     The plan needs no recipes. Raises OSError, RefusedError.
     """
@@ -98,7 +98,7 @@ def carry_out(
     undoes: str = "",
     made_directory: bool = False,
 ) -> Change:
-    """Carry out these operations on the partition directory `path`; the change as it is done.
+    """Apply these operations on the partition directory `path`; the change as it is done.
 
     `undoes` is the id of the change that they take back, `made_directory` says that the directory was made for them.
     Raises OSError, RefusedError.
@@ -126,7 +126,7 @@ def carry_out(
 
 
 def finish(change: Change) -> Change:
-    """Carry out what is left of a change; the change as it is done.
+    """Apply what is left of a change; the change as it is done.
 
     Raises OSError, and RefusedError, with nothing changed, where a file is neither what it was nor what it is to be.
     """

@@ -100,7 +100,7 @@ class Change(NamedTuple):
         return sum(map(_used, self.files.all()))
 
     def allowed(self) -> dict[str, set[FileState | None]]:
-        """Return what each file may be while the change is carried out; None: not there."""
+        """Return what each file may be while the change is applied; None: not there."""
         now: dict[str, FileState | None] = dict(self.before.files)
         allowed: dict[str, set[FileState | None]] = {name: {state} for name, state in now.items()}
 

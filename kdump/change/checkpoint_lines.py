@@ -69,7 +69,7 @@ def within_log(partition_directory: str, log_end_offset: int, known: Checkpoints
 
     A recovery point and a high watermark beyond it are moved there. A log start offset beyond it, with which a broker
     would drop the whole log, and a cleaner offset beyond it are dropped. A file that cannot be parsed, which a broker
-    takes for empty and writes anew, is left to it. The checkpoints are read unless they are `known`. Raises OSError.
+    takes for empty and writes again, is left to it. The checkpoints are read unless they are `known`. Raises OSError.
     """
     log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
     parsed = parse_partition_dir(directory_name, partition_directory)

@@ -35,7 +35,7 @@ def in_words(differences: Sequence[str]) -> str:
 
 
 def differences(change: Change) -> Iterator[str]:
-    """Yield how a partition differs from what it may be while the change is carried out, in words. Raises OSError."""
+    """Yield how a partition differs from what it may be while the change is applied, in words. Raises OSError."""
     now = state_of(change.path)
     yield from file_differences(now.files, change.allowed())
     for name in sorted({*now.offsets, *change.before.offsets}):

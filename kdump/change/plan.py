@@ -87,7 +87,7 @@ def make_plan(
     What the system says of the files that are `known` is not asked for again: `wanted` was made from them.
 
     In between no index leads astray: one that has to change with its .log goes before that, and comes after. Without
-    it a broker builds the segment's indexes anew. Leader epochs beyond the end of a log do no harm: they go at the end.
+    it a broker rebuilds the segment's indexes. Leader epochs beyond the end of a log do no harm: they go at the end.
     Raises OSError.
     """
     present = _present(path, known)

@@ -1,4 +1,4 @@
-"""Put other bytes in the place of stretches of a file on paper."""
+"""Put other bytes in the place of ranges of a planned file."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Unfinished(NamedTuple):
 def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unfinished]:
     """Yield the interrupted changes of partition directories of one log directory.
 
-    One that may not be entered is passed over: who reads the partition says so. Raises OSError.
+    One that may not be entered is skipped: who reads the partition says so. Raises OSError.
     """
     partitions = list(partitions)
     tally.changes_told.update(map(os.path.abspath, partitions))

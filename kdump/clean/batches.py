@@ -1,4 +1,4 @@
-"""Write a batch anew without the records that go: the header's fields, and the records of older formats."""
+"""Write a batch again without the records that go: the header's fields, and the records of older formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kdump.formats.message_set import MESSAGE_AT, MESSAGE_FRAME
 from kdump.storage.decoded import DecodedRows
 
 _CARRIED = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
-"""The attributes that a batch written anew has from the old one."""
+"""The attributes that a batch written again has from the old one."""
 
 
 def rebuilt(

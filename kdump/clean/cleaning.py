@@ -1,4 +1,4 @@
-"""One pass of the cleaner over a partition: build the offset map, then write group after group of segments anew."""
+"""One pass of the cleaner over a partition: build the offset map, then write group after group of segments again."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def clean(
     exact_keys: bool,
     progress: Progress = lambda *_: None,
 ) -> Cleaning:
-    """Clean a partition as of the time `now` (ms), on paper but for what `staging` writes.
+    """Clean a partition as of the time `now` (ms), in the plan but for what `staging` writes.
 
     `progress` is told how many bytes of which file were read. Raises OSError, KdumpError (CleaningError where Kafka's
     cleaner would not get through).

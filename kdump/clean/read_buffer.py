@@ -1,4 +1,4 @@
-"""Kafka's read buffer, on paper: where the chunks end in which the cleaner reads a segment."""
+"""Kafka's read buffer, without a buffer: where the chunks end in which the cleaner reads a segment."""
 
 from __future__ import annotations
 

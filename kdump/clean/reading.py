@@ -18,7 +18,7 @@ def read_batches(
     """Yield the batches of `log` from byte `start` on; the blocks are reused for what comes next.
 
     `limit` bounds what one batch may decompress to, in bytes. Raises CleaningError at the first damage: what cannot be
-    read must not be written anew with a checksum that holds.
+    read must not be written again with a checksum that holds.
     """
     parts = decoded(log, base_offset, start, stop, errors=OnError.YIELD, limit=limit, whole_batches=True)
     for part in parts:

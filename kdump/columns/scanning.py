@@ -115,7 +115,7 @@ class Scan:
         return plain.schema(plain.row_kind(self.columns)) if self._is_plain else self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Return the rows, by Arrow's C stream interface; they are read anew each time."""
+        """Return the rows, by Arrow's C stream interface; they are read again each time."""
         if self._is_plain:
             return plain.stream(plain.row_kind(self.columns), self._gathered(plain.PlainTables))
         return self.reader().__arrow_c_stream__(requested_schema)

@@ -13,7 +13,7 @@ from kdump.storage.log_reader import LogFile
 class Tail:
     """The batches of a log from any byte on to its end.
 
-    Kafka reads them anew for each entry. Here a batch is read once, however many entries lead to it.
+    Kafka reads them again for each entry. Here a batch is read once, however many entries lead to it.
     """
 
     def __init__(self, log: LogFile) -> None:

@@ -297,7 +297,7 @@ def _judged(events: Iterable[_Event], policy: OnError) -> Iterator[_Event]:
 def append(
     path: Path, *, config: Path | Mapping[str, str] | None = None, opening: Opening | None = None
 ) -> AbstractContextManager[LogWriter]:
-    """Open a partition directory for appending as its leader does; it is closed in order when the `with` ends.
+    """Open a partition directory for appending as its leader does; it is closed cleanly when the `with` ends.
 
     `config` is a properties file, or settings of the topic that must matter here; it wins over what the cluster's
     metadata has. `opening` says what else to know.

@@ -39,7 +39,7 @@ def rebuild_index(
     release: str | None = None,
     errors: str = OnError.RAISE,
 ) -> Iterator[Repaired]:
-    """Plan to build damaged indexes anew from their logs and, with `apply`, do it; a Repaired for each partition.
+    """Plan to rebuild damaged indexes from their logs and, with `apply`, do it; a Repaired for each partition.
 
     Paths may be files of segments. `kinds` are some of "indexes", "timeindexes" and "txnindexes" (None: all).
     `wants_all`: sound indexes, too, where Kafka's recovery of the whole log would write other entries. Indexes of a

@@ -35,7 +35,7 @@ def schemas(
 
     The schemas are those in _schemas-0 among the paths, or those at `source`: a partition directory of the registry's
     topic, an export of it, or a folder of schema files. Of large partitions a sample is read, unless `deep`. Of several
-    replicas of a partition the farthest counts. With `errors="skip"` damage is passed over. Needs the extra `schemas`.
+    replicas of a partition the farthest counts. With `errors="skip"` damage is skipped. Needs the extra `schemas`.
     Raises OSError, NameFormatError, KdumpError where there are no schemas.
     """
     from kdump.operations.schemas import Schemas, may_have_schemas, registry_at

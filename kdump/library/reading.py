@@ -54,7 +54,7 @@ def startup(
     release: str | None = None,
     errors: str = OnError.RAISE,
 ) -> Iterator[DirectoryState | Loaded | Failure | Problem]:
-    """Carry out a broker's log loading in the plan alone: what it finds of log directories, and makes of partitions.
+    """Do a broker's log loading in the plan alone: what it finds of log directories, and makes of partitions.
 
     The log directories are those of one broker. How it stopped, the recovery point and the log start offset (absolute)
     are as the directories say unless given; `now` is its clock (ms); `config` is a properties file, or properties, of

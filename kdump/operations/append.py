@@ -75,11 +75,11 @@ class Opening:
 
 @contextmanager
 def opened(path: str, config: WritingSettings | None = None, how: Opening | None = None) -> Iterator[LogWriter]:
-    """Hold the log in the partition directory `path`, open for appending; it is closed in order when the `with` ends.
+    """Hold the log in the partition directory `path`, open for appending; it is closed cleanly when the `with` ends.
 
     Without a `config` the topic has the settings that the cluster's metadata beside it names. The checkpoints beside
     the partition and the mark of a clean shutdown are brought up to date then. Beside a partition directory that is in
-    no log directory nothing is written; it was closed in order if a producer snapshot stands at its end. An error of
+    no log directory nothing is written; it was closed cleanly if a producer snapshot stands at its end. An error of
     the `with` block passes on, and what was appended before it stays. After an I/O error, or anything but a
     KdumpError, the log is left as a broker leaves it that is killed. Raises RefusedError, NotAppendableError,
     NameFormatError, ConfigError, OSError.
@@ -218,7 +218,7 @@ class _Site:
 
 
 def _ends_in_snapshot(log: PartitionLog) -> bool:
-    """Return whether a log was closed in order as far as the log itself can tell: that writes a snapshot at its end."""
+    """Return whether a log was closed cleanly as far as the log itself can tell: that writes a snapshot at its end."""
     last = log.segments[-1]
     end = segment_info(last).end_offset or last.base_offset
     return any(each.kind == names.PRODUCER_SNAPSHOT and each.offset == end for each in log.files.values())

@@ -54,7 +54,7 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
 def _with_metadata(parent: str) -> Iterator[str]:
     """Yield the log directories in a directory with the metadata log: of a broker's several log.dirs one has it.
 
-    What may not be entered is passed over: no settings come from there. Raises OSError.
+    What may not be entered is skipped: no settings come from there. Raises OSError.
     """
     with suppress(PermissionError), os.scandir(parent) as entries:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""What the log cleaner does with the partitions of a log directory, on paper, in place or into a copy."""
+"""What the log cleaner does with the partitions of a log directory, in the plan, in place or into a copy."""
 
 from __future__ import annotations
 

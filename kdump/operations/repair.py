@@ -1,4 +1,4 @@
-"""Repair partitions, log directory by log directory: plan, and carry out under the rails that every change has."""
+"""Repair partitions, log directory by log directory: plan, and apply under the safety checks that every change has."""
 
 from __future__ import annotations
 

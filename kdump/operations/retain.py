@@ -55,7 +55,7 @@ class RetainRequest:
 
 
 class Deleted(NamedTuple):
-    """What was carried out in a log directory; `change` is the id of the change that keeps the originals."""
+    """What was applied in a log directory; `change` is the id of the change that keeps the originals."""
 
     log_directory: str
     plans: Sequence[Plan]

@@ -26,7 +26,7 @@ _CONTENT_COLUMNS = (
 
 
 def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> Iterator[tuple[Segment, Run]]:
-    """Yield the good batches of segments, in order; `whole` as for LogFile.blocks."""
+    """Yield the valid batches of segments, in order; `whole` as for LogFile.blocks."""
     for segment in segments:
         try:
             with segment.open_log() as log:

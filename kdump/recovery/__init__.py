@@ -1,1 +1,1 @@
-"""What a broker does with a partition directory when it starts: Kafka's log loading, carried out on paper only."""
+"""What a broker does with a partition directory when it starts: Kafka's log loading, in the plan alone."""

@@ -13,7 +13,7 @@ def bootstrap_failure(path: str) -> Failure | None:
     """Return what ends the process of a broker that reads this bootstrap.checkpoint; None where nothing does.
 
     (BootstrapDirectory.) Without the file it goes by its own settings. CRCs are not looked at, and an incomplete end
-    is passed over. Raises OSError.
+    is skipped. Raises OSError.
     """
     if not is_there(path):
         return None

@@ -1,4 +1,4 @@
-"""Load the log of a partition directory as Kafka's LogLoader does when the broker starts, on paper only.
+"""Load the log of a partition directory as Kafka's LogLoader does when the broker starts, in the plan alone.
 
 1. leftovers and swaps  2. open every segment, recover those without an index  3. after an unclean shutdown recover
 the segments from the recovery point on  4. leader epochs, log start offset  5. producer state and its snapshots.
@@ -320,7 +320,7 @@ class _Loader:
         self._tell(Step(DELETE, name, why))
 
     def _tell(self, step: Step) -> None:
-        """Add a step, once even where loading begins anew after a split."""
+        """Add a step, once even where loading begins again after a split."""
         if step not in self._told:
             self._told.add(step)
             self.steps.append(step)

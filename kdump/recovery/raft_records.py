@@ -1,6 +1,6 @@
 """Read a snapshot or a bootstrap.checkpoint as Kafka does (RecordsIterator, RecordsBatchReader).
 
-An incomplete end is passed over in silence, as if nothing had followed.
+An incomplete end is skipped in silence, as if nothing had followed.
 """
 
 from __future__ import annotations

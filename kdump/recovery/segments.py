@@ -1,4 +1,4 @@
-"""The segments of a log while it is loaded: their files on paper, their indexes, the broker's searches in them."""
+"""The segments of a log while it is loaded: their files in the plan, their indexes, the broker's searches in them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
 
 
 class LoadedSegment:
-    """A segment that the broker has opened. Its indexes are opened when first used, and then closed in order.
+    """A segment that the broker has opened. Its indexes are opened when first used, and then closed cleanly.
 
     `offset_entries` and `time_entries` are the numbers of entries of the indexes, None while they are not open. Of an
     index that exists already the whole length counts.

@@ -63,7 +63,7 @@ class SnapshotFiles:
                 self.delete(offset, f"its offset is not beyond the log start offset {log_start_offset}")
 
     def remove_stray(self, bases: Iterable[int]) -> None:
-        """List the snapshots anew and delete those at which no segment begins, except the last if none is behind it."""
+        """List the snapshots again; delete those at which no segment begins, except the last if none is behind it."""
         self.by_offset = SnapshotFiles(self.directory).by_offset
         keep = set(bases)
         stray = sorted(offset for offset in self.by_offset if offset not in keep)

@@ -8,7 +8,7 @@ from kdump.storage.checkpoints import Checkpoints
 
 
 class LastShutdown(NamedTuple):
-    """Whether a log counts as closed in order, its recovery point and its log start offset (absolute)."""
+    """Whether a log counts as closed cleanly, its recovery point and its log start offset (absolute)."""
 
     clean: bool = True
     recovery_point: int = 0

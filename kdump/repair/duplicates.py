@@ -18,7 +18,7 @@ from kdump.storage.segment import Segment
 class BatchIdentity(NamedTuple):
     """What two copies of one batch have in common: `last_offset` (absolute), `size` in bytes, and the CRC.
 
-    The leader epoch is not part of it: it is what a leader may set anew.
+    The leader epoch is not part of it: a leader may set another one.
     """
 
     last_offset: int

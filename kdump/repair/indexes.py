@@ -1,4 +1,4 @@
-"""Indexes built anew from their logs: those that verification calls unsound, or all of them.
+"""Indexes rebuilt from their logs: those that verification calls unsound, or all of them.
 
 A sound index stays as it is, though a rebuild would write another one: Kafka up to 1.1 put a batch's first offset into
 it, and appends of several batches, followers and the cleaner write fewer entries.
@@ -38,7 +38,7 @@ def examine_indexes(
     *,
     wants_all: bool = False,
 ) -> Task:
-    """Return what it takes to build the unsound indexes anew; only of segments with these base offsets, unless None.
+    """Return what it takes to rebuild the unsound indexes; only of segments with these base offsets, unless None.
 
     `kinds` are some of INDEX_KINDS. `wants_all`: sound ones, too, as Kafka's recovery of the whole log builds them. Of
     what is there only the .log files count. Where one of them is damaged, its indexes are a problem, and the other
@@ -70,7 +70,7 @@ def examine_indexes(
 def with_indexes(
     log: PartitionLog, startup: Startup, outcome: LoadOutcome, found: Survey
 ) -> tuple[Mapping[str, Recipe], dict[str, str]]:
-    """Return the files of a log as loading leaves them, with unsound indexes built anew, and why each file changes.
+    """Return the files of a log as loading leaves them, with unsound indexes rebuilt, and why each file changes.
 
     Those are the indexes that it takes over, or makes empty.
 

@@ -24,7 +24,7 @@ MAX_RUNS = 1000
 """With more changes of the epoch along a log nothing is told from them."""
 
 MAX_BYTES = 1 << 26
-"""How much of a log may be made anew, in memory."""
+"""How much of a log may be made again, in memory."""
 
 NO_EPOCH = -1
 
@@ -32,7 +32,7 @@ _EPOCH_SIZE = 4
 
 
 class WrongEpoch(NamedTuple):
-    """A batch of the .log `name` at byte `position`, on paper, whose leader epoch becomes `epoch`."""
+    """A batch of the planned .log `name` at byte `position` whose leader epoch becomes `epoch`."""
 
     name: str
     position: int
@@ -83,7 +83,7 @@ def wrong_epochs(directory: PlannedPartition, logs: Iterable[str]) -> list[Wrong
 
 
 def put_right(directory: PlannedPartition, wrong: Iterable[WrongEpoch]) -> None:
-    """Give batches their leader epoch in a directory on paper. Raises OSError."""
+    """Give batches their leader epoch in a planned directory. Raises OSError."""
     for name, group in groupby(wrong, key=lambda each: each.name):
         changes = []
         for each in group:

@@ -33,7 +33,7 @@ _MAX_TXNS = 1 << 20
 
 
 class Gap(NamedTuple):
-    """Offsets `first` to `last` (absolute) that are free where bytes are left out of the .log `name`, on paper.
+    """Offsets `first` to `last` (absolute) that are free where bytes are left out of the .log `name`, in the plan.
 
     `position` is the byte at which a new batch can stand there, `leader_epoch` that of the batch before. `open_txns`
     are the producers with a transaction that is open there.
@@ -114,7 +114,7 @@ def aborting_markers(gaps: Sequence[Gap], still_open: Iterable[ProducerEntry]) -
 
 
 def put(directory: PlannedPartition, markers: Iterable[NewMarker]) -> None:
-    """Put markers into the logs of a directory on paper."""
+    """Put markers into the logs of a planned directory."""
     in_order = sorted(markers, key=lambda each: (each.gap.name, each.gap.position, each.offset))
     for name, group in groupby(in_order, key=lambda each: each.gap.name):
         changes = [(each.gap.position, each.gap.position, each.encoded()) for each in group]
@@ -172,7 +172,7 @@ class _Walk:
 
 
 def _seams(directory: PlannedPartition, name: str) -> set[int]:
-    """Return the positions in a .log on paper where bytes of the real file are left out."""
+    """Return the positions in a planned .log where bytes of the real file are left out."""
     seams = set()
     at = end = new = 0
     source = name if name in directory.source else ""

@@ -89,7 +89,7 @@ class _Choice:
         return settled
 
     def _choose(self, number: int, *, last: bool) -> list[ByteRange | LeftOut]:
-        """Decide about the first `number` parts by weighing all batches that are held against each other."""
+        """Decide about the first `number` parts by weighing all batches that are compared with each other."""
         held = [each for part in self._held for each in (part.apart() if isinstance(part, Orderly) else (part,))]
         batches = {at: part for at, part in enumerate(held) if isinstance(part, ByteRange)}
         chain = _best_chain(batches, self._end)

@@ -1,4 +1,4 @@
-"""Strategy salvage: keep every good batch of a damaged log, also those behind the damage.
+"""Strategy salvage: keep every valid batch of a damaged log, also those behind the damage.
 
 What Kafka's recovery throws away with the first bad batch is kept here: the log is read on behind the damage, from the
 next entry whose header is plausible, whose CRC holds and whose records can be read. The gap stays a gap in the offsets,
@@ -79,7 +79,7 @@ def _without(
 
 
 def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[ByteRange | Orderly | LeftOut]:
-    """Yield the good batches, those that are not orderly each as a stretch of its own, and what is not good."""
+    """Yield the valid batches, those that are not orderly each as a stretch of its own, and what is not good."""
     for part in scan(log, base_offset):
         if isinstance(part, Damage):
             yield LeftOut(part.position, part.resumed, part.text)

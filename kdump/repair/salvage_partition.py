@@ -1,12 +1,12 @@
 """Strategy salvage for a whole partition: what Kafka's loading leaves once everything that it stumbles over is out.
 
-The .log files are put together anew, on paper, from their good batches (kdump.repair.salvage); then the broker's log
+The .log files are put together in the plan, from their valid batches (kdump.repair.salvage); then the broker's log
 loading, with every segment recovered, makes the indexes, the producer state and the leader epochs that go with them.
 Where that still ends in an exception, the file or the batch at fault is left out too, and loading begins again.
 
 - A file beside the logs that Kafka cannot read (leader-epoch-checkpoint, partition.metadata, a producer snapshot, a
   transaction index, an index too long for its configured size, a name that is no number) is left out; loading makes it
-  anew where it can.
+  again where it can.
 - A segment of which nothing is kept goes, unless it is the last one. An empty one goes where the segments before it
   reach its base offset.
 - A partition.metadata that is missing or unreadable is made from that of another partition of the same topic in the
@@ -118,7 +118,7 @@ class Rescue(NamedTuple):
 def salvage_partition(
     log: PartitionLog, startup: Startup, found: Survey, limit: int = DEFAULT_LIMIT, lost_markers: LostMarkers = OPEN
 ) -> Rescue:
-    """Salvage a partition, of which verification has `found` what is damaged, on paper.
+    """Salvage a partition, of which verification has `found` what is damaged, in the plan.
 
     `limit` bounds what one batch may decompress to, in bytes; `lost_markers` is OPEN or ABORTED (of
     kdump.repair.lost_markers). Raises OSError.

@@ -1,4 +1,4 @@
-"""The files of a partition that salvage puts together anew, on paper, with what is left out of them so far."""
+"""The files of a partition that salvage puts together again, in the plan, with what is left out of them so far."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class ByteRange(NamedTuple):
 
 
 class Orderly(NamedTuple):
-    """Good batches of format v2 one after the other, whose offsets increase: a column for each field of theirs.
+    """Valid batches of format v2 one after the other, whose offsets increase: a column for each field of theirs.
 
     Nearly all batches are such; they are looked at one by one only where their offsets are in dispute.
     """

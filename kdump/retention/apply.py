@@ -1,4 +1,4 @@
-"""Carry out retention on the partitions of a log directory."""
+"""Apply retention on the partitions of a log directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kdump.retention.policy import LOG_START
 
 
 def check_allowed(found: PartitionRetention) -> None:
-    """Raise RefusedError where retention of a partition must not be carried out from here."""
+    """Raise RefusedError where retention of a partition must not be applied from here."""
     path = found.log.path
     if not found.has_work:
         return
@@ -36,7 +36,7 @@ def check_allowed(found: PartitionRetention) -> None:
 def carry_out(
     plans: Iterable[Plan], files: Callable[[str], ChangeFiles] = new_change, *, keep_old: bool = True
 ) -> list[Change]:
-    """Carry out the plans of partitions; the changes, whose `files` keep what went (unless not `keep_old`).
+    """Apply the plans of partitions; the changes, whose `files` keep what went (unless not `keep_old`).
 
     Raises OSError, KdumpError, RefusedError where there is not enough space.
     """

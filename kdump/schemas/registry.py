@@ -18,7 +18,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.schemas.errors import SchemaError, UnknownSchemaError
 
 SCHEMA, DELETE_SUBJECT, CLEAR_SUBJECT = "SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT"
-"""The types of keys that say something about schemas; all others (CONFIG, MODE, NOOP, CONTEXT) are passed over."""
+"""The types of keys that say something about schemas; all others (CONFIG, MODE, NOOP, CONTEXT) are skipped."""
 
 MAX_INT = (1 << 31) - 1
 MAX_REFERENCES = 1000

@@ -36,7 +36,7 @@ _NUMBERED = re.compile(r"(?:(?P<subject>.*)[.])?(?P<id>[0-9]{1,10})(?P<ending>[.
 
 
 def read_schemas(path: str, report: Report) -> Registry:
-    """Return the schemas at a path. Damage of a log is reported, and passed over. Raises OSError, KdumpError."""
+    """Return the schemas at a path. Damage of a log is reported, and skipped. Raises OSError, KdumpError."""
     registry = Registry()
     if not os.path.isdir(path):
         _take_records(registry, _file_records(path))

@@ -63,7 +63,7 @@ class PartitionUse:
 
 
 def usage_of(log: PartitionLog, topic: str, decoder: PayloadDecoder, report: Report, *, deep: bool) -> PartitionUse:
-    """Return what a partition's records use; damage is reported and passed over. Kafka's markers do not count."""
+    """Return what a partition's records use; damage is reported and skipped. Kafka's markers do not count."""
     found = PartitionUse()
     fields = decoder.of_topic(topic)
     key, value = _Counter(fields.key, found.key), _Counter(fields.value, found.value)

@@ -30,7 +30,7 @@ def serve(
     """Serve log directories of one cluster, or partition directories, to any Kafka client while the `with` lasts.
 
     It gives the bootstrap address, as HOST:PORT,...; the port is a free one unless `options` names one. Batches that
-    fail their CRC end the partition before them ("stop"), are passed over ("skip") or sent ("serve"). Only users with
+    fail their CRC end the partition before them ("stop"), are skipped ("skip") or sent ("serve"). Only users with
     `passwords` by name, and with `has_metadata_users` those of the cluster's metadata, may connect; by default
     everybody. `say` is given a line about what is met on the way, `log` each request. With `ignores_lock` a directory
     is served that a running broker uses. Nothing is written. The call raises OSError, NameFormatError, InUseError,

@@ -127,7 +127,7 @@ class CheckedSegment:
         return log.size
 
     def end_offset(self, log: LogFile) -> int:
-        """Return the (absolute) offset behind the last good batch; the base offset without one."""
+        """Return the (absolute) offset behind the last valid batch; the base offset without one."""
         last = self.base_offset
         for piece in self.pieces(log, self.segment.position_of(log, MAX_OFFSET)):
             if piece.damage is None:
@@ -135,7 +135,7 @@ class CheckedSegment:
         return last
 
     def offset_before(self, log: LogFile, position: int) -> int:
-        """Return the absolute offset behind the last good batch before byte `position`; the base offset if none."""
+        """Return the absolute offset behind the last valid batch before byte `position`; the base offset if none."""
         best = self.base_offset
         for piece in self.pieces(log):
             if piece.start >= position:
@@ -193,7 +193,7 @@ class CheckedSegment:
 
 
 def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str) -> int:
-    """Take in good batches and return the next offset.
+    """Take in valid batches and return the next offset.
 
     Those whose offsets cannot be, which no CRC covers, and those of a magic that no client knows, are damage.
     """

@@ -249,7 +249,7 @@ class ServedLog:
         return self._copied[key]
 
     def _entry_after(self, segment: CheckedSegment, piece: Piece) -> Entry | None:
-        """Return the first good batch behind damage."""
+        """Return the first valid batch behind damage."""
         position = piece.end
         for following in self._segments[self._segments.index(segment) :]:
             log = self._open(following)

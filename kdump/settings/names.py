@@ -27,7 +27,7 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | N
     """Yield what there is to say of names in a properties file that do not count where only `counting` do.
 
     Unknown names are named with the nearest one that is known, and names of earlier releases with what replaced them.
-    Settings of logs that do not count are named unless they say what is so without them; others are passed over.
+    Settings of logs that do not count are named unless they say what is so without them; others are skipped.
     Where `counting` is None the file is given for something else than its settings: only unknown names are named.
     """
     used = _ALL if counting is None else names_of(counting)

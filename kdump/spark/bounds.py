@@ -59,7 +59,7 @@ def _given(partition: Partition, bound: Bound) -> int:
 def first_offset_since(log: PartitionLog, timestamp: int) -> int | None:
     """Return the absolute offset of the first record at or after `timestamp` (ms); None without one. Raises OSError.
 
-    Indexes are a shortcut where they can be trusted, as everywhere; what is damaged is passed over.
+    Indexes are a shortcut where they can be trusted, as everywhere; what is damaged is skipped.
     """
     selection = Selection(since=timestamp)
     for segment in selection.segments(log):

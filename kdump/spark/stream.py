@@ -1,6 +1,6 @@
 """The streaming reader: partitions that grow, with offsets as Spark's own Kafka source has them in its checkpoints.
 
-An offset of the stream is {"topic": {"partition": the next absolute offset to be read}}. Everything is looked up anew
+An offset of the stream is {"topic": {"partition": the next absolute offset to be read}}. Everything is looked up again
 for each micro-batch, so segments may be rolled, deleted and created between them.
 """
 

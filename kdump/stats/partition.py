@@ -61,7 +61,7 @@ class SegmentTimes:
 
     @property
     def time(self) -> int:
-        """The time (ms) from which a broker reckons the segment's age: the file's where no batch has a timestamp."""
+        """The time (ms) from which a broker computes the segment's age: the file's where no batch has a timestamp."""
         return self.modified if self.latest is None or self.latest < 0 else self.latest
 
 

@@ -143,7 +143,7 @@ def decoded_in(
 ) -> Iterator[DecodedRows | Damage | int]:
     """Yield the records of a segment's selected batches in blocks, batches that cannot be decoded, and bytes read.
 
-    What headers and CRCs tell to be damage is passed over in silence: the pass over the batches tells of it.
+    What headers and CRCs tell to be damage is skipped in silence: the pass over the batches tells of it.
 
     `limit` bounds what a batch may decompress to. Raises OSError.
     """

@@ -58,7 +58,7 @@ class BatchHeader(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
+    """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next valid batch starts.
 
     `resumed` is the log's end where there is none; of damage inside a batch it is the batch's end. `cause` is what is
     wrong at `position`, `path` the file, `offsets` (absolute, first and last) are those of a batch whose header can be

@@ -105,7 +105,7 @@ class PartitionLog:
 
     @property
     def closed_cleanly(self) -> bool:
-        """Whether the log directory around it says that all its logs were closed in order."""
+        """Whether the log directory around it says that all its logs were closed cleanly."""
         return is_there(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))
 
     def batches(

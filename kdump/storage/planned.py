@@ -1,4 +1,4 @@
-"""A partition directory on paper: files can be renamed, cut, written and deleted without touching the real ones."""
+"""A planned partition directory: files can be renamed, cut, written and deleted without touching the real ones."""
 
 from __future__ import annotations
 

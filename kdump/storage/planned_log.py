@@ -1,4 +1,4 @@
-"""A .log of a directory on paper: walked as the broker would walk the file that it stands for.
+"""A .log of a planned directory: walked as the broker would walk the file that it stands for.
 
 Its bytes are stretches of real files; between them there may be some that are not on disk yet.
 """
@@ -20,7 +20,7 @@ from kdump.storage.recipe import NewContent, Part, parts_of
 
 
 class LogView(LogFile):
-    """An open .log on paper. `name` is that of the file; a block need not hold all of its batches' bytes."""
+    """An open planned .log. `name` is that of the file; a block need not hold all of its batches' bytes."""
 
     def __init__(self, directory: PlannedPartition, name: str) -> None:
         """Open the .log of this name. Raises OSError."""

@@ -53,14 +53,14 @@ class Work(Protocol):
         """
 
     def give(self, state: int) -> tuple[int, bytes]:
-        """Give the results that are held, now that it is their turn, and start anew. Raises OSError.
+        """Give the results that are held, now that it is their turn, and start again. Raises OSError.
 
         `state` is what the results before left. What these leave is returned, and a remark on them for whoever has
         the log walked (empty: none).
         """
 
     def forget(self) -> None:
-        """Forget the results that are held, and start anew."""
+        """Forget the results that are held, and start again."""
 
 
 def walk_regions(

@@ -126,7 +126,7 @@ class _Walk:
         return Damage(kind, at, resumed, CorruptRecordError(text), log.path, header=header)
 
     def _leads_on(self, block: BatchBlock, row: int) -> bool:
-        """Return whether a bad batch's frame can be believed: a good batch follows whose offsets go on where its end.
+        """Return whether a bad batch's frame can be believed: a valid batch follows whose offsets go on where its end.
 
         Its content is not searched then, which may hold what looks like a batch (of a topic that carries batches).
         """

@@ -100,7 +100,7 @@ class SegmentIndexes:
         self._highest_offset = max(self._highest_offset, last_offset)
 
     def resume(self, position: int) -> None:
-        """Go on at `position` behind entries that were read, as a broker does that is started anew."""
+        """Go on at `position` behind entries that were read, as a broker does that is started again."""
         self._last_entry_at = position
         self._highest_offset = max((self._highest_offset, *self.offsets.offsets[-1:], *self.times.offsets[-1:]))
         if len(self.times):

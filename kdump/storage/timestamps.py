@@ -24,7 +24,7 @@ class TimestampRule(StrEnum):
     CHECKED = "checked"
     """The same of an index that is in order and names an offset of the segment, as a broker completes it at a roll."""
     SCANNED = "scanned"
-    """That of the batches up to the first damage: a segment that recovery reads anew (LogSegment.recover)."""
+    """That of the batches up to the first damage: a segment that recovery reads again (LogSegment.recover)."""
 
 
 class TimestampSource(StrEnum):

@@ -1,6 +1,6 @@
 """What one walk over the logs of a partition has read of them, kept so that what follows need not read it again.
 
-A plan verifies a partition and then loads its logs on paper, more than once where something is wrong. What a batch's
+A plan verifies a partition and then loads its logs in the plan, more than once where something is wrong. What a batch's
 header says, and that its CRC holds, does not change in between: the second look takes it from here.
 """
 
@@ -26,7 +26,7 @@ COLUMNS = tuple(name for name in BATCH_COLUMNS if name != "valid")
 
 
 class _Rows(NamedTuple):
-    """Good batches that follow one another from byte `start` up to byte `stop`; of a uniform column, its value.
+    """Valid batches that follow one another from byte `start` up to byte `stop`; of a uniform column, its value.
 
     `moved` are their positions where the file's bytes were last asked for in another place, so far from their own.
     """
@@ -39,7 +39,7 @@ class _Rows(NamedTuple):
 
 
 class WalkedLogs:
-    """The good batches of the .log files of a partition, by name, as far as there is room for them."""
+    """The valid batches of the .log files of a partition, by name, as far as there is room for them."""
 
     def __init__(self, room: int = MAX_KEPT_BYTES) -> None:
         """`room` is how many bytes of columns are kept."""
@@ -49,7 +49,7 @@ class WalkedLogs:
         self._last: tuple[tuple[str, int, int, int, int], BatchBlock] | None = None  # loading asks again and again
 
     def add(self, name: str, columns: Mapping[str, array[int]]) -> None:
-        """Keep good batches that follow one another in the .log `name`, behind those that were added before.
+        """Keep valid batches that follow one another in the .log `name`, behind those that were added before.
 
         `columns` has those of COLUMNS, as in a block that a walk has filled.
         """

@@ -83,7 +83,7 @@ class Clusters:
     def transactional_ids(self, directory: LogDirectory) -> TransactionalIds:
         """Return the transactional ids whose coordinators' states are in a log directory and the others at hand.
 
-        What cannot be read of them is passed over: it is said where their partition is verified.
+        What cannot be read of them is skipped: it is said where their partition is verified.
         """
         path = os.path.realpath(directory.path)
         if path not in self._ids:

@@ -110,7 +110,7 @@ class GroupLog:
     """The keys of one partition of __consumer_offsets. `records` counts all that were read, markers included."""
 
     def __init__(self, replica: Replica, report: Report) -> None:
-        """Read the partition; damage and what cannot be decoded is reported, and passed over."""
+        """Read the partition; damage and what cannot be decoded is reported, and skipped."""
         self.replica = replica
         self.keys: dict[bytes, Slot] = {}
         self.records = 0

@@ -85,7 +85,7 @@ class TransactionalIds:
 
 
 def transactional_ids(replica: Replica, report: Report) -> Iterator[TransactionalId]:
-    """Yield the live transactional ids of a partition of __transaction_state; what cannot be decoded is passed over."""
+    """Yield the live transactional ids of a partition of __transaction_state; what cannot be decoded is skipped."""
     found: dict[str, TransactionalId] = {}
     start = replica.log_start_offset
     for segment, run in runs(replica.log.segments_from(start), report):

@@ -132,7 +132,7 @@ class PartitionTxns:
 
 
 def transactions_of(replica: Replica, report: Report, *, keep_ended: bool = False) -> PartitionTxns:
-    """Walk the batch headers of a whole partition, control batches decoded; damage is reported and passed over."""
+    """Walk the batch headers of a whole partition, control batches decoded; damage is reported and skipped."""
     return _Walk(replica, report, keep_ended).run()
 
 
@@ -156,7 +156,7 @@ class NextMarker(NamedTuple):
 def next_marker(segments: Iterable[Segment], position: int, producer_id: int, report: Report) -> NextMarker | None:
     """Return the first marker of a producer from byte `position` of the first segment on; None where there is none.
 
-    `position` is a batch's. What lies between is all that is read; damage is reported and passed over. Raises OSError.
+    `position` is a batch's. What lies between is all that is read; damage is reported and skipped. Raises OSError.
     """
     for segment in segments:
         with segment.open_log() as file:

@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 
 class BatchRows(NamedTuple):
-    """Consecutive good batches: the columns of kdump.blocks, `markers` by row, and what a deep look found.
+    """Consecutive valid batches: the columns of kdump.blocks, `markers` by row, and what a deep look found.
 
     A deep look knows the base offsets of v0/v1 wrappers too.
     """

@@ -204,7 +204,7 @@ def directory_state(log: PartitionLog) -> Iterator[Finding]:
 def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]:
     """Yield files of a partition that no segment has, and those in a state of their own.
 
-    Of a log that was not closed in order, what the broker was at when it ended is nothing to warn of: the cleaner's
+    Of a log that was not closed cleanly, what the broker was at when it ended is nothing to warn of: the cleaner's
     files, and indexes whose .log it had renamed for deletion before them (LogSegment.changeFileSuffixes).
     """
     for name, parsed in log.files.items():

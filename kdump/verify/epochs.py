@@ -84,7 +84,7 @@ class EpochCheck:
         self._segment = path
 
     def take(self, rows: BatchRows) -> Iterator[Finding]:
-        """Take good batches; yield what is found."""
+        """Take valid batches; yield what is found."""
         epochs = rows.leader_epoch
         first, length = epochs[0], len(epochs)
         if is_uniform(epochs, first) and is_uniform(rows.magic, 2):

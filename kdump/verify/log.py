@@ -143,7 +143,7 @@ class LogCheck:
         yield finding if self._is_active else finding._replace(ways=ways.DAMAGED_BATCH)
 
     def take(self, rows: BatchRows) -> list[Finding]:
-        """Take good batches; what is found comes in their order."""
+        """Take valid batches; what is found comes in their order."""
         self.is_empty = False
         if self._damage:
             self._beyond[0] += len(rows.position)

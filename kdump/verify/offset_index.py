@@ -1,4 +1,4 @@
-"""The .index of a segment, held against its log entry by entry while the log is walked.
+"""The .index of a segment, compared with its log entry by entry while the log is walked.
 
 Entries are read in stretches and looked up in the rows that they lead to: nothing grows with the length of a file.
 An entry may name the last offset of a later batch than the one whose position it has, up to the next entry's position:
@@ -125,7 +125,7 @@ class OffsetIndexCheck:
             self._next += max(count, 1)
 
     def take(self, rows: BatchRows) -> Iterator[Finding]:
-        """Take good batches; yield what is found. Raises OSError."""
+        """Take valid batches; yield what is found. Raises OSError."""
         return self.leftovers.pass_on(self._take(rows))
 
     def _take(self, rows: BatchRows) -> Iterator[Finding]:

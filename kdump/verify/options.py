@@ -18,7 +18,7 @@ class Options(NamedTuple):
     deep                decompress and decode every record
     jobs                threads that read; 0: one for each core
     now                 the clock (ms); None: this machine's
-    retention_ms        what to reckon the retention of segments with; None: what the cluster's metadata says
+    retention_ms        what the retention of segments is computed with; None: what the cluster's metadata says
     properties          a server's settings, which count as those of its topics; None: what the cluster's metadata says
     max_timeout_ms      the brokers' transaction.max.timeout.ms: what is open for longer may hang
     since_checkpoint    only segments that reach past the recovery point, as recovery would

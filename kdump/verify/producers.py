@@ -89,7 +89,7 @@ class ProducerCheck:
         self._markers.clear()
 
     def take(self, rows: BatchRows) -> Iterator[Finding]:  # noqa: C901 - once a batch: calls would count
-        """Take good batches; yield what is found."""
+        """Take valid batches; yield what is found."""
         if is_uniform(rows.producer_id, -1):
             self._pass(rows)
             return

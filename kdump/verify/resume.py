@@ -92,7 +92,7 @@ def _totals(found: object) -> PassTotals:
 
 
 def write_resume_point(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> None:
-    """Write the file anew, or leave it as it was where that fails. Raises OSError."""
+    """Write the file again, or leave it as it was where that fails. Raises OSError."""
     import json
 
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}

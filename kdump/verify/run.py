@@ -287,7 +287,7 @@ def _walked(task: Task) -> list[Part] | None:
 
 
 def _is_sound(parts: list[Part], stop: int | None) -> bool:
-    """Return whether the parts of a piece are good batches that end where it does."""
+    """Return whether the parts of a piece are valid batches that end where it does."""
     if any(isinstance(part, Damage) for part in parts):
         return False
     return stop is None or (bool(parts) and isinstance(parts[-1], BatchRows) and parts[-1].end == stop)

@@ -1,4 +1,4 @@
-"""The .timeindex of a segment, held against its log entry by entry while the log is walked.
+"""The .timeindex of a segment, compared with its log entry by entry while the log is walked.
 
 Two things that old brokers did are legal. An entry for a v0 message that 0.10 converted has the timestamp that was
 thrown away then: nothing can be said of it. The cleaner up to 2.0 did not count the timestamp of a batch that it had
@@ -116,7 +116,7 @@ class TimeIndexCheck:
             self._next += max(count, 1)
 
     def take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
-        """Take good batches, and `covered` of the offset index when it got its last entry. Raises OSError."""
+        """Take valid batches, and `covered` of the offset index when it got its last entry. Raises OSError."""
         return self._leftovers.pass_on(self._take(rows, covered))
 
     def _take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:

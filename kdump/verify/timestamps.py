@@ -142,7 +142,7 @@ class TimestampCheck:
         self._reset()
 
     def take(self, rows: BatchRows) -> None:
-        """Take good batches."""
+        """Take valid batches."""
         times = rows.max_timestamp
         self._batches += len(times)
         lowest, largest, falls, first_fall, _ = kernels.column_stats(times)

@@ -27,7 +27,7 @@ def check_txn_index(
     """Hold the index against the segment's aborted transactions and ABORT markers, by the markers' offsets.
 
     Of a segment that `is_open`, neither rolled nor closed, the last entries may not be written yet: a broker writes
-    them after the markers (UnifiedLog.append), and its next start builds the file anew.
+    them after the markers (UnifiedLog.append), and its next start rebuilds the file.
 
     A transaction whose first batches were cleaned away began in one of the `gaps`. Unless the segment is known as a
     whole (`knows_log`), entries without a marker are not objected to; where something of the log so far `has_lost`,

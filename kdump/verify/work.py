@@ -28,7 +28,7 @@ class Before:
 
 
 class LogDirectoryContext(NamedTuple):
-    """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker.
+    """The log directory around partitions: its checkpoints, whether all logs were closed cleanly, its broker.
 
     `directory` is None where there is none. `log` is the partition, if somebody has listed it already, `retention` what
     decides how it is loaded, if somebody knows that.

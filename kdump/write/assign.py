@@ -1,7 +1,7 @@
 """What the leader does to the batches of a producer: check them, give them their offsets, timestamps and epoch.
 
 Where codec, format and relative offsets are as the log wants them the batch keeps its bytes, but for the header fields
-that are the leader's. Otherwise its records are packed anew.
+that are the leader's. Otherwise its records are packed again.
 """
 
 from __future__ import annotations

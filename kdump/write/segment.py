@@ -169,7 +169,7 @@ class ActiveSegment:
 class ResumedSegment(ActiveSegment):
     """The last segment of a log that is there already; its indexes must be trimmed, as loading and closing leave them.
 
-    As in a broker that has been started anew, the bytes since the last index entry count from here, and the largest
+    As in a broker that has been started again, the bytes since the last index entry count from here, and the largest
     timestamp is that of the time index.
     """
 

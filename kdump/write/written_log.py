@@ -119,7 +119,7 @@ class WrittenLog:
     def roll(self, expected_offset: int = 0) -> int:
         """Begin a new segment at the log end offset (or `expected_offset`, if that is larger); its base offset.
 
-        An empty active segment of that base offset is made anew. Raises RollError, OSError.
+        An empty active segment of that base offset is made again. Raises RollError, OSError.
         """
         self._check_usable()
         base_offset = max(expected_offset, self.end_offset)

@@ -46,7 +46,7 @@ def bounded(pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
 
 
 def recut(pieces: Iterable[bytes], size: int, *, reads_ahead: bool = False) -> Iterator[bytes]:
-    """Cut `pieces` anew, so that an error comes as it does to a reader that asks for `size` bytes at once.
+    """Cut `pieces` again, so that an error comes as it does to a reader that asks for `size` bytes at once.
 
     Such a reader gets nothing of the portion in which the error falls, unless it had got all before: an empty piece
     says that it has. A stream that `reads_ahead` goes on to the next piece when a portion is full, before it hands

@@ -35,7 +35,7 @@ _Headers = list[tuple[bytes, bytes | None]]
 
 
 class RecordColumns:
-    """Columns that records are added to until they are full, then taken, and begun anew.
+    """Columns that records are added to until they are full, then taken, and begun again.
 
     `length` is how many records have been gathered, `size` how many bytes of keys, values and headers.
     """

@@ -228,7 +228,7 @@ def rewrite(
 
     All batches but those of format v0 and v1, control batches, and compressed ones of which only a part stays: they are
     OTHER, and left to the caller. A batch of which all stays is copied, unless it has tombstones and no delete horizon;
-    otherwise it is encoded anew, with its own horizon or, where it has tombstones, with `horizon` (ms).
+    otherwise it is encoded again, with its own horizon or, where it has tombstones, with `horizon` (ms).
 
     `data` are the bytes of all copied and rebuilt batches, `kinds` says for each row what became of it (a number of
     kdump.kernels.batch_verdicts), `ends` up to where in `data` it and those before it reach. `max_offset` is its last
@@ -290,7 +290,7 @@ def _rebuilt(
     verdicts: bytes | bytearray,
     horizon: int | None,
 ) -> tuple[bytearray, int, int]:
-    """Return an uncompressed batch made anew, the last offset left, its largest timestamp; nothing if too large."""
+    """Return an uncompressed batch made again, the last offset left, its largest timestamp; nothing if too large."""
     data, base, largest = encode_kept(block, records, start, stop, verdicts, None, block.base_offset[row], horizon)
     if len(data) > MAX_BYTES:
         return bytearray(), -1, -1
