@@ -61,22 +61,22 @@ def command(
       kdump doctor /disk1/kafka /disk2/kafka --brief
       kdump doctor --config /etc/kafka/server.properties
     """
-    troubles = Diagnostics()
+    diagnostics = Diagnostics()
     chosen, absent = _chosen(paths)
     startup = chosen_startup(now=now, config_file=config_file, kafka=kafka)
     is_live = any(map(is_beside_broker, chosen))
     with output_for(format_) as out:
         with ProgressBar(chosen) as bar:
             checkup = Checkup(now, max_duration or None, jobs or 0, bar.add)
-            checked = Doctor(chosen, checkup, startup, troubles)
+            checked = Doctor(chosen, checkup, startup, diagnostics)
             for path, error in absent:
                 if not checked.is_absent(path):
                     complain(os_error_text(error, path))
-                    troubles.worsen(exit_codes.INCOMPLETE)
+                    diagnostics.worsen(exit_codes.INCOMPLETE)
             health = checked.run()
         has_answer = bool(chosen or health.stops)
         counted = Severity.ERROR if Screen.current.fail_on == "error" else Severity.WARNING
-        code = max(exit_codes.FINDINGS if health.needs_somebody(counted) else exit_codes.OK, troubles.code)
+        code = max(exit_codes.FINDINGS if health.needs_somebody(counted) else exit_codes.OK, diagnostics.code)
         shown = severities_from(Screen.current.min_severity or "note")
         health.diagnoses = [each for each in health.diagnoses if each.severity in shown]
         if format_ is OutputFormat.JSONL:
@@ -88,7 +88,7 @@ def command(
             from .text import Page
 
             style = {"color": wants_color(color), "is_live": is_live}
-            screen = Page(health, chosen, prose_width(), **style, is_complete=troubles.code == exit_codes.OK)
+            screen = Page(health, chosen, prose_width(), **style, is_complete=diagnostics.code == exit_codes.OK)
             if has_answer:
                 out.write("".join(f"{line}\n" for line in (screen.brief() if brief else screen.all())))
     return code

@@ -207,26 +207,26 @@ def _export(
         raise click.UsageError(safe(str(error))) from None
     if request.staging or not is_object_store(request.target):
         check_not_kafkas(request.staging or request.target)
-    troubles = Diagnostics()
-    found = chosen_replicas(replicas_at(paths, troubles), topics)
-    if not found and troubles.code:
-        return troubles.code
+    diagnostics = Diagnostics()
+    found = chosen_replicas(replicas_at(paths, diagnostics), topics)
+    if not found and diagnostics.code:
+        return diagnostics.code
     if not found:
         complain(nothing_chosen(topics, topics_at(paths)))
         return exit_codes.INCOMPLETE
-    farthest = newest(PathCounter().over(found), troubles)
-    is_all = troubles.code < exit_codes.INCOMPLETE
-    report, engine = partial(_report, troubles), partial(_exported, cluster)
+    farthest = newest(PathCounter().over(found), diagnostics)
+    is_all = diagnostics.code < exit_codes.INCOMPLETE
+    report, engine = partial(_report, diagnostics), partial(_exported, cluster)
     results = export(farthest, request, report, engine, is_all=is_all, kept=_tell_kept)
     try:
         for each in results:
-            _tell(each, request.target, troubles)
+            _tell(each, request.target, diagnostics)
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
     except RefusedError as error:
         complain(safe(str(error)))
         return exit_codes.REFUSED
-    return troubles.code
+    return diagnostics.code
 
 
 def _decoder_of(paths: Iterable[str], schemas: str | None) -> PayloadDecoder:
@@ -257,21 +257,21 @@ def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -
     return SparkExport(cluster)
 
 
-def _report(troubles: Diagnostics, problem: Problem) -> None:
+def _report(diagnostics: Diagnostics, problem: Problem) -> None:
     """Say what cannot be read, or is damaged, as it comes."""
     place = "" if problem.position is None else f"byte {problem.position}: "
     complain(about(problem.path, NO_SUCH if problem.is_missing else f"{place}{problem.text}"))
-    troubles.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
+    diagnostics.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
 
 
-def _tell(done: Summary | Uploaded | Failed, url: str, troubles: Diagnostics) -> None:
+def _tell(done: Summary | Uploaded | Failed, url: str, diagnostics: Diagnostics) -> None:
     if isinstance(done, Failed):
         complain(os_error_text(done.error, done.path) if isinstance(done.error, OSError) else safe(str(done.error)))
         is_refused = isinstance(done.error, RefusedError)
-        troubles.worsen(exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE)
+        diagnostics.worsen(exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE)
         return
     with Output() as out:
-        out.write(f"{sent_words(done, url) if isinstance(done, Uploaded) else written_words(done, troubles.code)}\n")
+        out.write(f"{sent_words(done, url) if isinstance(done, Uploaded) else written_words(done, diagnostics.code)}\n")
 
 
 def _tell_kept(folder: str) -> None:
@@ -283,16 +283,16 @@ def _export_lost(paths: Iterable[str], leader: int, folder: str, topics: tuple[s
     from kdump.operations.lost_records import lost_records
 
     check_not_kafkas(folder)
-    troubles = Diagnostics()
-    places = directories_at(paths, troubles)
-    if troubles.code >= exit_codes.INCOMPLETE:
-        return troubles.code
+    diagnostics = Diagnostics()
+    places = directories_at(paths, diagnostics)
+    if diagnostics.code >= exit_codes.INCOMPLETE:
+        return diagnostics.code
     try:
         with Output() as out:
             now = time.time_ns() // 1_000_000
-            for line in lost_lines(lost_records(places, leader, folder, now, troubles, chooses(topics)), leader):
+            for line in lost_lines(lost_records(places, leader, folder, now, diagnostics, chooses(topics)), leader):
                 out.write(line)
     except RefusedError as error:
         tell_refused(error)
         return exit_codes.REFUSED
-    return troubles.code
+    return diagnostics.code

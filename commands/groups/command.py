@@ -61,12 +61,12 @@ def command(
       kdump groups /data/__consumer_offsets-* --group 'billing-*' --format jsonl
       kdump groups /backup/kafka-logs --now 2026-01-31T12:00:00Z
     """
-    troubles = Diagnostics()
-    found = replicas_at(paths, troubles)
-    if not found and troubles.code:
-        return troubles.code
+    diagnostics = Diagnostics()
+    found = replicas_at(paths, diagnostics)
+    if not found and diagnostics.code:
+        return diagnostics.code
     offsets = [replica for replica in found if replica.topic == names.CONSUMER_OFFSETS_TOPIC]
-    groups = GroupsOf(found, troubles, newest(offsets, troubles))
+    groups = GroupsOf(found, diagnostics, newest(offsets, diagnostics))
     known: list[str] = []
     has_shown = False
     with output_for(format_) as out:
@@ -75,12 +75,12 @@ def command(
             has_shown = True
             is_beyond = groups.is_beyond(group)
             if is_beyond:
-                troubles.worsen(exit_codes.FINDINGS)
+                diagnostics.worsen(exit_codes.FINDINGS)
             printer.group(group, groups.ranges, is_beyond=is_beyond)
-        printer.end(troubles.code)
+        printer.end(diagnostics.code)
     if patterns and not has_shown:
         raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}{meant(patterns[0], known)}")
-    return troubles.code
+    return diagnostics.code
 
 
 def _wanted(

@@ -46,10 +46,10 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: Outpu
       kdump metadata /data/__cluster_metadata-0 --at 1234567 --topic 'orders*'
       kdump metadata 00000000000001234567-0000000042.checkpoint --format jsonl
     """
-    troubles = Diagnostics()
-    state = _state(path, at, troubles)
+    diagnostics = Diagnostics()
+    state = _state(path, at, diagnostics)
     if state is None:
-        return troubles.code
+        return diagnostics.code
     rows = list(rows_of(state, chooses(patterns), has_partition, only_topics=bool(patterns)))
     if patterns and not any(row.type == "topic" for row in rows):
         raise KdumpError(f"no topic matches {', '.join(map(safe, patterns))}")
@@ -57,14 +57,14 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: Outpu
     with output_for(format_) as out:
         for line in map(_json, rows) if format_ is OutputFormat.JSONL else text_lines(rows, is_all=is_all):
             out.write(line)
-    return troubles.code
+    return diagnostics.code
 
 
 def _json(row: Row) -> str:
     return json_line(row.type, row.fields)
 
 
-def _state(path: str, at: int | None, troubles: Diagnostics) -> MetadataState | None:
+def _state(path: str, at: int | None, diagnostics: Diagnostics) -> MetadataState | None:
     places = expand([path])
     if len(places) > 1:
         raise click.UsageError("expected one PATH: the state is that of one log")
@@ -74,7 +74,7 @@ def _state(path: str, at: int | None, troubles: Diagnostics) -> MetadataState | 
             raise click.UsageError("--at needs the directory: a snapshot has one state only")
         if place.name.kind not in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
             raise click.UsageError(f"{safe_path(path)}: expected a .checkpoint file or a directory")
-        return state_of_snapshot(place.path, troubles)
+        return state_of_snapshot(place.path, diagnostics)
     if isinstance(place, PartitionLog) and place.name and place.name.topic != names.CLUSTER_METADATA_TOPIC:
         raise KdumpError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
-    return state_in(place, troubles, at)
+    return state_in(place, diagnostics, at)

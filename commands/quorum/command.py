@@ -71,13 +71,13 @@ def show_command(paths: tuple[str, ...], format_: OutputFormat) -> int:
       kdump quorum /mnt/c?/data --format jsonl
       kdump quorum /mnt/c1/data /mnt/b4/data --format json
     """
-    troubles = Diagnostics()
+    diagnostics = Diagnostics()
     with output_for(format_) as out:
-        quorum = quorum_at([each for path in paths for each in matches(path)], troubles)
+        quorum = quorum_at([each for path in paths for each in matches(path)], diagnostics)
         _printer(paths, out, format_).quorum(quorum)
     if not all(copy.is_sound for copy in quorum.copies):
-        troubles.worsen(exit_codes.FINDINGS)
-    return troubles.code
+        diagnostics.worsen(exit_codes.FINDINGS)
+    return diagnostics.code
 
 
 @command.command("set-voters", short_help="Append a record that makes these nodes the only voters.")

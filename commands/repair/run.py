@@ -115,12 +115,12 @@ class Run(Complaints):
                     with _usage():
                         targets.add(place)
             except OSError as error:
-                self._trouble(error, path)
+                self._report_error(error, path)
         return targets.all()
 
     def _tell(self, done: Repaired | Failed, target: Target, bar: ProgressBar) -> None:
         if isinstance(done, Failed):
-            self._trouble(done.error, done.path, target)
+            self._report_error(done.error, done.path, target)
         else:
             self._repaired(done, target)
             bar.add(os.path.join(done.path, "-"), _size(done.path))
@@ -131,7 +131,7 @@ class Run(Complaints):
             totals.failed += 1
             is_refused = isinstance(done.error, RefusedError)
             totals.refused += is_refused
-            self._trouble(done.error, done.path, target)
+            self._report_error(done.error, done.path, target)
             code = exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE
             self._printer.left_alone(done.path, totals.reason, code)
             return
@@ -164,7 +164,7 @@ class Run(Complaints):
             text = f"{safe_path(problem.path)}: {safe(problem.text)}; it is treated as empty"
             self.complain(text)
 
-    def _trouble(self, error: Exception, path: str, target: Target | None = None) -> None:
+    def _report_error(self, error: Exception, path: str, target: Target | None = None) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
         text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))

@@ -61,26 +61,26 @@ def command(
       kdump replicas /b?/kafka --topic orders --format jsonl \\
         | jq 'select(.type == "choice")'
     """
-    troubles = Diagnostics()
-    places, empty = _places(paths, troubles)
+    diagnostics = Diagnostics()
+    places, empty = _places(paths, diagnostics)
     is_single = all(isinstance(place, PartitionLog) for place in places)
     with output_for(format_) as out:
         printer = _printer(out, format_, is_all=verbose or is_single)
         count = 0
-        replicas = Replicas(places, now, troubles, empty=empty, properties=properties)
+        replicas = Replicas(places, now, diagnostics, empty=empty, properties=properties)
         if len(replicas.clusters) > 1:
             names = ", ".join(map(safe, replicas.clusters))
             note(f"these PATHs are of {len(replicas.clusters)} clusters ({names}); copies are compared within each")
         for found in replicas.partitions(chooses(topics), has_partition):
             count += 1
             if found.verdict is Verdict.DIFFERS:
-                troubles.worsen(exit_codes.FINDINGS)
+                diagnostics.worsen(exit_codes.FINDINGS)
             printer.partition(found)
         if not count:
             wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
             raise KdumpError(f"there is no partition{wanted} in these PATHs")
-        printer.finish(troubles.code)
-    return troubles.code
+        printer.finish(diagnostics.code)
+    return diagnostics.code
 
 
 def _printer(out: Output, format_: OutputFormat, *, is_all: bool) -> JsonLines | Text:
@@ -93,7 +93,7 @@ def _printer(out: Output, format_: OutputFormat, *, is_all: bool) -> JsonLines |
     return Text(out.write, is_all=is_all)
 
 
-def _places(paths: tuple[str, ...], troubles: Diagnostics) -> tuple[list[LogDirectory | PartitionLog], int]:
+def _places(paths: tuple[str, ...], diagnostics: Diagnostics) -> tuple[list[LogDirectory | PartitionLog], int]:
     """Return the directories that PATHs name, and how many more are empty: disks of brokers that have lost all."""
     places: list[LogDirectory | PartitionLog] = []
     empty = 0
@@ -105,5 +105,5 @@ def _places(paths: tuple[str, ...], troubles: Diagnostics) -> tuple[list[LogDire
                 continue
             places += directories([path])
         except OSError as error:
-            troubles(Problem.unreadable(path, error))
+            diagnostics(Problem.unreadable(path, error))
     return places, empty

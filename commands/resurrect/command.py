@@ -147,7 +147,7 @@ def command(
     wanted = Wanted(
         map=dict(map), controller=controller, is_dynamic=kind, release=kafka, partitions=partitions, **options
     )
-    troubles = Diagnostics()
+    diagnostics = Diagnostics()
     found_paths = [each for path in paths for each in matches(path)]
     with ProgressBar(found_paths) as bar, output_for(format_) as out:
 
@@ -157,7 +157,7 @@ def command(
         found = cluster.plan(found_paths, wanted, now=now, in_place=in_place, progress=progress)
         bar.hide()
         for problem in found.problems:
-            troubles(problem)
+            diagnostics(problem)
         printer: Printer
         if format_ is OutputFormat.JSONL:
             from .jsonl import JsonLines

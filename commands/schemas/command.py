@@ -67,11 +67,11 @@ def command(
       2    the command line is wrong
       3    a file could not be found or read
     """
-    troubles = Diagnostics()
-    found = replicas_at(paths, troubles)
-    if not found and troubles.code:
-        return troubles.code
-    source, registry = registry_at(schemas, found, troubles)
+    diagnostics = Diagnostics()
+    found = replicas_at(paths, diagnostics)
+    if not found and diagnostics.code:
+        return diagnostics.code
+    source, registry = registry_at(schemas, found, diagnostics)
     for problem in registry.problems:
         note(f"{safe_path(source)}: {safe(problem)}")
     if schema_id is not None:
@@ -81,12 +81,12 @@ def command(
     with output_for(format_) as out:
         printer = _printer(out, format_)
         printer.registry(source, registry, known.problems)
-        uses = list(known.uses(newest(logs, troubles), troubles, deep=deep))
+        uses = list(known.uses(newest(logs, diagnostics), diagnostics, deep=deep))
         printer.uses(uses)
         printer.finish(registry, uses, known.problems)
         if known.problems or any(use.has_findings for use in uses):
-            troubles.worsen(exit_codes.FINDINGS)
-    return troubles.code
+            diagnostics.worsen(exit_codes.FINDINGS)
+    return diagnostics.code
 
 
 def _printer(out: Output, format_: OutputFormat) -> JsonLines | Text:

@@ -16,14 +16,14 @@ from .paths import directories, reached
 from .session import Diagnostics
 
 
-def replicas_at(paths: Iterable[str], troubles: Diagnostics) -> list[Replica]:
+def replicas_at(paths: Iterable[str], diagnostics: Diagnostics) -> list[Replica]:
     """Return the partitions in the directories that PATHs name. Raises click.UsageError for a file."""
-    return list(replicas(directories_at(paths, troubles), troubles))
+    return list(replicas(directories_at(paths, diagnostics), diagnostics))
 
 
-def directories_at(paths: Iterable[str], troubles: Diagnostics) -> list[PartitionLog | LogDirectory]:
+def directories_at(paths: Iterable[str], diagnostics: Diagnostics) -> list[PartitionLog | LogDirectory]:
     """Return the directories that PATHs name, without those that cannot be read. Raises click.UsageError for a file."""
-    return list(reached(paths, directories, lambda error, path: troubles(Problem.unreadable(path, error))))
+    return list(reached(paths, directories, lambda error, path: diagnostics(Problem.unreadable(path, error))))
 
 
 def chosen_replicas(found: Iterable[Replica], topics: Iterable[str]) -> list[Replica]:
@@ -32,10 +32,10 @@ def chosen_replicas(found: Iterable[Replica], topics: Iterable[str]) -> list[Rep
     return [each for each in found if is_asked(each.topic) and has_partition(each.partition)]
 
 
-def newest(found: Iterable[Replica], troubles: Diagnostics) -> list[Replica]:
+def newest(found: Iterable[Replica], diagnostics: Diagnostics) -> list[Replica]:
     """Return one replica of each partition; notes name those that are not used."""
 
     def unused(replica: Replica, kept: Replica) -> None:
         note(f"{safe_path(replica.log.path)}: not used, {safe_path(kept.log.path)} is farther or as far")
 
-    return farthest(found, troubles, unused)
+    return farthest(found, diagnostics, unused)

@@ -44,24 +44,24 @@ class Diagnostics(Complaints):
         super().__init__()
         self._newer: set[str] = set()
 
-    def __call__(self, trouble: Problem) -> None:
+    def __call__(self, problem: Problem) -> None:
         """Tell of one, unless a running broker has deleted what it is about.
 
         What a newer release wrote is told once for each file, and is no finding.
         """
-        if trouble.is_newer:
-            if trouble.path not in self._newer:
-                self._newer.add(trouble.path)
-                place = f"{safe_path(trouble.path)}: byte {trouble.position}: {safe(trouble.text)}"
+        if problem.is_newer:
+            if problem.path not in self._newer:
+                self._newer.add(problem.path)
+                place = f"{safe_path(problem.path)}: byte {problem.position}: {safe(problem.text)}"
                 tell(f"kdump: note: {place}: newer than this kdump, skipped")
             return
-        if trouble.is_missing and is_deleted(trouble.path):
+        if problem.is_missing and is_deleted(problem.path):
             return
-        if trouble.is_unreadable:
-            tally.cannot_read(trouble.path)
-        place = "" if trouble.position is None else f"byte {trouble.position}: "
-        complain(about(trouble.path, f"{place}{trouble.text}"), is_one_of_many=True)
-        self.worsen(exit_codes.INCOMPLETE if trouble.is_unreadable else exit_codes.FINDINGS)
+        if problem.is_unreadable:
+            tally.cannot_read(problem.path)
+        place = "" if problem.position is None else f"byte {problem.position}: "
+        complain(about(problem.path, f"{place}{problem.text}"), is_one_of_many=True)
+        self.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
 
 
 class Failures(Complaints):

@@ -109,16 +109,16 @@ def command(
         check_target(report)
     options = StatsOptions(sample, records, key_memory, max_decompressed_size, isolation)
     cluster = cluster_of(**engine)
-    troubles = Diagnostics()
-    replicas = chosen_replicas(replicas_at(paths, troubles), topics)
-    if not replicas and not troubles.code:
+    diagnostics = Diagnostics()
+    replicas = chosen_replicas(replicas_at(paths, diagnostics), topics)
+    if not replicas and not diagnostics.code:
         why = nothing_chosen(topics, topics_at(paths))
         if why != NO_PARTITION:
             complain(why)
             return exit_codes.INCOMPLETE
         note(why)
     with ProgressBar([each.log.path for each in replicas]) as bar:
-        found = by_topic(_gathered(replicas, options, cluster, troubles, bar))
+        found = by_topic(_gathered(replicas, options, cluster, diagnostics, bar))
     with output_for(format_) as out:
         if format_ is OutputFormat.JSONL:
             from .jsonl import JsonLines
@@ -133,12 +133,16 @@ def command(
 
         file = ReportFile(OutputFormat.HTML, report)
         file.write(page(found, now=now, retention_ms=retention_ms))
-        file.finish(troubles.code)
-    return troubles.code
+        file.finish(diagnostics.code)
+    return diagnostics.code
 
 
 def _gathered(
-    replicas: Sequence[Replica], options: StatsOptions, cluster: Cluster | None, troubles: Diagnostics, bar: ProgressBar
+    replicas: Sequence[Replica],
+    options: StatsOptions,
+    cluster: Cluster | None,
+    diagnostics: Diagnostics,
+    bar: ProgressBar,
 ) -> Iterator[PartitionStats]:
     computed = None
     if cluster is not None:
@@ -149,18 +153,18 @@ def _gathered(
 
     def report(problem: Problem) -> None:
         bar.hide()
-        troubles(problem)
+        diagnostics(problem)
 
     for found in StatsOf(options, report, bar.add).of(replicas, computed):
         if found.stats.damage_count:
             bar.hide()
-            _tell_damage(found.stats, troubles)
+            _tell_damage(found.stats, diagnostics)
         yield found
 
 
-def _tell_damage(stats: Stats, troubles: Diagnostics) -> None:
+def _tell_damage(stats: Stats, diagnostics: Diagnostics) -> None:
     for damage in stats.damage:
         complain(f"{safe_path(damage.path)}: byte {damage.position}: {safe(damage.text)}", is_one_of_many=True)
     if stats.damage_count > len(stats.damage):
         complain(f"… and {stats.damage_count - len(stats.damage)} more places like these", is_one_of_many=True)
-    troubles.worsen(exit_codes.FINDINGS)
+    diagnostics.worsen(exit_codes.FINDINGS)

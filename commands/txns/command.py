@@ -67,14 +67,14 @@ def command(
       kdump txns /data/orders-3 /data/__transaction_state-* --ended
       kdump txns /backup/kafka-logs --now 2026-01-31T12:00:00Z --format jsonl
     """
-    troubles = Diagnostics()
-    found = replicas_at(paths, troubles)
-    if not found and troubles.code:
-        return troubles.code
+    diagnostics = Diagnostics()
+    found = replicas_at(paths, diagnostics)
+    if not found and diagnostics.code:
+        return diagnostics.code
     partitions = list(filter(has_transactions, chosen_replicas(found, topics)))
     states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
-    ids = TransactionalIds.of(newest(states, troubles), troubles)
-    transactions = TransactionsOf(ids, troubles, now, max_timeout_ms)
+    ids = TransactionalIds.of(newest(states, diagnostics), diagnostics)
+    transactions = TransactionsOf(ids, diagnostics, now, max_timeout_ms)
     if not partitions and (topics or not states):
         wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
         raise KdumpError(f"there is no partition{wanted} in these PATHs")
@@ -85,18 +85,18 @@ def command(
         printer = _printer(out, format_, now, is_all=is_full)
         for each in transactions.of(partitions, keep_ended=ended):
             if not each.is_sound:
-                troubles.worsen(exit_codes.FINDINGS)
+                diagnostics.worsen(exit_codes.FINDINGS)
             along = each.found
             is_shown = is_all_shown or along.open or along.mismatches or along.ended
             printer.partition(along, each.open, is_shown=bool(is_shown))
         for _, owner in sorted(transactions.ids.by_id.items()):
             is_stuck = transactions.is_stuck(owner)
             if is_stuck:
-                troubles.worsen(exit_codes.FINDINGS)
+                diagnostics.worsen(exit_codes.FINDINGS)
             if is_all_shown or owner.partitions or owner.state in ENDING:
                 printer.transactional_id(owner, is_stuck)
-        printer.finish(troubles.code)
-    return troubles.code
+        printer.finish(diagnostics.code)
+    return diagnostics.code
 
 
 def _printer(out: Output, format_: OutputFormat, now: int, *, is_all: bool) -> JsonLines | Text:

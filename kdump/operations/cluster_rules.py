@@ -47,7 +47,7 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
         cluster.next_producer_id,
         cluster.kafka,
         cluster.transaction_version,
-        cluster.troubles[0] if cluster.troubles else None,
+        cluster.problems[0] if cluster.problems else None,
     )
 
 

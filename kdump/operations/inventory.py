@@ -106,7 +106,7 @@ class Inventory:
         info = info._replace(
             release=cluster.release,
             is_controller=cluster.is_controller,
-            problems=(*info.problems, *_troubles(cluster)),
+            problems=(*info.problems, *_problems(cluster)),
         )
         wanted = [os.path.join(directory.path, name) for name in directory.partition_names if self._request.wants(name)]
         partitions = []
@@ -168,7 +168,7 @@ class Inventory:
         return self._clusters.of(directory) if self._clusters and directory else ClusterMetadata()
 
     def _info(self, log: PartitionLog, checkpoints: Checkpoints, cluster: ClusterMetadata) -> PartitionInfo:
-        placing = None if cluster.troubles else cluster.placing
+        placing = None if cluster.problems else cluster.placing
         info = partition_info(log, checkpoints.of(log.name), count=self._request.counts, placing=placing)
         if self._request.outline_at is None:
             return info
@@ -177,11 +177,11 @@ class Inventory:
         return info._replace(outline=outline(log, info, cluster, self._request.outline_at))
 
 
-def _troubles(cluster: ClusterMetadata) -> Iterator[str]:
+def _problems(cluster: ClusterMetadata) -> Iterator[str]:
     """Yield why the metadata is of no use for a log directory, if it is not."""
-    if cluster.troubles:
-        more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
-        yield f"{names.CLUSTER_METADATA_DIR} says nothing of the partitions: {cluster.troubles[0].text}{more}"
+    if cluster.problems:
+        more = f" (and {len(cluster.problems) - 1} more)" if len(cluster.problems) > 1 else ""
+        yield f"{names.CLUSTER_METADATA_DIR} says nothing of the partitions: {cluster.problems[0].text}{more}"
 
 
 def _log_directory(folder: str) -> LogDirectory | None:

@@ -30,13 +30,13 @@ class StartedClusters(Clusters):
         self._now = now
 
     def _cluster_in(self, directory: LogDirectory, report: Report) -> Cluster | None:
-        troubles: list[Problem] = []
-        cluster = super()._cluster_in(directory, troubles.append)
-        for trouble in troubles:
-            report(trouble)
+        problems: list[Problem] = []
+        cluster = super()._cluster_in(directory, problems.append)
+        for problem in problems:
+            report(problem)
         if names.CLUSTER_METADATA_DIR not in directory.directories or (cluster and cluster.is_filled):
             return cluster
-        if any(trouble.is_unreadable for trouble in troubles):
+        if any(problem.is_unreadable for problem in problems):
             return cluster
         with suppress(OSError):  # said where the log is loaded
             return self._cut(directory) or cluster
@@ -68,11 +68,11 @@ class StartedClusters(Clusters):
 
 def warnings_of(cluster: ClusterMetadata) -> list[str]:
     """Return what there is to say where the metadata in a log directory cannot be used, or not whole."""
-    if not cluster.troubles:
+    if not cluster.problems:
         empty = f"{names.CLUSTER_METADATA_DIR} names no broker: so it is after a log was emptied"
         return [] if cluster.cut is None else [empty + _what_follows(cluster)]
-    first = cluster.troubles[0]
-    more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
+    first = cluster.problems[0]
+    more = f" (and {len(cluster.problems) - 1} more)" if len(cluster.problems) > 1 else ""
     name = os.path.basename(first.path)
     place = name if name == names.CLUSTER_METADATA_DIR else f"{names.CLUSTER_METADATA_DIR}/{name}"
     text = f"{place}: {first.text}{more}"
@@ -92,9 +92,9 @@ def contradiction_in(cluster: ClusterMetadata) -> Problem | None:
 
     It ends the process of a controller (MetadataLoader, and SharedServer's fault handlers).
     """
-    if not cluster.troubles or cluster.placing is not None or cluster.cut is not None or cluster.ends_early:
+    if not cluster.problems or cluster.placing is not None or cluster.cut is not None or cluster.ends_early:
         return None
-    first = cluster.troubles[0]
+    first = cluster.problems[0]
     return None if first.is_unreadable or first.is_newer else first
 
 

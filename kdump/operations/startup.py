@@ -384,7 +384,7 @@ class BrokerStart:
         cluster = self.clusters.of(directory)
         if cluster.release is not None:
             self._wrote.add(cluster.kafka)
-        for problem in cluster.troubles:
+        for problem in cluster.problems:
             if problem.is_unreadable:
                 self.report(problem)
         from kdump.operations.started_clusters import warnings_of

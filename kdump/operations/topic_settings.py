@@ -34,7 +34,7 @@ def topic_settings(
     """
     directory = LogDirectory(group.log_directory)
     cluster = group.clusters.of(directory)
-    return KnownSettings(cluster.settings(files, given), cluster.kafka, tuple(_notes(directory, cluster.troubles)))
+    return KnownSettings(cluster.settings(files, given), cluster.kafka, tuple(_notes(directory, cluster.problems)))
 
 
 def _notes(directory: LogDirectory, problems: Sequence[Problem]) -> Iterator[Note]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ClusterMetadata(NamedTuple):
-    """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`.
+    """What tells of a log directory's partitions; None where nothing does, as where there are `problems`.
 
     `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker,
     `release` that of Kafka whose software it runs, as `4.3`, `metadata_version` the level of that feature. `kafka` is
@@ -36,7 +36,7 @@ class ClusterMetadata(NamedTuple):
     """
 
     placing: Placing | None = None
-    troubles: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     configs: Mapping[tuple[int, str], Mapping[str, str]] = {}
     broker_id: int | None = None
     release: str | None = None
@@ -104,14 +104,14 @@ class Clusters:
     def _find(self, directory: LogDirectory) -> ClusterMetadata:
         if names.CLUSTER_METADATA_DIR in directory.directories:
             return self._read(directory)
-        troubles: list[Problem] = []
-        for other in self._with_metadata(troubles.append):
+        problems: list[Problem] = []
+        for other in self._with_metadata(problems.append):
             from kdump.query.inventory import owner_of
 
             owner = owner_of(directory)
             if owner and owner_of(other) == owner:
-                return self._read(other)._replace(troubles=())
-        return ClusterMetadata(troubles=tuple(troubles))
+                return self._read(other)._replace(problems=())
+        return ClusterMetadata(problems=tuple(problems))
 
     def _with_metadata(self, report: Report) -> Iterator[LogDirectory]:
         for path in self._paths:
@@ -127,14 +127,14 @@ class Clusters:
     def _read(self, directory: LogDirectory) -> ClusterMetadata:
         path = os.path.realpath(directory.path)
         if path not in self._read_already:
-            troubles: list[Problem] = []
-            cluster = self._cluster_in(directory, troubles.append)
+            problems: list[Problem] = []
+            cluster = self._cluster_in(directory, problems.append)
             if cluster:
                 placing = cluster.placement if cluster.is_filled else None
                 facts = (getattr(cluster, name) for name in ClusterMetadata._fields[2:])
-                found = ClusterMetadata(placing, tuple(troubles), *facts)
+                found = ClusterMetadata(placing, tuple(problems), *facts)
             else:
-                found = ClusterMetadata(troubles=tuple(troubles))
+                found = ClusterMetadata(problems=tuple(problems))
             self._read_already[path] = found
         return self._read_already[path]
 

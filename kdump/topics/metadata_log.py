@@ -181,8 +181,8 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
     if parsed.kind == names.KRAFT_SNAPSHOT and not (reader.has_header and reader.has_footer):
         end = "footer" if reader.has_header else "header"
         faults.append(Problem(path, None, f"the snapshot has no {end} record: it is not complete"))
-    for trouble in faults or misfits:
-        report(trouble)
+    for problem in faults or misfits:
+        report(problem)
     return None if faults else state
 
 

@@ -287,9 +287,9 @@ class _Walk:
             self._report(Problem.unreadable(path, error))
         return None
 
-    def _damaged(self, trouble: Problem) -> None:
+    def _damaged(self, problem: Problem) -> None:
         self._is_damaged = True
-        self._report(trouble)
+        self._report(problem)
 
     def _take(self, segment: Segment, run: Run, rows: Iterable[int]) -> None:
         """Take a run of batches, of which the `rows` may change what is known of producers."""

@@ -62,10 +62,10 @@ def check_metadata(clusters: Clusters, directory: LogDirectory) -> Iterator[Find
     """Yield whether the metadata in a log directory, if there is any, tells of partitions."""
     if names.CLUSTER_METADATA_DIR not in directory.directories:
         return
-    troubles = clusters.of(directory).troubles
-    if troubles and not all(trouble.is_unreadable for trouble in troubles):
-        first = next(trouble for trouble in troubles if not trouble.is_unreadable)
-        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    problems = clusters.of(directory).problems
+    if problems and not all(problem.is_unreadable for problem in problems):
+        first = next(problem for problem in problems if not problem.is_unreadable)
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         finding = found("KD-META-CLUSTER", first.path, first.text + more, first.position)
         if parse_file_name(os.path.basename(first.path)).kind == names.KRAFT_SNAPSHOT:
             finding = _of_snapshot(finding)

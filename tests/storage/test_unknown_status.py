@@ -233,10 +233,10 @@ def test_metadata_of_which_the_system_says_nothing_is_trouble_and_not_missing(
     paths = [str(tmp_path / "disk-1"), str(tmp_path / "disk-2")]
     place = tmp_path / "disk-1" / names.CLUSTER_METADATA_DIR
     directory = LogDirectory(paths[1])
-    assert not Clusters(paths).of(directory).troubles
+    assert not Clusters(paths).of(directory).problems
     no_status(place, errno.EIO)
-    (trouble,) = Clusters(paths).of(directory).troubles
-    assert (trouble.path, trouble.is_unreadable) == (str(place), True)
+    (problem,) = Clusters(paths).of(directory).problems
+    assert (problem.path, problem.is_unreadable) == (str(place), True)
     (warning,) = warnings_of(Clusters(paths).of(directory))
     assert f": {names.CLUSTER_METADATA_DIR}: Input/output error" in warning
 

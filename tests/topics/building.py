@@ -88,9 +88,9 @@ class Log:
 
 def replica(log: Log) -> Replica:
     """The replica that was written."""
-    troubles: list[Problem] = []
-    found = next(replicas([PartitionLog(str(log.folder))], troubles.append))
-    assert troubles == []
+    problems: list[Problem] = []
+    found = next(replicas([PartitionLog(str(log.folder))], problems.append))
+    assert problems == []
     return found
 
 

@@ -27,11 +27,11 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "__consumer_offsets-7")
 
 
-def groups(log: Log, troubles: list[Problem] | None = None, names: dict[bytes, str] | None = None) -> list[Group]:
-    """The groups of a log; no trouble is expected unless there is a list for it."""
-    met: list[Problem] = [] if troubles is None else troubles
+def groups(log: Log, problems: list[Problem] | None = None, names: dict[bytes, str] | None = None) -> list[Group]:
+    """The groups of a log; no problem is expected unless there is a list for it."""
+    met: list[Problem] = [] if problems is None else problems
     found = list(groups_of(GroupLog(replica(log.write()), met.append), names or {}))
-    if troubles is None:
+    if problems is None:
         assert met == []
     return found
 
@@ -296,11 +296,11 @@ def test_every_truncation_of_a_value_is_told_and_the_rest_stays(log: Log, pair: 
         starts.append(len(log.data))
         log.add((key, value[:size]))
     log.add(commit_pair("good", "t", 0, 5))
-    troubles: list[Problem] = []
-    assert [group.name for group in groups(log, troubles) if group.state != GroupState.DEAD] == ["good"]
-    assert [trouble.position for trouble in troubles] == starts
-    assert all(trouble.path.endswith("00000000000000000000.log") for trouble in troubles)
-    assert troubles[3].text.startswith("offset 3: ")
+    problems: list[Problem] = []
+    assert [group.name for group in groups(log, problems) if group.state != GroupState.DEAD] == ["good"]
+    assert [problem.position for problem in problems] == starts
+    assert all(problem.path.endswith("00000000000000000000.log") for problem in problems)
+    assert problems[3].text.startswith("offset 3: ")
 
 
 def test_every_truncation_of_a_key(log: Log) -> None:
@@ -309,17 +309,17 @@ def test_every_truncation_of_a_key(log: Log) -> None:
     for size in range(len(key)):
         log.add((key[:size], value))
     log.add((None, value)).add(commit_pair("good", "t", 0, 5))
-    troubles: list[Problem] = []
-    assert [group.name for group in groups(log, troubles)] == ["good"]
-    assert len(troubles) == len(key) + 1
+    problems: list[Problem] = []
+    assert [group.name for group in groups(log, problems)] == ["good"]
+    assert len(problems) == len(key) + 1
 
 
 def test_a_damaged_value_leaves_the_one_before(log: Log) -> None:
     key, _ = commit_pair("g", "t", 0, 5)
     log.add(commit_pair("g", "t", 0, 5)).add((key, b"\0\3\0"))
-    troubles: list[Problem] = []
-    assert offsets(groups(log, troubles)[0]) == {("t", 0): 5}
-    assert len(troubles) == 1
+    problems: list[Problem] = []
+    assert offsets(groups(log, problems)[0]) == {("t", 0): 5}
+    assert len(problems) == 1
 
 
 def test_a_damaged_batch(log: Log) -> None:
@@ -327,9 +327,9 @@ def test_a_damaged_batch(log: Log) -> None:
     damaged = len(log.data)
     log.add(commit_pair("g", "t", 0, 6)).add(commit_pair("g", "t", 1, 7))
     log.data[damaged + 80] ^= 1
-    troubles: list[Problem] = []
-    assert offsets(groups(log, troubles)[0]) == {("t", 0): 5, ("t", 1): 7}
-    assert [trouble.position for trouble in troubles] == [damaged]
+    problems: list[Problem] = []
+    assert offsets(groups(log, problems)[0]) == {("t", 0): 5, ("t", 1): 7}
+    assert [problem.position for problem in problems] == [damaged]
 
 
 # --- lag ---

@@ -39,11 +39,11 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "__cluster_metadata-0")
 
 
-def state(log: Log, troubles: list[Problem] | None = None, at: int | None = None) -> MetadataState:
-    """The state of a log; no trouble is expected unless there is a list for it."""
-    met: list[Problem] = [] if troubles is None else troubles
+def state(log: Log, problems: list[Problem] | None = None, at: int | None = None) -> MetadataState:
+    """The state of a log; no problem is expected unless there is a list for it."""
+    met: list[Problem] = [] if problems is None else problems
     found = state_of_directory(PartitionLog(str(log.write().folder)), met.append, at)
-    if troubles is None:
+    if problems is None:
         assert met == []
     return found
 
@@ -52,8 +52,8 @@ def image(log: Log, *records: tuple[str, dict[str, Any]]) -> ClusterImage:
     return state(log.add(*metadata_pairs(*records))).image
 
 
-def texts(troubles: list[Problem]) -> list[str]:
-    return [trouble.text for trouble in troubles]
+def texts(problems: list[Problem]) -> list[str]:
+    return [problem.text for problem in problems]
 
 
 # --- what records do to the state ---
@@ -174,12 +174,12 @@ def test_a_record_that_does_not_fit(log: Log, record: tuple[str, dict[str, Any]]
     log.add(*metadata_pairs(TOPIC, PARTITION, broker(1)))
     position = len(log.data)
     log.add(*metadata_pairs(record, ("FeatureLevel", {"name": "f", "featureLevel": 1})))
-    troubles: list[Problem] = []
-    found = state(log, troubles).image
-    assert len(troubles) == 1
-    assert troubles[0].position == position
-    assert troubles[0].text.startswith("offset 3: ")
-    assert text in troubles[0].text
+    problems: list[Problem] = []
+    found = state(log, problems).image
+    assert len(problems) == 1
+    assert problems[0].position == position
+    assert problems[0].text.startswith("offset 3: ")
+    assert text in problems[0].text
     assert found.features == {"f": 1}
 
 
@@ -246,10 +246,10 @@ def test_an_incomplete_snapshot_is_passed_over(log: Log) -> None:
     log.add(*metadata_pairs(TOPIC, PARTITION, ("NoOp", {})))
     snapshot_file(log.folder, 1, 1, metadata_pairs(TOPIC))
     bad = snapshot_file(log.folder, 3, 1, metadata_pairs(), footer=False)
-    troubles: list[Problem] = []
-    found = state(log, troubles)
-    assert texts(troubles) == ["the snapshot has no footer record: it is not complete"]
-    assert troubles[0].path == str(bad)
+    problems: list[Problem] = []
+    found = state(log, problems)
+    assert texts(problems) == ["the snapshot has no footer record: it is not complete"]
+    assert problems[0].path == str(bad)
     assert found.end_offset == 3
     assert list(found.image.topics[ORDERS_ID].partitions) == [0]
 
@@ -262,9 +262,9 @@ def test_every_truncation_of_a_snapshot_is_told(tmp_path: Path) -> None:
     assert good == []
     for size in range(0, len(whole), 7):
         path.write_bytes(whole[:size])
-        troubles: list[Problem] = []
-        assert state_of_snapshot(str(path), troubles.append) is None
-        assert troubles
+        problems: list[Problem] = []
+        assert state_of_snapshot(str(path), problems.append) is None
+        assert problems
 
 
 def test_the_state_at_an_offset(log: Log) -> None:
@@ -287,9 +287,9 @@ def test_a_log_without_its_beginning(tmp_path: Path) -> None:
     with pytest.raises(KdumpError, match="the log starts at offset 5 and there is no usable snapshot to start from"):
         state(log)
     snapshot_file(log.folder, 3, 1, metadata_pairs())
-    troubles: list[Problem] = []
-    assert list(state(log, troubles).image.topics) == [ORDERS_ID]
-    assert texts(troubles) == ["the records from offset 3 up to 5 are missing"]
+    problems: list[Problem] = []
+    assert list(state(log, problems).image.topics) == [ORDERS_ID]
+    assert texts(problems) == ["the records from offset 3 up to 5 are missing"]
 
 
 def test_a_cluster_that_has_never_run(log: Log) -> None:
@@ -312,8 +312,8 @@ def test_damage_in_the_log(log: Log) -> None:
     position = len(log.data)
     log.add(*metadata_pairs(PARTITION)).add(*metadata_pairs(("FeatureLevel", {"name": "f", "featureLevel": 1})))
     log.data[position + 70] ^= 1
-    troubles: list[Problem] = []
-    found = state(log, troubles)
-    assert [trouble.position for trouble in troubles] == [position]
+    problems: list[Problem] = []
+    found = state(log, problems)
+    assert [problem.position for problem in problems] == [position]
     assert (found.image.topics[ORDERS_ID].partitions, found.image.features) == ({}, {"f": 1})
     assert found.timestamp == NOW + 2

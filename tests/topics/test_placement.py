@@ -87,18 +87,18 @@ def test_metadata_that_is_damaged_accuses_nobody(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[80] ^= 1
     path.write_bytes(data)
-    troubles: list[Problem] = []
-    assert cluster_beside(LogDirectory(str(tmp_path)), troubles.append) is None
-    assert [(trouble.path, trouble.position) for trouble in troubles] == [(str(path), 0)]
+    problems: list[Problem] = []
+    assert cluster_beside(LogDirectory(str(tmp_path)), problems.append) is None
+    assert [(problem.path, problem.position) for problem in problems] == [(str(path), 0)]
 
 
 def test_metadata_that_is_not_there(tmp_path: Path) -> None:
     Log(tmp_path / "orders-0").add((b"k", b"v")).write()
     assert cluster_beside(LogDirectory(str(tmp_path)), unexpected) is None
     (tmp_path / "__cluster_metadata-0").mkdir()
-    troubles: list[Problem] = []
-    assert cluster_beside(LogDirectory(str(tmp_path)), troubles.append) is None
-    assert len(troubles) == 1
+    problems: list[Problem] = []
+    assert cluster_beside(LogDirectory(str(tmp_path)), problems.append) is None
+    assert len(problems) == 1
 
 
 def test_a_broker_that_has_no_metadata_yet_waits(tmp_path: Path) -> None:

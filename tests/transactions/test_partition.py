@@ -28,10 +28,10 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "t-0")
 
 
-def walked(log: Log, troubles: list[Problem] | None = None) -> PartitionTxns:
-    met: list[Problem] = [] if troubles is None else troubles
+def walked(log: Log, problems: list[Problem] | None = None) -> PartitionTxns:
+    met: list[Problem] = [] if problems is None else problems
     found = transactions_of(replica(log.write()), met.append, keep_ended=True)
-    if troubles is None:
+    if problems is None:
         assert met == []
     return found
 
@@ -113,9 +113,9 @@ def test_a_transaction_whose_beginning_was_deleted(tmp_path: Path) -> None:
 def test_a_damaged_snapshot_is_told(tmp_path: Path) -> None:
     log = Log(tmp_path / "t-0", 100).add(PAIR)
     (log.folder / f"{100:020d}.snapshot").write_bytes(b"\0\1")
-    troubles: list[Problem] = []
-    assert walked(log, troubles).open == []
-    assert len(troubles) == 1
+    problems: list[Problem] = []
+    assert walked(log, problems).open == []
+    assert len(problems) == 1
 
 
 # --- last stable offset ---
@@ -194,26 +194,26 @@ def test_damage_may_have_held_the_marker(log: Log) -> None:
     at = len(log.data)
     log.abort(7, 0, first=0).add(PAIR)
     log.data[at + 70] ^= 1
-    troubles: list[Problem] = []
-    assert walked(log, troubles).mismatches == []
-    assert [trouble.position for trouble in troubles] == [at]
+    problems: list[Problem] = []
+    assert walked(log, problems).mismatches == []
+    assert [problem.position for problem in problems] == [at]
 
 
 def test_an_index_of_a_later_version(log: Log) -> None:
     log.add(PAIR).write()
     index(log).write_bytes(encode_aborted_txns([AbortedTxn(256, 7, 0, 1, 2)]))
-    troubles: list[Problem] = []
-    walked(log, troubles)
-    assert [trouble.path for trouble in troubles] == [str(index(log))]
+    problems: list[Problem] = []
+    walked(log, problems)
+    assert [problem.path for problem in problems] == [str(index(log))]
 
 
 @pytest.mark.parametrize("size", range(6))
 def test_a_cut_marker_value(log: Log, size: int) -> None:
     log.add(PAIR, producer=(7, 0))
     log.add((b"\0\0\0\1", bytes(size)), producer=(7, 0), attributes=CONTROL)
-    troubles: list[Problem] = []
-    assert len(walked(log, troubles).open) == 1
-    assert "marker" in troubles[0].text
+    problems: list[Problem] = []
+    assert len(walked(log, problems).open) == 1
+    assert "marker" in problems[0].text
 
 
 # --- hanging ---
@@ -231,10 +231,10 @@ def test_without_a_timestamp_kafka_calls_nothing_late() -> None:
     assert not hang_reasons(OpenTxn(7, 0, 5, 5, -1, -1).last_timestamp, NOW, is_covered=False)
 
 
-def ids(log: Log, troubles: list[Problem] | None = None) -> list[TransactionalId]:
-    met: list[Problem] = [] if troubles is None else troubles
+def ids(log: Log, problems: list[Problem] | None = None) -> list[TransactionalId]:
+    met: list[Problem] = [] if problems is None else problems
     found = list(transactional_ids(replica(log.write()), met.append))
-    if troubles is None:
+    if problems is None:
         assert met == []
     return found
 
@@ -298,9 +298,9 @@ def test_every_truncation_of_a_state(states: Log) -> None:
     for size in range(len(key)):
         states.add((key[:size], value))
     states.add((None, value)).add(transaction_pair("good"))
-    troubles: list[Problem] = []
-    assert [found.transactional_id for found in ids(states, troubles)] == ["good"]
-    assert len(troubles) == len(value) + len(key) + 1
+    problems: list[Problem] = []
+    assert [found.transactional_id for found in ids(states, problems)] == ["good"]
+    assert len(problems) == len(value) + len(key) + 1
 
 
 # --- logs that Kafka wrote ---
