@@ -20,8 +20,8 @@ from processes import RunError
 import kdump
 from kdump.formats import names
 from kdump.library.mending import targets_at
-from kdump.operations.rails import SafetyOptions
 from kdump.operations.repair import Examine, Repair, repair
+from kdump.operations.safety import SafetyOptions
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases
 from kdump.recovery.startup import Startup

@@ -141,7 +141,7 @@ class HoldsLogDirectoriesError(NameFormatError):
 
 
 class RefusedError(KdumpError):
-    """A safety rail: what was asked for could harm data that somebody is using."""
+    """A safety check: what was asked for could harm data that somebody is using."""
 
 
 class InUseError(RefusedError):

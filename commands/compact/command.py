@@ -10,8 +10,8 @@ from kdump.disk.reading import is_named
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import compact as operation
 from kdump.operations.compact import Compacted, CompactRequest, PassedOver
-from kdump.operations.rails import SafetyOptions
 from kdump.operations.results import Failed, Interrupted, Note
+from kdump.operations.safety import SafetyOptions
 from kdump.releases import KafkaRelease
 from kdump.settings.cleaning import CleaningSettings
 
@@ -109,7 +109,7 @@ def command(
         raise click.UsageError("--output takes partitions of one log directory only.")
     if output is not None and not is_named(output):  # what is there is refused anyway
         check_not_kafkas(output)
-    rails = SafetyOptions(applies, "compact", not no_backup, output=output)
+    safety = SafetyOptions(applies, "compact", not no_backup, output=output)
     twice = [path for group in groups for path in group.partitions] * 2  # read for the keys, and to be written again
     with ProgressBar(twice) as bar, output_for(format_) as out:
         printer: Printer
@@ -124,7 +124,7 @@ def command(
         failures.before = out.flush
         for group in groups:
             with failures.told(group.log_directory):
-                for event in operation.compact(group, request, rails, bar.add):
+                for event in operation.compact(group, request, safety, bar.add):
                     bar.hide()
                     _tell(event, printer, failures, is_copy=output is not None)
         printer.end(is_complete=failures.code <= exit_codes.FINDINGS)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kdump.operations.rails import ALL_LOSSES, SafetyOptions
 from kdump.operations.repair import Examine, PlanFiles
+from kdump.operations.safety import ALL_LOSSES, SafetyOptions
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Missing
 
@@ -86,7 +86,7 @@ def run(
         check_not_kafkas(output)
     if plan_out is not None:
         check_target(plan_out)
-    rails = SafetyOptions(
+    safety = SafetyOptions(
         applies or apply_plan is not None,
         command,
         not no_backup,
@@ -100,7 +100,7 @@ def run(
         return Run(
             examine,
             startup,
-            rails,
+            safety,
             _printer(format_, color, out, summarizes=command.startswith("repair")),
             out,
             takes_files=takes_files,

@@ -13,9 +13,9 @@ import click
 
 from kdump.errors import NameFormatError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.rails import SafetyOptions
 from kdump.operations.repair import NO_FILES, Examine, PlanFiles, Repair, Repaired, repair_all
 from kdump.operations.results import Failed
+from kdump.operations.safety import SafetyOptions
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Missing, Target, Targets
 from kdump.storage.live import tally
@@ -61,7 +61,7 @@ class Run(Complaints):
         self,
         examine: Examine,
         startup: StartupOptions,
-        rails: SafetyOptions,
+        safety: SafetyOptions,
         printer: Printer,
         out: Output,
         *,
@@ -76,12 +76,12 @@ class Run(Complaints):
         super().__init__(out.flush)
         self._examine = examine
         self._startup = startup
-        self._rails = rails
+        self._safety = safety
         self._printer = printer
         self._takes_files = takes_files
         self._files = files
         self._absent = absent
-        self._totals = Totals((), rails.applies, output=rails.output)
+        self._totals = Totals((), safety.applies, output=safety.output)
 
     def paths(self, paths: Iterable[str]) -> int:
         """Repair what is at these paths; the exit code. Raises click.UsageError, KdumpError, OSError."""
@@ -92,7 +92,7 @@ class Run(Complaints):
         wanted = Repair(self._examine, self._startup, clusters, self._problem, makes_directories=makes)
         targets = self._targets(paths)
         try:
-            repaired = repair_all(targets, wanted, self._rails, self._files)
+            repaired = repair_all(targets, wanted, self._safety, self._files)
         except ValueError as error:
             raise click.UsageError(f"--{error}") from None
         with ProgressBar([path for target in targets for path in target.partitions]) as bar, closing(repaired):
@@ -137,7 +137,7 @@ class Run(Complaints):
             return
         assert done.task is not None
         plan = done.task.plan
-        self._printer.partition(done, applies=self._rails.applies)
+        self._printer.partition(done, applies=self._safety.applies)
         for problem in done.task.problems:
             self.complain(safe(problem))
         if plan is None or done.task.problems:
@@ -151,11 +151,11 @@ class Run(Complaints):
             self.worsen(exit_codes.FINDINGS)
         elif plan or (done.interrupted and plan is not None):
             totals.work += 1
-            totals.changed += self._rails.applies
+            totals.changed += self._safety.applies
             totals.records += done.task.dropped.records
             if done.change is not None and done.kept:
                 totals.changes[done.path] = done.change.id
-            if not self._rails.applies:
+            if not self._safety.applies:
                 self.worsen(exit_codes.FINDINGS)
 
     def _problem(self, problem: Problem) -> None:
@@ -172,8 +172,8 @@ class Run(Complaints):
             tally.cannot_read(path)
         text = target.spoken(text) if target is not None else text
         is_read_only = isinstance(error, OSError) and error.errno == EROFS
-        is_repair = self._rails.command.partition(" ")[0] == "repair"
-        if is_read_only and is_repair and self._rails.output is None:
+        is_repair = self._safety.command.partition(" ")[0] == "repair"
+        if is_read_only and is_repair and self._safety.output is None:
             text += ". --output DIR makes a repaired copy elsewhere"
         self._totals.reason = text.removesuffix(NOTHING_CHECKED)
         if isinstance(error, RefusedError):

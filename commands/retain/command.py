@@ -10,9 +10,9 @@ import click
 from kdump.errors import ConfigError
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import retain as operation
-from kdump.operations.rails import SafetyOptions
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.retain import RetainRequest
+from kdump.operations.safety import SafetyOptions
 from kdump.operations.targets import PartitionGroup
 from kdump.retention.partition import PartitionRetention
 from kdump.retention.totals import Totals
@@ -132,9 +132,9 @@ def _printer(out: Output, format_: OutputFormat, applies: bool) -> Printer:
 
 
 class _Run:
-    def __init__(self, request: RetainRequest, rails: SafetyOptions, printer: Printer, failures: Failures) -> None:
+    def __init__(self, request: RetainRequest, safety: SafetyOptions, printer: Printer, failures: Failures) -> None:
         self._request = request
-        self._rails = rails
+        self._safety = safety
         self._printer = printer
         self._failures = failures
         self._progress = PathCounter()
@@ -142,11 +142,11 @@ class _Run:
 
     def group(self, group: PartitionGroup, segments: bool) -> None:
         """Take one log directory."""
-        for event in operation.retain(group, self._request, self._rails, self._progress.over):
+        for event in operation.retain(group, self._request, self._safety, self._progress.over):
             if isinstance(event, PartitionRetention):
                 self._has_looked = True
                 self._printer.partition(event, segments=segments)
-                if event.has_work and not self._rails.applies:
+                if event.has_work and not self._safety.applies:
                     self._failures.worsen(exit_codes.FINDINGS)
             elif isinstance(event, Totals):
                 self._printer.directory(group.log_directory, event)

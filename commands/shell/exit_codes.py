@@ -15,7 +15,7 @@ INCOMPLETE: int = 3
 """The command could not complete: no such file, no permission, a file that cannot be read."""
 
 REFUSED: int = 4
-"""A safety rail refused."""
+"""A safety check refused."""
 
 INTERRUPTED: int = 130
 """Ended by Ctrl-C, at a safe boundary."""

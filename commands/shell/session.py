@@ -116,7 +116,7 @@ class Failures(Complaints):
 
 
 def tell_refused(error: KdumpError, text: str = "") -> None:
-    """Say on stderr what a safety rail refused, and that nothing was changed where a broker is the reason.
+    """Say on stderr what a safety check refused, and that nothing was changed where a broker is the reason.
 
     `text` stands for that of the error, with paths as they were given.
     """

@@ -1,4 +1,4 @@
-"""What the commands that write a partition share: its topic's configuration, how it is opened, and the safety rails."""
+"""What the commands that write a partition share: its topic's configuration, opening it, and the safety checks."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import click
 from kdump.change.undo import Verdict
 from kdump.disk.reading import is_directory
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.rails import SafetyOptions
 from kdump.operations.results import Failed
+from kdump.operations.safety import SafetyOptions
 from kdump.operations.undo import Closed, Pruned, Undone, changes_called, close_all, list_changes, prune_all, undo_all
 
 from ..shell import exit_codes
@@ -121,7 +121,7 @@ class _Run(Failures):
         self._paths = {os.path.realpath(path): path for path in paths}
         parents = {os.path.dirname(os.path.realpath(path)): os.path.dirname(path) or os.curdir for path in paths}
         self._given = parents | self._paths
-        self._rails = SafetyOptions(asked.applies, "undo", backup_dir=asked.backup_dir, ignore_lock=asked.force)
+        self._safety = SafetyOptions(asked.applies, "undo", backup_dir=asked.backup_dir, ignore_lock=asked.force)
         self._printer = _printer(out.write, asked, paths, self._shown, format_)
         self._has_found = False
 
@@ -154,7 +154,7 @@ class _Run(Failures):
         over = PathCounter("change").over
         if asked.prune:
             before = time.time_ns() // 1_000_000 - asked.older_than
-            self._tell(prune_all(listing, before, self._rails, asked.id, over))
+            self._tell(prune_all(listing, before, self._safety, asked.id, over))
         elif asked.id is None:
             self._printer.listed(listing.changes, listing.old)
             is_bad = any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes)
@@ -163,7 +163,7 @@ class _Run(Failures):
         else:
             chosen = changes_called(listing, asked.id)
             self._has_found |= bool(chosen)
-            self._tell((close_all if asked.close else undo_all)(chosen, self._rails, over))
+            self._tell((close_all if asked.close else undo_all)(chosen, self._safety, over))
 
     def _tell(self, events: Iterable[Undone | Closed | Pruned | Failed]) -> None:
         for event in events:

@@ -12,10 +12,10 @@ from kdump.errors import KdumpError, OnError, check_number, check_type
 if TYPE_CHECKING:
     from kdump.operations.append import Opening
     from kdump.operations.compact import Compacted, PassedOver
-    from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import Repaired
     from kdump.operations.results import Failed, Interrupted, Note
     from kdump.operations.retain import Deleted
+    from kdump.operations.safety import SafetyOptions
     from kdump.operations.targets import PartitionGroup
     from kdump.operations.undo import Closed, Listing, Pruned, Undone
     from kdump.repair.task import Request
@@ -72,25 +72,25 @@ def repair(
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
-    from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import command_of, planning
+    from kdump.operations.safety import SafetyOptions
     from kdump.repair.task import Request
     from kdump.topics.clusters import Clusters
 
     targets = targets_at(paths)
     request = Request() if request is None else request
     check_type("request", request, Request)
-    rails = SafetyOptions(
+    safety = SafetyOptions(
         apply, command_of(request), keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs,
         accept_loss,
     )  # fmt: skip
-    rails.check()
+    safety.check()
     files = plan_files(plan_out, apply_plan)
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = not only_copy and output is None
     examine = planning(request, clusters, checks_copies=checks_copies, applies=apply)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
-    return mended(targets, examine, circumstances, clusters, rails, errors, files)
+    return mended(targets, examine, circumstances, clusters, safety, errors, files)
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:
@@ -126,12 +126,12 @@ def undo(
     """
     from kdump.operations.undo import changes_called, close_all, undo_all
 
-    policy, rails = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
+    policy, safety = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
     check_type("change", change, str)
     check_type("close", close, bool)
     listing = changes(path, backup_dir=backup_dir)
     found = changes_called(listing, change)
-    done = (close_all if close else undo_all)(found, rails)
+    done = (close_all if close else undo_all)(found, safety)
     results: list[Undone | Closed | Failed] = list(_judged(chain(_unread(path, listing), done), policy))
     if not found:
         raise KdumpError(f"{path_text(path)}: there is no change '{change}'")
@@ -156,22 +156,22 @@ def prune(
     """
     from kdump.operations.undo import prune_all
 
-    policy, rails = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
+    policy, safety = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
     check_number("older_than_ms", older_than_ms, 0)
     if change is not None:
         check_type("change", change, str)
     listing = changes(path, backup_dir=backup_dir)
-    done = prune_all(listing, clock(now) - older_than_ms, rails, change)
+    done = prune_all(listing, clock(now) - older_than_ms, safety, change)
     return list(_judged(chain(_unread(path, listing), done), policy))
 
 
 def _undoing(apply: bool, backup_dir: Path | None, ignore_lock: str | None) -> SafetyOptions:
     """Return how carefully changes are taken back. Raises ValueError, TypeError, OSError."""
-    from kdump.operations.rails import SafetyOptions
+    from kdump.operations.safety import SafetyOptions
 
-    rails = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir), ignore_lock=ignore_lock)
-    rails.check()
-    return rails
+    safety = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir), ignore_lock=ignore_lock)
+    safety.check()
+    return safety
 
 
 def _unread(path: Path, listing: Listing) -> Iterator[Failed]:
@@ -201,7 +201,7 @@ def retain(
     NameFormatError, ConfigError.
     """
     from kdump.operations import retain as operation
-    from kdump.operations.rails import SafetyOptions
+    from kdump.operations.safety import SafetyOptions
     from kdump.retention.totals import Totals
     from kdump.settings.retention import RetentionSettings
 
@@ -210,10 +210,10 @@ def retain(
     request = operation.RetainRequest(
         clock(now), property_files(config), properties_of(settings), log_start_offset, high_watermark, tombstones
     )
-    rails = SafetyOptions(apply, "retain", keep_originals)
-    rails.check()
+    safety = SafetyOptions(apply, "retain", keep_originals)
+    safety.check()
 
-    told = _of_groups(groups, lambda group: operation.retain(group, request, rails), policy)
+    told = _of_groups(groups, lambda group: operation.retain(group, request, safety), policy)
     events = (event for event in told if not isinstance(event, Totals))
     return chain(_idle_names(request.files, RetentionSettings), events)
 
@@ -238,7 +238,7 @@ def compact(
     RefusedError.
     """
     from kdump.operations import compact as operation
-    from kdump.operations.rails import SafetyOptions
+    from kdump.operations.safety import SafetyOptions
     from kdump.settings.cleaning import CleaningSettings
 
     policy = OnError(errors)
@@ -248,10 +248,10 @@ def compact(
             raise ValueError("output takes the partitions of one log directory, without apply")
         check_not_kafkas(path_text(output))
     request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
-    rails = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
-    rails.check()
+    safety = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
+    safety.check()
 
-    events = _of_groups(groups, lambda group: operation.compact(group, request, rails), policy)
+    events = _of_groups(groups, lambda group: operation.compact(group, request, safety), policy)
     return chain(_idle_names(request.files, CleaningSettings), events)
 
 

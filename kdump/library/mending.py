@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_word
 
 if TYPE_CHECKING:
-    from kdump.operations.rails import SafetyOptions
     from kdump.operations.repair import Examine, PlanFiles, Repaired
+    from kdump.operations.safety import SafetyOptions
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import Bases, Missing, Target
     from kdump.recovery.startup import Startup
@@ -46,7 +46,7 @@ def rebuild_index(
     damaged log stay as they are: the task's `problems` say so. The rest is as for `repair`. Raises OSError,
     NameFormatError, ConfigError, and ValueError for an unknown kind or release.
     """
-    from kdump.operations.rails import SafetyOptions
+    from kdump.operations.safety import SafetyOptions
     from kdump.repair.indexes import examine_indexes
     from kdump.repair.task import INDEX_KINDS
 
@@ -58,12 +58,12 @@ def rebuild_index(
         return examine_indexes(log, startup, wanted, bases, wants_all=wants_all)
 
     circumstances = startup_options(config=config, release=release)
-    rails = SafetyOptions(
+    safety = SafetyOptions(
         apply, "rebuild-index", keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss
     )
     targets = targets_at(paths, takes_files=True)
     files = plan_files(plan_out, apply_plan)
-    return mended(targets, examine, circumstances, _clusters(targets), rails, errors, files)
+    return mended(targets, examine, circumstances, _clusters(targets), safety, errors, files)
 
 
 def trim(
@@ -83,18 +83,18 @@ def trim(
     Paths may be files of segments. A Repaired for each partition: a log that has valid batches behind the damage stays
     as it is, and the task's `problems` say so. The rest is as for `repair`. Raises OSError, NameFormatError.
     """
-    from kdump.operations.rails import SafetyOptions
+    from kdump.operations.safety import SafetyOptions
     from kdump.operations.startup import StartupOptions
     from kdump.repair.proposal import examine_trim
 
-    rails = SafetyOptions(apply, "trim", keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss)
+    safety = SafetyOptions(apply, "trim", keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss)
     targets = targets_at(paths, takes_files=True)
 
     def examine(log: PartitionLog, _: Startup, bases: Bases) -> Task:
         return examine_trim(log, bases)
 
     files = plan_files(plan_out, apply_plan)
-    return mended(targets, examine, StartupOptions(), _clusters(targets), rails, errors, files)
+    return mended(targets, examine, StartupOptions(), _clusters(targets), safety, errors, files)
 
 
 def heal(
@@ -126,7 +126,7 @@ def heal(
     """
     from kdump.operations.heal import plan_heal
     from kdump.operations.heal_sources import check_sources
-    from kdump.operations.rails import SafetyOptions
+    from kdump.operations.safety import SafetyOptions
     from kdump.topics.clusters import Clusters
 
     given, at = [path_text(path) for path in paths], [path_text(path) for path in sources]
@@ -135,7 +135,7 @@ def heal(
     others = check_sources(at)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in given} | set(given))
     targets = targets_at(given, lambda directory: others.missing_in(directory, clusters))
-    rails = SafetyOptions(
+    safety = SafetyOptions(
         apply, "repair from", keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss
     )
     files = plan_files(plan_out, apply_plan)
@@ -144,7 +144,7 @@ def heal(
     def examine(log: PartitionLog, startup: Startup, _: Bases) -> Task:
         return plan_heal(log, startup, others, clusters, log_start_offset)
 
-    healed = mended(targets, examine, circumstances, clusters, rails, errors, files, makes_directories=True)
+    healed = mended(targets, examine, circumstances, clusters, safety, errors, files, makes_directories=True)
 
     def found() -> Iterator[Repaired]:
         yield from healed
@@ -173,7 +173,7 @@ def mended(  # noqa: PLR0917 - what the functions of this module have in common
     examine: Examine,
     circumstances: StartupOptions,
     clusters: Clusters,
-    rails: SafetyOptions,
+    safety: SafetyOptions,
     errors: str,
     files: PlanFiles,
     *,
@@ -189,7 +189,7 @@ def mended(  # noqa: PLR0917 - what the functions of this module have in common
     policy = OnError(errors)
     unread: list[Problem] = []
     wanted = Repair(examine, circumstances, clusters, unread.append, makes_directories=makes_directories)
-    repaired = repair_all(targets, wanted, rails, files)
+    repaired = repair_all(targets, wanted, safety, files)
 
     def told() -> Iterator[Repaired]:
         while unread:

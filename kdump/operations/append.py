@@ -1,4 +1,4 @@
-"""Open a partition of a log directory that is there already for appending, with the rails that keep others' data safe.
+"""Open a partition of a log directory that is there already for appending, with checks that keep others' data safe.
 
     with opened("/var/lib/kafka/data/orders-3", WritingSettings()) as log:
         log.append(...)

@@ -30,7 +30,7 @@ from kdump.formats.metadata_files import PartitionMetadata, format_partition_met
 from kdump.formats.names import LIVE, STRAY, partition_dir_name
 from kdump.formats.uuids import format_uuid, is_reserved_directory_id
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import SafetyOptions, locked
+from kdump.operations.safety import SafetyOptions, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent
@@ -187,11 +187,11 @@ def apply_in_place(found: Resurrection, now: int, still: GrowthWatch) -> Resurre
     Raises RefusedError, OSError.
     """
     _check_refusals(found)
-    rails = SafetyOptions(applies=True, command="resurrect")
+    safety = SafetyOptions(applies=True, command="resurrect")
     directories = directories_of(found, None)
     with ExitStack() as stack:
         for disk in found.disks:
-            stack.enter_context(locked(disk.path, [], rails))
+            stack.enter_context(locked(disk.path, [], safety))
         still.check()
         id_ = new_id(*(disk.path for disk in found.disks))
         changes = [_write_topic_id(copy, topic_id, id_) for copy, topic_id in found.at_hand.ids_to_write]

@@ -16,8 +16,8 @@ from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, examine_partition
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Guard, SafetyOptions, check_unlocked, guarded
 from kdump.operations.results import Failed, Interrupted, Note
+from kdump.operations.safety import Guard, SafetyOptions, check_unlocked, guarded
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.releases import KafkaRelease
@@ -88,23 +88,23 @@ Progress = Callable[[str, int], object]
 
 
 def compact(
-    group: PartitionGroup, request: CompactRequest, rails: SafetyOptions, progress: Progress = lambda _, __: None
+    group: PartitionGroup, request: CompactRequest, safety: SafetyOptions, progress: Progress = lambda _, __: None
 ) -> Iterator[Event]:
-    """Say what the cleaner makes of partitions and, if `rails` say so, do it: where they are, or in `rails.output`.
+    """Say what the cleaner makes of partitions and, if `safety` says so, do it: where they are, or in `safety.output`.
 
     Each pass comes as it was done. `progress` hears of bytes read of a log, twice those of each partition in all.
     Raises RefusedError, KdumpError, OSError where all of the log directory is left alone.
     """
-    yield from _Run(group, request, rails, progress).run()
+    yield from _Run(group, request, safety, progress).run()
 
 
 class _Run:
     def __init__(
-        self, group: PartitionGroup, request: CompactRequest, rails: SafetyOptions, progress: Progress
+        self, group: PartitionGroup, request: CompactRequest, safety: SafetyOptions, progress: Progress
     ) -> None:
         self._group = group
         self._request = request
-        self._rails = rails
+        self._safety = safety
         self._tell = progress
         self._read = 0
         self._noted: set[str] = set()
@@ -115,11 +115,11 @@ class _Run:
         known = topic_settings(group, self._request.files)
         self._settings, self._release = known.settings, known.release
         yield from known.notes
-        if self._rails.output is not None:
+        if self._safety.output is not None:
             check_unlocked(group.log_directory)
-            yield from self._copy(group, self._rails.output)
+            yield from self._copy(group, self._safety.output)
             return
-        with guarded(os.path.realpath(group.log_directory), group.partitions, self._rails, reads_beside=True) as guard:
+        with guarded(os.path.realpath(group.log_directory), group.partitions, self._safety, reads_beside=True) as guard:
             for path in group.partitions:
                 try:
                     yield from self._passes(group, path, guard)
@@ -131,7 +131,7 @@ class _Run:
         if path in guard.errors:
             raise guard.errors[path]
         for change in guard.interrupted[path]:
-            yield Interrupted(path, change, guard.rails.applies)
+            yield Interrupted(path, change, guard.safety.applies)
         for number in range(1, self._request.passes + 1):
             with held(path) as log:
                 if log is None:
@@ -193,7 +193,7 @@ class _Run:
         if why:
             yield PassedOver(log.path, why)
             return None
-        if self._rails.applies and (log.name is None or log.name.state):
+        if self._safety.applies and (log.name is None or log.name.state):
             raise RefusedError(f"{log.path}: not named as a partition in use, so no checkpoint could name it")
         state = examine_partition(log, known, config, request.now)
         if number > 1 and not state.is_due(config):
@@ -213,24 +213,24 @@ class _Run:
         is_due = state.is_due(config)
         self._read = 0
         name = os.path.basename(os.path.abspath(state.log.path))
-        clean = self._cleaner(state, config, guarded=self._rails.applies or self._rails.output is not None)
-        if self._rails.output is not None and number == 1:
-            cleaning = clean_into(state, clean if is_due else None, self._rails.output)
-            return Compacted(state, config, cleaning, is_due, None, os.path.join(self._rails.output, name))
+        clean = self._cleaner(state, config, guarded=self._safety.applies or self._safety.output is not None)
+        if self._safety.output is not None and number == 1:
+            cleaning = clean_into(state, clean if is_due else None, self._safety.output)
+            return Compacted(state, config, cleaning, is_due, None, os.path.join(self._safety.output, name))
         if not is_due:
             return Compacted(state, config, None)
-        if not self._rails.applies and self._rails.output is None:
+        if not self._safety.applies and self._safety.output is None:
             return Compacted(state, config, clean(Staging(None)))
         path = os.path.abspath(state.log.path)
         if guard is None:
-            assert self._rails.output is not None
+            assert self._safety.output is not None
             cleaning = clean_in_place(state, clean, new_change(path), keep_old=False)
-            return Compacted(state, config, cleaning, True, None, os.path.join(self._rails.output, name))
+            return Compacted(state, config, cleaning, True, None, os.path.join(self._safety.output, name))
         if number == 1:
             guard.check_still(path)
         files = guard.files(path, number=number)
-        cleaning = clean_in_place(state, clean, files, keep_old=self._rails.keep_old)
-        return Compacted(state, config, cleaning, True, files.id if self._rails.keep_old else None)
+        cleaning = clean_in_place(state, clean, files, keep_old=self._safety.keep_old)
+        return Compacted(state, config, cleaning, True, files.id if self._safety.keep_old else None)
 
     def _cleaner(
         self, state: PartitionState, config: CleaningSettings, *, guarded: bool

@@ -15,7 +15,7 @@ from kdump.cluster.set_voters import NewVoters, change_plan
 from kdump.cluster.wanted import Refusal
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import KdumpError, RefusedError, Report
-from kdump.operations.rails import SafetyOptions, locked
+from kdump.operations.safety import SafetyOptions, locked
 from kdump.storage.partition import PartitionLog
 
 
@@ -41,12 +41,12 @@ def apply_voters(plan: NewVoters, now: int) -> list[Change]:
         raise RefusedError(f"{first.subject}: {first.reason}")
     if plan.is_done:
         return []
-    rails = SafetyOptions(applies=True, command="quorum")
+    safety = SafetyOptions(applies=True, command="quorum")
     logs = [segment.log_path for copy in plan.leaders for segment in PartitionLog(copy.path).segments]
     still = GrowthWatch(logs)
     with ExitStack() as stack:
         for copy in plan.leaders:
-            stack.enter_context(locked(copy.disk.path, [], rails))
+            stack.enter_context(locked(copy.disk.path, [], safety))
         still.check()
         changes = [change_plan(plan, copy, now) for copy in plan.leaders]
         id_ = new_id(*(place_of(change.path) for change in changes))

@@ -13,8 +13,8 @@ from kdump.disk.reading import is_named
 from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report, check_type
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.results import Failed
+from kdump.operations.safety import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import directory_state
@@ -109,15 +109,15 @@ def planning(request: Request, clusters: Clusters, *, checks_copies: bool, appli
 
 
 def repair_all(
-    targets: Sequence[Target], wanted: Repair, rails: SafetyOptions, files: PlanFiles = NO_FILES
+    targets: Sequence[Target], wanted: Repair, safety: SafetyOptions, files: PlanFiles = NO_FILES
 ) -> Generator[tuple[Target, Repaired | Failed], None, None]:
     """Repair the partitions of several log directories, as `repair`; one that is left alone is Failed.
 
     The call raises ValueError, TypeError, OSError, RefusedError, and KdumpError for a file that has no plans.
     """
-    rails.check()
-    if rails.output is not None:
-        check_not_kafkas(rails.output)
+    safety.check()
+    if safety.output is not None:
+        check_not_kafkas(safety.output)
         if len(targets) > 1:
             raise ValueError("output takes the partitions of one log directory")
     if files.out is not None:
@@ -128,16 +128,16 @@ def repair_all(
         from kdump.change.saved_plan import load
 
         wanted = wanted._replace(plans=load(files.apply))
-    return _repair_all(targets, wanted, rails, files.out)
+    return _repair_all(targets, wanted, safety, files.out)
 
 
 def _repair_all(
-    targets: Iterable[Target], wanted: Repair, rails: SafetyOptions, plan_out: str | None
+    targets: Iterable[Target], wanted: Repair, safety: SafetyOptions, plan_out: str | None
 ) -> Generator[tuple[Target, Repaired | Failed], None, None]:
     rows: list[dict[str, object]] = []
     for target in targets:
         try:
-            with closing(repair(target, wanted, rails)) as repaired:  # the lock goes when this ends
+            with closing(repair(target, wanted, safety)) as repaired:  # the lock goes when this ends
                 for done in repaired:
                     if plan_out is not None and done.task is not None and done.task.plan is not None:
                         from kdump.change.saved_plan import plan_row
@@ -149,22 +149,22 @@ def _repair_all(
     if plan_out is not None:
         from kdump.change.saved_plan import save
 
-        save(plan_out, rails.command, rows)
+        save(plan_out, safety.command, rows)
 
 
-def repair(target: Target, wanted: Repair, rails: SafetyOptions) -> Generator[Repaired, None, None]:
+def repair(target: Target, wanted: Repair, safety: SafetyOptions) -> Generator[Repaired, None, None]:
     """Repair the partitions of a log directory; each as it is done, in order.
 
-    Nothing is changed unless `rails` says so; with an output directory it is a copy that is repaired. Raises
+    Nothing is changed unless `safety` says so; with an output directory it is a copy that is repaired. Raises
     RefusedError and OSError where all partitions of the log directory are left alone.
     """
-    if rails.output is not None:
+    if safety.output is not None:
         check_unlocked(target.log_directory)
-        if rails.applies:
-            yield from _repair_copy(target, wanted, rails, rails.output)
+        if safety.applies:
+            yield from _repair_copy(target, wanted, safety, safety.output)
             return
-    is_for_copy = rails.output is not None
-    with guarded(target.log_directory, target.partitions, rails._replace(output=None)) as guard:
+    is_for_copy = safety.output is not None
+    with guarded(target.log_directory, target.partitions, safety._replace(output=None)) as guard:
         yield from _repair(target, wanted, guard, is_for_copy=is_for_copy)
 
 
@@ -194,7 +194,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool =
         except (OSError, KdumpError) as error:
             return Repaired(path, None, error=error)
 
-    jobs = guard.rails.jobs or (processors() if _has_large_log(target.partitions) else 1)
+    jobs = guard.safety.jobs or (processors() if _has_large_log(target.partitions) else 1)
     for _, found in ordered(target.partitions, one, lambda _: True, jobs, caller_works=False):
         if isinstance(found, BaseException):
             raise found
@@ -225,7 +225,7 @@ def _one(
     path: str, target: Target, wanted: Repair, startup: Callable[[PartitionLog], Startup], guard: Guard
 ) -> Repaired:
     """Plan for a partition and, if that was asked for, apply once nothing speaks against it."""
-    rails = guard.rails
+    safety = guard.safety
     if path in guard.errors:
         raise guard.errors[path]
     log = PartitionLog(path, may_be_absent=wanted.makes_directories, as_named=True)
@@ -235,23 +235,23 @@ def _one(
         from kdump.change.saved_plan import check_same
 
         check_same(wanted.plans, task.plan)
-    if not rails.applies or not task.plan:
+    if not safety.applies or not task.plan:
         return done
-    check_loss(path, task.dropped, rails)
-    check_backup_dir(rails, path)
+    check_loss(path, task.dropped, safety)
+    check_backup_dir(safety, path)
     guard.check_still(path)
     from kdump.change.apply import apply_plan
 
-    change = apply_plan(task.plan, guard.files(path), command=rails.command, keep_old=rails.keep_old, cuts=task.cuts)
-    return done._replace(change=change, kept=rails.keep_old or bool(change.cuts))
+    change = apply_plan(task.plan, guard.files(path), command=safety.command, keep_old=safety.keep_old, cuts=task.cuts)
+    return done._replace(change=change, kept=safety.keep_old or bool(change.cuts))
 
 
-def _repair_copy(target: Target, wanted: Repair, rails: SafetyOptions, output: str) -> Iterator[Repaired]:
+def _repair_copy(target: Target, wanted: Repair, safety: SafetyOptions, output: str) -> Iterator[Repaired]:
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
     from kdump.change.copy_out import complete, copy_log_directory
     from kdump.disk.durable import remove_tree
 
-    planning = Guard(target.log_directory, rails._replace(applies=False, output=None))
+    planning = Guard(target.log_directory, safety._replace(applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
     errors: dict[str, Exception] = {}
     readable = {path: bases for path, bases in target.partitions.items() if _can_be_copied(path, errors)}
@@ -262,7 +262,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: SafetyOptions, output: s
     watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
     for done in _repair(Target(target.log_directory, readable, shown=target.shown), wanted, planning, is_for_copy=True):
         if done.task is not None:
-            check_loss(done.path, done.task.dropped, rails)
+            check_loss(done.path, done.task.dropped, safety)
 
     def unreadable(path: str, error: OSError) -> None:
         if path in readable:
@@ -283,7 +283,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: SafetyOptions, output: s
         if path not in errors:
             copied.add(os.path.join(copied.log_directory, os.path.basename(path)), path, bases)
     name = os.path.basename(copied.log_directory)
-    on_copy = rails._replace(output=None, keep_old=False, backup_dir=None, ignore_lock=name)
+    on_copy = safety._replace(output=None, keep_old=False, backup_dir=None, ignore_lock=name)
     with guarded(copied.log_directory, copied.partitions, on_copy) as guard:
         yield from _repair(copied, wanted._replace(plans=None), guard)
     complete(part, output)

@@ -1,4 +1,4 @@
-"""What retention deletes of the partitions of a log directory, and deleting it, with the rails that changes have."""
+"""What retention deletes of the partitions of a log directory, and deleting it, with the checks of all changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kdump.change.plan import Plan
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import Guard, SafetyOptions, guarded
 from kdump.operations.results import Failed, Interrupted, Note
+from kdump.operations.safety import Guard, SafetyOptions, guarded
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.retention.apply import carry_out, check_allowed
@@ -68,22 +68,22 @@ Event = PartitionRetention | Totals | Interrupted | Failed | Note | Deleted
 def retain(
     group: PartitionGroup,
     request: RetainRequest,
-    rails: SafetyOptions,
+    safety: SafetyOptions,
     over: Callable[[list[str]], Iterable[str]] = iter,
 ) -> Iterator[Event]:
-    """Say what retention deletes of partitions and, if `rails` say so, delete it.
+    """Say what retention deletes of partitions and, if `safety` says so, delete it.
 
     Each partition comes as it was examined, then the totals of a log directory that is looked at as a whole, then what
     was done. `over` goes over the partitions' paths. Raises RefusedError, KdumpError, OSError where all of the log
     directory is left alone.
     """
-    with guarded(os.path.realpath(group.log_directory), group.partitions, rails, reads_beside=True) as guard:
+    with guarded(os.path.realpath(group.log_directory), group.partitions, safety, reads_beside=True) as guard:
         for path, changes in guard.interrupted.items():
             for change in changes:
-                yield Interrupted(path, change, rails.applies)
+                yield Interrupted(path, change, safety.applies)
         for path, error in guard.errors.items():
             yield Failed(path, error)
-        place = _Place(group, request, applies=rails.applies)
+        place = _Place(group, request, applies=safety.applies)
         yield from (Failed(group.log_directory, error) for error in place.unread)
         yield from place.notes
         found: list[PartitionRetention] = []
@@ -93,7 +93,7 @@ def retain(
             yield each
         if group.is_whole:
             yield Totals.of(found)
-        if rails.applies:
+        if safety.applies:
             yield from _carry_out(group, found, guard)
 
 
@@ -123,8 +123,8 @@ def _carry_out(group: PartitionGroup, found: Iterable[PartitionRetention], guard
     for plan in plans:
         guard.check_still(plan.path)
     if plans:
-        carry_out(plans, guard.files, keep_old=guard.rails.keep_old)
-    yield Deleted(group.log_directory, plans, guard.id if plans and guard.rails.keep_old else None)
+        carry_out(plans, guard.files, keep_old=guard.safety.keep_old)
+    yield Deleted(group.log_directory, plans, guard.id if plans and guard.safety.keep_old else None)
 
 
 class _Place:

@@ -19,8 +19,8 @@ from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError, RefusedError
 from kdump.named_tuples import NamedTuple
-from kdump.operations.rails import SafetyOptions, check_is_there, locked
 from kdump.operations.results import Failed
+from kdump.operations.safety import SafetyOptions, check_is_there, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_is_not_around
 from kdump.storage.partition import PartitionLog
@@ -142,28 +142,28 @@ class Over(Protocol):
 
 
 def prune_all(
-    listing: Listing, before_ms: int, rails: SafetyOptions, change: str | None = None, over: Over = iter
+    listing: Listing, before_ms: int, safety: SafetyOptions, change: str | None = None, over: Over = iter
 ) -> Iterator[Pruned | Failed]:
     """Delete the originals of changes that were begun before a time (ms), or say of which; of one that is named only.
 
     Interrupted ones stay. A partition that is left alone is Failed, and the others go on. Raises OSError.
     """
     for kept in over(list(_prunable(listing, before_ms, change))):
-        found = Pruned(kept, kept.all_bytes if isinstance(kept, Change) else kept.size, rails.applies)
+        found = Pruned(kept, kept.all_bytes if isinstance(kept, Change) else kept.size, safety.applies)
         try:
-            if rails.applies:
-                _delete_originals(found, rails)
+            if safety.applies:
+                _delete_originals(found, safety)
             yield found
         except (OSError, KdumpError) as error:
             yield Failed(found.path, error)
 
 
-def close_all(changes: list[Change], rails: SafetyOptions, over: Over = iter) -> Iterator[Closed | Failed]:
+def close_all(changes: list[Change], safety: SafetyOptions, over: Over = iter) -> Iterator[Closed | Failed]:
     """End interrupted changes as things are, or say which; one that is left alone is Failed, and the others go on."""
     for change in over(changes):
         try:
-            _close(change, rails)
-            yield Closed(change, rails.applies)
+            _close(change, safety)
+            yield Closed(change, safety.applies)
         except (OSError, KdumpError) as error:
             yield Failed(change.path, error)
 
@@ -179,30 +179,30 @@ def changes_called(listing: Listing, id_: str) -> list[Change]:
     return [each.change for each in listing.changes if each.change.id == id_]
 
 
-def undo_all(changes: list[Change], rails: SafetyOptions, over: Over = iter) -> Iterator[Undone | Failed]:
+def undo_all(changes: list[Change], safety: SafetyOptions, over: Over = iter) -> Iterator[Undone | Failed]:
     """Take back a change of several partitions, or say what that does; what does it is one change with one id, too.
 
     A partition that is left alone is Failed, and the others go on. Raises OSError.
     """
     there = [change.path for change in changes if is_directory(change.path)]
-    id_ = new_id(*{place_of(path, rails.backup_dir) for path in there})
+    id_ = new_id(*{place_of(path, safety.backup_dir) for path in there})
     for change in over(changes):
         try:
-            yield undo_change(change, rails, id_)
+            yield undo_change(change, safety, id_)
         except (OSError, KdumpError) as error:
             yield Failed(change.path, error)
 
 
-def undo_change(change: Change, rails: SafetyOptions, id_: str | None = None) -> Undone:
+def undo_change(change: Change, safety: SafetyOptions, id_: str | None = None) -> Undone:
     """Take a change of one partition back, or say what that does; `id_` is for the change that does it.
 
     Raises OSError, RefusedError, KdumpError.
     """
-    with locked(log_directory_of(change.path), [change.path], rails):
-        others = Changes(log_directory_of(change.path)).of(change.path, rails.backup_dir)
+    with locked(log_directory_of(change.path), [change.path], safety):
+        others = Changes(log_directory_of(change.path)).of(change.path, safety.backup_dir)
         for other in others:
             if other.state == ChangeState.INTERRUPTED and other.id != change.id:
-                return _after_interrupted(change, other, rails)
+                return _after_interrupted(change, other, safety)
         judged = judge(change, thorough=True)
         if judged.why:
             raise RefusedError(judged.why)
@@ -210,15 +210,15 @@ def undo_change(change: Change, rails: SafetyOptions, id_: str | None = None) ->
             operations = tuple(step.operation for step in reversed(change.steps))
         else:
             operations = tuple(draft.operation for draft in undo_drafts(change))
-        if not rails.applies:
+        if not safety.applies:
             return Undone(change, operations)
-        if rails.ignore_lock is None:
+        if safety.ignore_lock is None:
             check_not_growing(segment.log_path for segment in PartitionLog(change.path).segments)
-        by = undo(change, new_change(change.path, rails.backup_dir, id_))
+        by = undo(change, new_change(change.path, safety.backup_dir, id_))
         return Undone(change, operations, by, True)
 
 
-def _after_interrupted(change: Change, other: Change, rails: SafetyOptions) -> Undone:
+def _after_interrupted(change: Change, other: Change, safety: SafetyOptions) -> Undone:
     """Finish the interrupted undo of a change; anything else that was interrupted has to be dealt with first."""
     if other.undoes != change.id:
         raise RefusedError(
@@ -226,17 +226,17 @@ def _after_interrupted(change: Change, other: Change, rails: SafetyOptions) -> U
             " finish it with the command that began it"
         )
     operations = tuple(step.operation for step in other.steps)
-    if not rails.applies:
+    if not safety.applies:
         return Undone(change, operations, is_finished=True)
-    (finished,) = finish_interrupted(change.path, rails.backup_dir)
+    (finished,) = finish_interrupted(change.path, safety.backup_dir)
     return Undone(change, operations, finished, True, True)
 
 
-def _close(change: Change, rails: SafetyOptions) -> None:
+def _close(change: Change, safety: SafetyOptions) -> None:
     if change.state != ChangeState.INTERRUPTED:
         raise RefusedError(f"{os.path.basename(change.path)}: change {change.id} was not interrupted")
-    with locked(log_directory_of(change.path), [change.path], rails):
-        if rails.applies:
+    with locked(log_directory_of(change.path), [change.path], safety):
+        if safety.applies:
             close(change)
 
 
@@ -254,8 +254,8 @@ def _modified_ms(path: str) -> int:
     return os.stat(path).st_mtime_ns // 1_000_000
 
 
-def _delete_originals(found: Pruned, rails: SafetyOptions) -> None:
-    with locked(log_directory_of(found.path), [found.path], rails):
+def _delete_originals(found: Pruned, safety: SafetyOptions) -> None:
+    with locked(log_directory_of(found.path), [found.path], safety):
         if isinstance(found.kept, OldBackup):
             prune_old(found.kept)
         else:

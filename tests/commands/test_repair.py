@@ -1,4 +1,4 @@
-"""`kdump repair` from the command line: plans, applying, undoing, copies, rails, and what scripts get."""
+"""`kdump repair` from the command line: plans, applying, undoing, copies, safety checks, and what scripts get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrying plans out: rails before the first change, what of a file is kept, and taking it back."""
+"""Applying plans: safety checks before the first change, what of a file is kept, and taking it back."""
 
 from __future__ import annotations
 

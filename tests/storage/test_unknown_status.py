@@ -23,7 +23,7 @@ from kdump.disk.locks import is_log_directory
 from kdump.disk.reading import is_directory, is_file, is_named, is_there, list_directory
 from kdump.findings.kind import GOES_OFFLINE, REFUSES
 from kdump.formats import names
-from kdump.operations.rails import SafetyOptions, guarded
+from kdump.operations.safety import SafetyOptions, guarded
 from kdump.operations.started_clusters import warnings_of
 from kdump.operations.undo import list_changes
 from kdump.storage.directory import LogDirectory

@@ -67,10 +67,10 @@ class Guard:
     partition must be left alone.
     """
 
-    def __init__(self, log_directory: str, rails: SafetyOptions) -> None:
+    def __init__(self, log_directory: str, safety: SafetyOptions) -> None:
         """Begin without a change's id."""
         self.log_directory = log_directory
-        self.rails = rails
+        self.safety = safety
         self.id = ""
         self.interrupted: dict[str, tuple[Change, ...]] = {}
         self.errors: dict[str, Exception] = {}
@@ -80,7 +80,7 @@ class Guard:
 
     def files(self, path: str, *, number: int = 1) -> ChangeFiles:
         """Return the files of the change of a partition; one with another `number` for each change by this run."""
-        return new_change(path, self.rails.backup_dir, self.id if number == 1 else f"{self.id}-{number}")
+        return new_change(path, self.safety.backup_dir, self.id if number == 1 else f"{self.id}-{number}")
 
     def check_still(self, path: str) -> None:
         """Raise InUseError where a log grows: of all partitions the first time, then of this one. Raises OSError."""
@@ -92,55 +92,55 @@ class Guard:
 
 @contextmanager
 def guarded(
-    log_directory: str, partitions: Iterable[str], rails: SafetyOptions, *, reads_beside: bool = False
+    log_directory: str, partitions: Iterable[str], safety: SafetyOptions, *, reads_beside: bool = False
 ) -> Iterator[Guard]:
     """Look after partitions of a log directory: finish what was interrupted, and hold the lock, if changes are applied.
 
     `reads_beside`: the plan says what a running broker itself will do, so it may be made beside one.
     Raises RefusedError where a broker runs, OSError, ValueError, TypeError.
     """
-    rails.check()
+    safety.check()
     partitions = list(partitions)
     tally.changes_told.update(map(os.path.abspath, partitions))
-    with nullcontext() if reads_beside and not rails.applies else locked(log_directory, partitions, rails):
-        guard = Guard(log_directory, rails)
-        changes, real = _changes_in(log_directory, partitions, rails), os.path.realpath(log_directory)
+    with nullcontext() if reads_beside and not safety.applies else locked(log_directory, partitions, safety):
+        guard = Guard(log_directory, safety)
+        changes, real = _changes_in(log_directory, partitions, safety), os.path.realpath(log_directory)
         logs: list[str] = []
         for path in partitions:
             try:
                 guard.interrupted[path] = _finished(path, real, changes, guard)
-                if rails.applies:
+                if safety.applies:
                     logs += _logs([path])
             except (OSError, KdumpError) as error:
                 guard.errors[path] = error
-        if rails.applies:
-            guard.id = new_id(*{place_of(path, rails.backup_dir) for path in partitions if is_directory(path)})
-            if rails.ignore_lock is None:
+        if safety.applies:
+            guard.id = new_id(*{place_of(path, safety.backup_dir) for path in partitions if is_directory(path)})
+            if safety.ignore_lock is None:
                 guard._watch = GrowthWatch(logs)
         yield guard
 
 
-def locked(log_directory: str, partitions: Iterable[str], rails: SafetyOptions) -> AbstractContextManager[None]:
+def locked(log_directory: str, partitions: Iterable[str], safety: SafetyOptions) -> AbstractContextManager[None]:
     """Hold the lock of a log directory if changes are applied to it; a plan beside a broker is worth nothing.
 
     Raises RefusedError, OSError.
     """
-    if not rails.applies:
-        if rails.ignore_lock is None:
+    if not safety.applies:
+        if safety.ignore_lock is None:
             check_not_locked(log_directory)
         return nullcontext()
-    if rails.ignore_lock is None:
+    if safety.ignore_lock is None:
         return holding(log_directory, os.stat(log_directory))
     allowed = {os.path.basename(path) for path in (log_directory, *partitions)}
-    if rails.ignore_lock not in allowed:
+    if safety.ignore_lock not in allowed:
         name = os.path.basename(log_directory)
-        raise RefusedError(f"--ignore-lock {rails.ignore_lock}: the directory is called {name}")
+        raise RefusedError(f"--ignore-lock {safety.ignore_lock}: the directory is called {name}")
     return nullcontext()
 
 
-def _changes_in(log_directory: str, partitions: list[str], rails: SafetyOptions) -> Changes | None:
+def _changes_in(log_directory: str, partitions: list[str], safety: SafetyOptions) -> Changes | None:
     """Return the changes of a log directory; None where nothing is to be changed and there are none. Raises OSError."""
-    if not rails.applies and rails.backup_dir is None and not may_have_changes(log_directory, partitions):
+    if not safety.applies and safety.backup_dir is None and not may_have_changes(log_directory, partitions):
         return None
     from kdump.change.journal import Changes
 
@@ -152,7 +152,7 @@ def _finished(path: str, log_directory: str, changes: Changes | None, guard: Gua
 
     `log_directory` is the real path of the one it has to be in. Raises OSError, KdumpError.
     """
-    rails = guard.rails
+    safety = guard.safety
     if os.path.dirname(real_path(path, log_directory)) != log_directory:
         raise RefusedError(f"{path}: a symbolic link that leads out of {guard.log_directory}: repair it there")
     check_no_old_work(path)
@@ -161,16 +161,16 @@ def _finished(path: str, log_directory: str, changes: Changes | None, guard: Gua
     from kdump.change.apply import clear_leftovers
     from kdump.change.interrupted import check_finishable, finish_interrupted
 
-    found = [change for change in changes.of(path, rails.backup_dir) if change.is_interrupted]
+    found = [change for change in changes.of(path, safety.backup_dir) if change.is_interrupted]
     for change in found:
         check_finishable(change)
-    if rails.applies:
-        if found and rails.ignore_lock is None:
+    if safety.applies:
+        if found and safety.ignore_lock is None:
             check_not_growing(_logs([path]))
         if found:
-            finish_interrupted(path, rails.backup_dir)
+            finish_interrupted(path, safety.backup_dir)
         else:
-            clear_leftovers(path, rails.backup_dir, changes)
+            clear_leftovers(path, safety.backup_dir, changes)
     return tuple(found)
 
 
@@ -190,9 +190,9 @@ def check_is_there(backup_dir: str) -> None:
         raise FileNotFoundError(ENOENT, "no such directory", backup_dir)
 
 
-def check_backup_dir(rails: SafetyOptions, path: str) -> None:
+def check_backup_dir(safety: SafetyOptions, path: str) -> None:
     """Raise RefusedError where what is replaced cannot be kept in the directory that was given. Raises OSError."""
-    backups = rails.backup_dir
+    backups = safety.backup_dir
     if backups is None:
         return
     if os.path.dirname(os.path.realpath(backups)) == os.path.dirname(path):
@@ -203,9 +203,9 @@ def check_backup_dir(rails: SafetyOptions, path: str) -> None:
         )
 
 
-def check_loss(path: str, dropped: Loss, rails: SafetyOptions) -> None:
+def check_loss(path: str, dropped: Loss, safety: SafetyOptions) -> None:
     """Raise RefusedError where a plan drops valid records, unless as many as it drops were named."""
-    if not dropped.records or rails.accept_loss in (ALL_LOSSES, dropped.records):
+    if not dropped.records or safety.accept_loss in (ALL_LOSSES, dropped.records):
         return
     name = os.path.basename(path)
     number = number_words(dropped.records, "valid record")
