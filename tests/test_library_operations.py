@@ -16,7 +16,7 @@ import kdump
 from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.export.options import ExportOptions
 from kdump.formats import names
-from kdump.operations.compact import Compacted, PassedOver
+from kdump.operations.compact import Compacted, Skipped
 from kdump.operations.lookup import AbortedRequest, Answer, OffsetRequest, TimestampRequest
 from kdump.operations.lookup import Request as LookupRequest
 from kdump.operations.results import Failed, Interrupted, Note
@@ -377,8 +377,8 @@ def test_retain(tmp_path: Path) -> None:
 def test_compact(tmp_path: Path) -> None:
     built = build(tmp_path / "data")
     before = content(built.directory)
-    (passed_over,) = kdump.compact(built.directory, now=NOW)
-    assert isinstance(passed_over, PassedOver)
+    (skipped,) = kdump.compact(built.directory, now=NOW)
+    assert isinstance(skipped, Skipped)
     (planned,) = kdump.compact(built.directory, config={"cleanup.policy": "compact"}, now=NOW)
     assert isinstance(planned, Compacted)
     assert not planned.is_done

@@ -9,7 +9,7 @@ import click
 from kdump.disk.reading import is_named
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import compact as operation
-from kdump.operations.compact import Compacted, CompactRequest, PassedOver
+from kdump.operations.compact import Compacted, CompactRequest, Skipped
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.safety import SafetyOptions
 from kdump.releases import KafkaRelease
@@ -132,14 +132,14 @@ def command(
 
 
 def _tell(
-    event: Compacted | PassedOver | Interrupted | Failed | Note, printer: Printer, failures: Failures, *, is_copy: bool
+    event: Compacted | Skipped | Interrupted | Failed | Note, printer: Printer, failures: Failures, *, is_copy: bool
 ) -> None:
     if isinstance(event, Compacted):
         printer.partition(event)
         if event.cleaning is not None and not event.is_done and not is_copy:
             failures.worsen(exit_codes.FINDINGS)
-    elif isinstance(event, PassedOver):
-        printer.passed_over(event.path, event.why)
+    elif isinstance(event, Skipped):
+        printer.skipped(event.path, event.why)
     elif isinstance(event, Interrupted):
         what = "is finished now" if event.is_finished else "--apply finishes it"
         change = event.change

@@ -44,7 +44,7 @@ class JsonLines(RowPrinter):
         }
         self.row("partition", fields, _OLD_PARTITION)
 
-    def passed_over(self, path: str, why: str) -> None:
+    def skipped(self, path: str, why: str) -> None:
         """Write a partition that is none for the cleaner."""
         self.row("passedOver", place_of(path) | {"why": why})
 

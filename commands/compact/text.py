@@ -42,7 +42,7 @@ class Text(TextPrinter):
         self._budget = LineBudget(is_all=is_all)
         self._routine = self._more = 0
         self._now = now
-        self._passed_over: dict[str, list[str]] = {}
+        self._skipped: dict[str, list[str]] = {}
         self._partitions = self._due = self._cleaned = self._freed = 0
         self._changes: dict[str, str] = {}
 
@@ -85,13 +85,13 @@ class Text(TextPrinter):
             self._lines([f"{room}: another pass continues at offset {cleaning.end_offset}"])
         self._lines(_done(found))
 
-    def passed_over(self, path: str, why: str) -> None:
+    def skipped(self, path: str, why: str) -> None:
         """Print a partition that is none for the cleaner."""
-        self._passed_over.setdefault(why, []).append(path)
+        self._skipped.setdefault(why, []).append(path)
 
     def end(self, *, is_complete: bool) -> None:
         """Print those that were skipped, and the answer; `is_complete`: all could be read, nothing was refused."""
-        for why, paths in self._passed_over.items():
+        for why, paths in self._skipped.items():
             self._heading(f"skipped: {safe(why)}")
             self._lines(map(safe_path, paths[:MAX_SKIPPED]))
             if len(paths) > MAX_SKIPPED:

@@ -130,7 +130,7 @@ def tell_refused(error: KdumpError, text: str = "") -> None:
 
 
 def told_if_refused(out: Output, work: Callable[[], object]) -> int:
-    """Do the work; the exit code. What a safety rail refuses is said behind what is printed already."""
+    """Do the work; the exit code. What a safety check refuses is said behind what is printed already."""
     try:
         work()
     except RefusedError as error:

@@ -11,7 +11,7 @@ from kdump.errors import KdumpError, OnError, check_number, check_type
 
 if TYPE_CHECKING:
     from kdump.operations.append import Opening
-    from kdump.operations.compact import Compacted, PassedOver
+    from kdump.operations.compact import Compacted, Skipped
     from kdump.operations.repair import Repaired
     from kdump.operations.results import Failed, Interrupted, Note
     from kdump.operations.retain import Deleted
@@ -228,10 +228,10 @@ def compact(
     output: Path | None = None,
     now: int | None = None,
     errors: str = OnError.RAISE,
-) -> Iterator[Compacted | PassedOver | Interrupted | Note | Failed]:
+) -> Iterator[Compacted | Skipped | Interrupted | Note | Failed]:
     """Say what the log cleaner makes of partitions or what keeps it from it; with `apply` or `output`, do it.
 
-    A Compacted for each pass over a partition, a PassedOver for one that is not compacted; an Interrupted for a change
+    A Compacted for each pass over a partition, a Skipped for one that is not compacted; an Interrupted for a change
     that has to be finished first (with `apply` it is), and a Note on what does not count. `config` is a properties
     file, or properties, of the server or of topics. With `output` a log directory with the cleaned partitions is
     written there. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError, ConfigError,

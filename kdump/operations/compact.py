@@ -76,14 +76,14 @@ class Compacted(NamedTuple):
     capacity: int | None = None
 
 
-class PassedOver(NamedTuple):
+class Skipped(NamedTuple):
     """A partition that is not one for the cleaner, and why."""
 
     path: str
     why: str
 
 
-Event = Compacted | PassedOver | Interrupted | Failed | Note
+Event = Compacted | Skipped | Interrupted | Failed | Note
 Progress = Callable[[str, int], object]
 
 
@@ -191,7 +191,7 @@ class _Run:
         config = request.config(self._settings.of(topic), self._release)
         why = not_compacted(config, was_cleaned=known.cleaner is not None, is_named=not place.is_whole)
         if why:
-            yield PassedOver(log.path, why)
+            yield Skipped(log.path, why)
             return None
         if self._safety.applies and (log.name is None or log.name.state):
             raise RefusedError(f"{log.path}: not named as a partition in use, so no checkpoint could name it")

@@ -40,7 +40,7 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | N
         if setting is not None and setting.until is not None:
             how = f"replaced it by {' and '.join(setting.instead)}" if setting.instead else "does not have it any more"
             yield f"{name} is not used: Kafka {setting.until.value} {how}"
-        elif name in _NOT_FOLLOWED or (name in BY_NAME and not _is_passed_over(name, text)):
+        elif name in _NOT_FOLLOWED or (name in BY_NAME and not _is_skipped(name, text)):
             idle.append(name)
         elif not is_known(name) and not name.startswith(open_names):
             close = closest(name, _ALL, 0.8)
@@ -62,7 +62,7 @@ def is_known(name: str) -> bool:
     return name in _ALL or name.startswith(OPEN_NAMES)
 
 
-def _is_passed_over(name: str, text: str) -> bool:
+def _is_skipped(name: str, text: str) -> bool:
     named = BY_NAME[name]
     return named.setting in COORDINATORS or bool(named.value(text) == named.setting.default)
 

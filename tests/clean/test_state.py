@@ -105,7 +105,7 @@ def test_after_a_pass_it_is_no_longer_due(tmp_path: Path) -> None:
     assert not state_of(partition).is_due(CONFIG)
 
 
-def test_leftovers_of_a_swap_are_not_passed_over(tmp_path: Path) -> None:
+def test_leftovers_of_a_swap_are_not_skipped(tmp_path: Path) -> None:
     partition = build(tmp_path, SEGMENTS)
     os.rename(partition / name(0, "index"), partition / name(0, "index.swap"))
     with pytest.raises(CleaningError, match=r"index\.swap: left over") as refused:

@@ -439,7 +439,7 @@ def test_bounds_save_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # --- damage
 
 
-def test_damage_is_passed_over_and_reported(partition: Path) -> None:
+def test_damage_is_skipped_and_reported(partition: Path) -> None:
     path = partition / f"{20:020d}.log"
     data = bytearray(path.read_bytes())
     first, second = len(batch(20, 5)), len(batch(25, 5, attributes=1))

@@ -274,7 +274,7 @@ def test_a_newest_snapshot_that_ends_early_is_taken_for_whole(
     assert "Move it away before the start" in " ".join(run.out.split())
 
 
-def test_what_follows_the_footer_is_passed_over(run: Run, data: Path, snapshots: Path, config: Path) -> None:
+def test_what_follows_the_footer_is_skipped(run: Run, data: Path, snapshots: Path, config: Path) -> None:
     snapshots.write_bytes(snapshots.read_bytes() + b"x")
     found = rows(run, data, "--config", config)
     assert (strays(found), broker(found)["starts"]) == ([], True)

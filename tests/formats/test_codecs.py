@@ -415,7 +415,7 @@ class TestSnappy:
         error = "Compressed with an incompatible codec version 0. At least version 1 is required"
         assert refused(SNAPPY, first + first) == error
 
-    def test_head_of_a_header_without_the_rest_is_passed_over(self) -> None:
+    def test_head_of_a_header_without_the_rest_is_skipped(self) -> None:
         stray = XERIAL[:4] + bytes(12)
         chunk = snappy.compress(b"abc")
         assert decompress(SNAPPY, xerial(chunk) + stray + xerial(chunk)[16:]) == b"abcabc"

@@ -133,7 +133,7 @@ def test_a_header_of_other_rows_is_refused(schema: str, hint: str) -> None:
     assert hint in str(error)
 
 
-def test_a_header_of_a_dump_and_a_summary_are_passed_over() -> None:
+def test_a_header_of_a_dump_and_a_summary_are_skipped() -> None:
     text = '{"type":"header","schema":"kdump.dump/1","new":1}\n{"value":"a"}\n{"type":"summary","exitCode":0}\n'
     assert read(read_jsonl, text) == [NewRecord(-1, CLOCK, None, b"a")]
 

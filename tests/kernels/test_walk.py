@@ -67,7 +67,7 @@ def test_fourteen_is_enough_whatever_the_version_of_the_message(kernel: ModuleTy
     assert (block.status, block.length, block.size[0], block.next_position) == (END, 1, SHORT, SHORT)
 
 
-def test_an_entry_over_the_end_is_passed_over_in_silence(kernel: ModuleType) -> None:
+def test_an_entry_over_the_end_is_skipped_in_silence(kernel: ModuleType) -> None:
     block = walked(kernel, V2 + V2[:-1])
     assert (block.status, block.length, block.next_position) == (PARTIAL, 1, len(V2))
 

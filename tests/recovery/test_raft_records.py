@@ -78,7 +78,7 @@ def test_every_record_is_read_of_every_batch(tmp_path: Path, checks_crcs: bool) 
 
 @pytest.mark.parametrize("checks_crcs", [True, False])
 @pytest.mark.parametrize("kept", [0, 1, 11, 16, 17, 60, -1])
-def test_an_incomplete_end_is_passed_over(tmp_path: Path, checks_crcs: bool, kept: int) -> None:
+def test_an_incomplete_end_is_skipped(tmp_path: Path, checks_crcs: bool, kept: int) -> None:
     torn = data(NOTHING, offset=1)[:kept]
     assert types(read(tmp_path, control(HEADER), torn, checks_crcs=checks_crcs)) == [SNAPSHOT_HEADER]
 
@@ -173,7 +173,7 @@ def test_a_metadata_record_that_is_none(tmp_path: Path, value: bytes | None) -> 
     assert caught.value.exception == RUNTIME
 
 
-def test_records_newer_than_kdump_are_passed_over(tmp_path: Path) -> None:
+def test_records_newer_than_kdump_are_skipped(tmp_path: Path) -> None:
     newer = bytes((1, 0x7F, 0))
     assert read(tmp_path, data(newer)) == [RaftRecord(None, None)]
 

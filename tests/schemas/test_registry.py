@@ -52,7 +52,7 @@ def test_the_latest_is_the_newest_that_is_not_deleted() -> None:
     assert latest.version == 1
 
 
-def test_other_keys_are_passed_over() -> None:
+def test_other_keys_are_skipped() -> None:
     others = [{"keytype": kind, "subject": None, "magic": 0} for kind in ("CONFIG", "MODE", "NOOP", "CONTEXT", "LATER")]
     found = registry(*((json.dumps(key).encode(), b'{"compatibilityLevel":"FULL"}') for key in others))
     assert not found

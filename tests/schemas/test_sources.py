@@ -73,7 +73,7 @@ def test_answers_of_the_registrys_rest(tmp_path: Path) -> None:
     assert list(texts(read(tmp_path))) == [11, 12, 13]
 
 
-def test_damage_of_the_topic_is_reported_and_passed_over(tmp_path: Path) -> None:
+def test_damage_of_the_topic_is_reported_and_skipped(tmp_path: Path) -> None:
     topic = partition(tmp_path, *RECORDS)
     (log,) = topic.glob("*.log")
     data = log.read_bytes()

@@ -285,6 +285,6 @@ def test_the_policy_has_one_spelling() -> None:
     assert TopicSettings.of({"cleanup.policy": "compact"}).own(CLEANUP_POLICY) == frozenset({"compact"})
 
 
-def test_what_coordinators_go_by_is_passed_over_where_logs_matter() -> None:
+def test_what_coordinators_go_by_is_skipped_where_logs_matter() -> None:
     found = {"offsets.topic.num.partitions": "4", "transaction.max.timeout.ms": "5", "log.initial.task.delay.ms": "500"}
     assert list(notes_on(found, ())) == ["not used here: log.initial.task.delay.ms"]

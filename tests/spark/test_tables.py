@@ -76,7 +76,7 @@ def test_damage_fails_with_file_and_position(damaged: Path, kind: str) -> None:
         list(rows_of(options_of(damaged, kind=kind)))
 
 
-def test_damage_can_be_passed_over(damaged: Path) -> None:
+def test_damage_can_be_skipped(damaged: Path) -> None:
     assert offsets(options_of(damaged, failOnDataLoss=False)) == [0, 1, 4, 5]
 
 

@@ -73,7 +73,7 @@ def test_what_cannot_be_read_does_not_end_the_loop(tmp_path: Path) -> None:
     assert (offsets(whole), damage(whole)) == (good, lost)
 
 
-def test_damage_is_raised_or_passed_over(tmp_path: Path) -> None:
+def test_damage_is_raised_or_skipped(tmp_path: Path) -> None:
     path = segment_file(tmp_path, b"".join(PARTS) + flipped(LAST, -1), BASE)
     with LogFile(path) as log:
         kept = [part for part in decoded(log, BASE, errors=OnError.SKIP) if isinstance(part, DecodedRows)]

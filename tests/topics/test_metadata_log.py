@@ -242,7 +242,7 @@ def test_the_log_goes_on_behind_the_newest_snapshot(log: Log) -> None:
     assert list(found.image.topics[ORDERS_ID].partitions) == [0]
 
 
-def test_an_incomplete_snapshot_is_passed_over(log: Log) -> None:
+def test_an_incomplete_snapshot_is_skipped(log: Log) -> None:
     log.add(*metadata_pairs(TOPIC, PARTITION, ("NoOp", {})))
     snapshot_file(log.folder, 1, 1, metadata_pairs(TOPIC))
     bad = snapshot_file(log.folder, 3, 1, metadata_pairs(), footer=False)
