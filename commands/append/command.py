@@ -158,7 +158,7 @@ def command(
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
             items = _begun(READERS[format_](lines, reading))
             with named(path), opened(path, config, how) as log:
-                appender = Appender(log, lines, _wish(options, packing, () if repack else given))
+                appender = Appender(log, lines, _append_options(options, packing, () if repack else given))
                 _run(appender, items, interrupts)
     except REFUSALS as error:
         return refused(error, path)
@@ -217,7 +217,7 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
         raise click.UsageError(f"--{error}.") from None
 
 
-def _wish(options: dict[str, Any], packing: Packing, needs_repack: tuple[str, ...]) -> AppendOptions:
+def _append_options(options: dict[str, Any], packing: Packing, needs_repack: tuple[str, ...]) -> AppendOptions:
     """Return what becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
     return AppendOptions(
         packing,

@@ -80,12 +80,12 @@ class Tally:
 class Appender:
     """Appends items to a log; `tally` says how far it is."""
 
-    def __init__(self, log: LogWriter, lines: Lines, wish: AppendOptions) -> None:
+    def __init__(self, log: LogWriter, lines: Lines, options: AppendOptions) -> None:
         self.tally = Tally()
         self._log = log
         self._lines = lines
-        self._wish = wish
-        self._packing = wish.packing_for(log)
+        self._options = options
+        self._packing = options.packing_for(log)
         self._held: Item | None = None
 
     def run(self, items: Iterator[Item]) -> None:
@@ -94,7 +94,7 @@ class Appender:
             self._held = next(items, None)
             while self._held is not None:
                 if isinstance(self._held, DumpedBatch):
-                    self._retell(self._held, items)
+                    self._append_batch(self._held, items)
                 else:
                     self._pack(self._held, items)
             self._end()
@@ -116,11 +116,11 @@ class Appender:
 
     def _pack(self, first: NewRecord, items: Iterator[Item]) -> None:
         """Pack records until the line of a batch comes."""
-        if self._wish.keeps_offsets:
+        if self._options.keeps_offsets:
             raise self._lines.error("a record without the line of its batch, by which --keep-offsets goes")
         for batch in pack(self._messages(first, items), self._packing):
             before = self._log.end_offset
-            info = self._log.append_as_leader(batch, self._wish.leader_epoch)
+            info = self._log.append_as_leader(batch, self._options.leader_epoch)
             self.tally.add(info, before, self._log.end_offset - before)
 
     def _messages(self, item: Item | None, items: Iterator[Item]) -> Iterator[Message]:
@@ -130,10 +130,10 @@ class Appender:
             item = next(items, None)
         self._held = item
 
-    def _retell(self, batch: DumpedBatch, items: Iterator[Item]) -> None:
+    def _append_batch(self, batch: DumpedBatch, items: Iterator[Item]) -> None:
         """Append the batch of the input that comes next, with the records behind its line."""
-        if self._wish.needs_repack:
-            raise self._lines.error(f"of a batch, and {self._wish.needs_repack[0]} is for new ones: add --repack")
+        if self._options.needs_repack:
+            raise self._lines.error(f"of a batch, and {self._options.needs_repack[0]} is for new ones: add --repack")
         records: list[NewRecord] = []
         size = 0
         item = next(items, None)
@@ -145,7 +145,7 @@ class Appender:
             item = next(items, None)
         self._held = item
         before = self._log.end_offset
-        if self._wish.keeps_offsets:
+        if self._options.keeps_offsets:
             info = self._log.append_as_follower(as_stored(batch, records, level=self._packing.level))
         elif records:
             data = as_sent(batch, records, level=self._packing.level)
@@ -157,20 +157,20 @@ class Appender:
 
     def _epoch(self, batch: DumpedBatch) -> int:
         """Return the leader epoch of a batch: never one before those in the log."""
-        wanted, known = self._wish.leader_epoch, self._log.epochs.latest_epoch if self._log.epochs else -1
+        wanted, known = self._options.leader_epoch, self._log.epochs.latest_epoch if self._log.epochs else -1
         if wanted is not None:
             return wanted
         return self._log.leader_epoch if batch.leader_epoch < 0 else max(known, batch.leader_epoch)
 
     def _end(self) -> None:
         """End the producer's transaction, if that is wished."""
-        wish = self._wish
-        if wish.ending in (COMMIT, ABORT):
+        options = self._options
+        if options.ending in (COMMIT, ABORT):
             self._log.end_transaction(
                 self._packing.producer_id,
-                epoch_of_markers(self._packing.producer_epoch, wish.transaction_version),
-                commit=wish.ending == COMMIT,
-                coordinator_epoch=wish.coordinator_epoch,
-                leader_epoch=wish.leader_epoch,
+                epoch_of_markers(self._packing.producer_epoch, options.transaction_version),
+                commit=options.ending == COMMIT,
+                coordinator_epoch=options.coordinator_epoch,
+                leader_epoch=options.leader_epoch,
             )
             self.tally.markers += 1
