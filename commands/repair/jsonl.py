@@ -42,7 +42,7 @@ class JsonPrinter(RowPrinter):
         for each in task.fixed:
             if each.flipped is not None:
                 self.row("flippedBit", place | {"file": each.range.file} | _flipped(each.flipped))
-        rescue = task.rescue
+        salvaged = task.salvaged
         fields = place | {
             "isComplete": task.plan is not None and not task.problems,
             "operations": len(task.plan.operations) if task.plan else 0,
@@ -56,11 +56,11 @@ class JsonPrinter(RowPrinter):
             "dropped": _held(task.dropped),
             "logStartOffset": task.extent[0] if task.extent else None,
             "logEndOffset": task.extent[1] if task.extent else None,
-            "lost": _held(task.outcome.loss) if task.outcome and rescue is None else None,
-            "kept": _held(rescue.kept) if rescue and rescue.kept else None,
-            "kafkaKeeps": _held(rescue.kafka_keeps) if rescue and rescue.kafka_keeps else None,
-            "markers": [_marker(marker) for marker in rescue.markers] if rescue else None,
-            "openTransactions": [_open_transaction(each) for each in rescue.open_txns] if rescue else None,
+            "lost": _held(task.outcome.loss) if task.outcome and salvaged is None else None,
+            "kept": _held(salvaged.kept) if salvaged and salvaged.kept else None,
+            "kafkaKeeps": _held(salvaged.kafka_keeps) if salvaged and salvaged.kafka_keeps else None,
+            "markers": [_marker(marker) for marker in salvaged.markers] if salvaged else None,
+            "openTransactions": [_open_transaction(each) for each in salvaged.open_txns] if salvaged else None,
         }
         self.row("partition", fields, _OLD_PARTITION)
 

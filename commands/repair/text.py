@@ -24,7 +24,7 @@ from .run import Totals
 from .safe_plans import SafeLine, routine_line, safe_line, safe_lines
 
 if TYPE_CHECKING:
-    from kdump.repair.salvage_partition import Rescue
+    from kdump.repair.salvage_partition import Salvaged
 
 _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write", CHECKPOINT: "set"}
 _VERB_WIDTH = max(map(len, _VERBS.values()))
@@ -65,11 +65,11 @@ class TextPrinter:
             self._notes(done.path, task)
             return
         self._dropped += task.dropped.records
-        self._gives_up |= task.rescue is not None and bool(task.rescue.given_up)
+        self._gives_up |= task.salvaged is not None and bool(task.salvaged.given_up)
         text = self._block(done, applies=applies)
         if applies:
             self._changed.append(done.path)
-            self._given_up += sum(not each.is_valid for each in task.rescue.given_up) if task.rescue else 0
+            self._given_up += sum(not each.is_valid for each in task.salvaged.given_up) if task.salvaged else 0
             self._applied(text, safe_line(done, task) if self._summarizes else None)
         else:
             self._planned.append((_rank(done, task), text, safe_line(done, task)))
@@ -221,12 +221,12 @@ class TextPrinter:
             yield self._bad("cannot be repaired this way:") + safe(
                 f" loading it ends in {failure.exception}: {failure.text} ({failure.file})"
             )
-            if task.rescue is None:
+            if task.salvaged is None:
                 yield "  kdump repair without --strategy shows the ways out"
             elif parse_file_name(failure.file).kind in names.INDEX_KINDS:  # all that is wrong with one is left out
                 yield "  segment.index.bytes is too small for this log: set a larger one, in --config too"
-        elif task.rescue:
-            yield from self._salvage(task.rescue)
+        elif task.salvaged:
+            yield from self._salvage(task.salvaged)
         elif task.outcome and not task.problems:
             yield self._lost(task.outcome.loss)
         if task.fixed:
@@ -245,23 +245,23 @@ class TextPrinter:
             return f"{kept}; cuts an incomplete batch ({byte_words(loss.bytes)})"
         return kept + (f"; cuts {loss_words(loss)}, never written" if loss.bytes else "")
 
-    def _salvage(self, rescue: Rescue) -> Iterator[str]:
-        for cut in rescue.cuts:
+    def _salvage(self, salvaged: Salvaged) -> Iterator[str]:
+        for cut in salvaged.cuts:
             size = byte_words(cut.stop - cut.start)
             yield self._bad("given up:") + safe(f" {size} of {cut.file} from byte {cut.start}: {cut.why}")
-        if rescue.dropped.batches:
-            yield f"{self._bad('drops:')} {loss_words(rescue.dropped)}: their offsets fit nowhere"
-        if rescue.kept is None:
-            yield self._lost(rescue.outcome.loss)
+        if salvaged.dropped.batches:
+            yield f"{self._bad('drops:')} {loss_words(salvaged.dropped)}: their offsets fit nowhere"
+        if salvaged.kept is None:
+            yield self._lost(salvaged.outcome.loss)
             return
-        yield f"kept: {_held(rescue.kept)}"
-        if rescue.kafka_keeps is None:
+        yield f"kept: {_held(salvaged.kept)}"
+        if salvaged.kafka_keeps is None:
             yield "Kafka's own recovery would fail"
-        elif rescue.kafka_keeps != rescue.kept:
-            yield f"Kafka's own recovery would keep: {_held(rescue.kafka_keeps)}"
-        for marker in rescue.markers:
+        elif salvaged.kafka_keeps != salvaged.kept:
+            yield f"Kafka's own recovery would keep: {_held(salvaged.kafka_keeps)}"
+        for marker in salvaged.markers:
             yield f"{self._good('put in:')} {safe(str(marker))} ({marker.gap.name})"
-        for producer in rescue.open_txns if rescue.cuts else ():
+        for producer in salvaged.open_txns if salvaged.cuts else ():
             yield _open_txn(producer)
 
 

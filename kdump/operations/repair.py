@@ -95,7 +95,7 @@ def planning(request: Request, clusters: Clusters, *, checks_copies: bool, appli
 
     def planned(log: PartitionLog, start: Startup, _: object) -> Task:
         task = examine(log, start, request)
-        if checks_copies and task.rescue is not None and task.rescue.given_up:
+        if checks_copies and task.salvaged is not None and task.salvaged.given_up:
             replicas = replicas_of(log, clusters)
             if applies:
                 check_only_copy(log, replicas)

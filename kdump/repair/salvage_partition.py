@@ -78,7 +78,7 @@ MAX_ATTEMPTS = 1000
 MAX_MARKERS = 100_000
 
 
-class Rescue(NamedTuple):
+class Salvaged(NamedTuple):
     """What salvage makes of a partition.
 
     `outcome` is that of the last attempt at loading. `kept` and `kafka_keeps` count what the .log files hold
@@ -117,7 +117,7 @@ class Rescue(NamedTuple):
 
 def salvage_partition(
     log: PartitionLog, startup: Startup, found: Survey, limit: int = DEFAULT_LIMIT, lost_markers: LostMarkers = OPEN
-) -> Rescue:
+) -> Salvaged:
     """Salvage a partition, of which verification has `found` what is damaged, in the plan.
 
     `limit` bounds what one batch may decompress to, in bytes; `lost_markers` is OPEN or ABORTED (of
@@ -132,7 +132,7 @@ def salvage_partition(
         kafka_keeps, kafka_drops = (holding(log, kafkas), kafkas.loss) if kafkas.ok else (None, None)
     else:  # nothing is in the way of a broker
         kafka_keeps, kafka_drops = kept, Loss()
-    return Rescue(
+    return Salvaged(
         outcome,
         tuple(attempt.files.cuts),
         kept,

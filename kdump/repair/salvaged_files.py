@@ -41,7 +41,7 @@ class GivenUp(NamedTuple):
 
 
 class SalvagedFiles:
-    """The files of a partition without what was found to be in the way so far; `limit` as for `rescue`.
+    """The files of a partition without what was found to be in the way so far; `limit` as for `salvaged`.
 
     `steps` tell what was done, `cuts` what is missing of the real files, `given_up` the damaged ranges of logs, and
     `removed` the base offsets of segments of which nothing can be kept.

@@ -28,7 +28,7 @@ from kdump.storage.recipe import Recipe
 if TYPE_CHECKING:
     from kdump.formats.producer_snapshot import ProducerEntry
     from kdump.repair.decision import Damaged
-    from kdump.repair.salvage_partition import Rescue
+    from kdump.repair.salvage_partition import Salvaged
     from kdump.repair.salvaged_files import GivenUp
 
 MAX_SEARCHED = 100
@@ -50,7 +50,7 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
 
     saved = salvage_partition(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
-        return Task(log.path, None, outcome=saved.outcome, rescue=saved)
+        return Task(log.path, None, outcome=saved.outcome, salvaged=saved)
     if saved.drops_only_tails and _lasts_alone(log, saved, found):
         damaged = _damaged(log, saved.given_up)
         if not any(each.flipped for each in damaged):
@@ -88,7 +88,7 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """Return the plan that keeps every valid batch. Raises OSError."""
-    from kdump.repair.salvage_partition import Rescue, salvage_partition
+    from kdump.repair.salvage_partition import Salvaged, salvage_partition
 
     found = survey(log, startup, deep=True, limit=request.limit)
     outcome = None if found else load_log(log, startup)
@@ -98,13 +98,13 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
             from kdump.repair.load_result import open_txns
 
             open_now = tuple(open_txns(log, outcome))
-        saved = Rescue(outcome, (), None, None, (), open_now)
+        saved = Salvaged(outcome, (), None, None, (), open_now)
     else:
         saved = salvage_partition(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
-        return Task(log.path, None, cuts=saved.cuts, outcome=saved.outcome, rescue=saved)
+        return Task(log.path, None, cuts=saved.cuts, outcome=saved.outcome, salvaged=saved)
     task = _planned(log, startup, request, found, saved.outcome)
-    return task._replace(cuts=saved.cuts, rescue=saved, dropped=saved.dropped)
+    return task._replace(cuts=saved.cuts, salvaged=saved, dropped=saved.dropped)
 
 
 def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
@@ -175,7 +175,7 @@ def _valid(outcome: LoadOutcome) -> Loss:
     return total_loss(step.loss for step in outcome.steps if step.loss and step.loss.batches)
 
 
-def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
+def _lasts_alone(log: PartitionLog, saved: Salvaged, found: Survey) -> bool:
     """Return whether nothing is given up but the incomplete end of the last segment."""
     if not saved.given_up:
         return True
@@ -187,7 +187,7 @@ def _is_last_tail(log: PartitionLog, found: Survey) -> bool:
     return all(is_end(log, finding) for finding in found.damage)
 
 
-def _undecided(log: PartitionLog, saved: Rescue) -> Task:
+def _undecided(log: PartitionLog, saved: Salvaged) -> Task:
     """Return the task of a partition that is left alone until somebody decides."""
     from kdump.repair.decision import Decision
     from kdump.repair.salvaged_files import GivenUp

@@ -15,7 +15,7 @@ from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Lo
 
 if TYPE_CHECKING:
     from kdump.repair.decision import Damaged, Decision
-    from kdump.repair.salvage_partition import Rescue
+    from kdump.repair.salvage_partition import Salvaged
 
 
 class Strategy(StrEnum):
@@ -74,7 +74,7 @@ class Task(NamedTuple):
     `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
     in the way. It is empty where a `decision` is needed first. `extent` is the log's start and end offset (absolute)
     afterwards, None where it is not known. `dropped` counts the valid batches that the plan drops. `outcome` and
-    `rescue` are what the plan was made from, `fixed` the bits that it flips back, `notes` what else to
+    `salvaged` are what the plan was made from, `fixed` the bits that it flips back, `notes` what else to
     know of it. `was_closed` tells that the broker's next start checks no segment.
     """
 
@@ -84,7 +84,7 @@ class Task(NamedTuple):
     cuts: tuple[Cut, ...] = ()
     problems: tuple[str, ...] = ()
     outcome: LoadOutcome | None = None
-    rescue: Rescue | None = None
+    salvaged: Salvaged | None = None
     dropped: Loss = Loss()
     decision: Decision | None = None
     fixed: tuple[Damaged, ...] = ()

@@ -13,7 +13,7 @@ from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.load_result import holding
 from kdump.repair.proposal import examine
-from kdump.repair.salvage_partition import Rescue
+from kdump.repair.salvage_partition import Salvaged
 from kdump.repair.task import OPEN, SALVAGE, LostMarkers, Request, Task
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
@@ -25,18 +25,18 @@ def examined(partition: Path, startup: Startup = STARTUP, lost_markers: LostMark
     return examine(kdump.open_log(str(partition)), startup, Request(SALVAGE, lost_markers=lost_markers))
 
 
-def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: LostMarkers = OPEN) -> Rescue:
+def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: LostMarkers = OPEN) -> Salvaged:
     """Salvage a partition directory; nothing is kept but what is cut out."""
     task = examined(partition, startup, lost_markers)
-    assert task.rescue is not None
+    assert task.salvaged is not None
     assert task.plan is not None, task.failure
-    rescue = task.rescue
-    if rescue.kept is None:
-        kept = holding(kdump.open_log(str(partition)), rescue.outcome)
-        rescue = rescue._replace(kept=kept, kafka_keeps=kept)
+    salvaged = task.salvaged
+    if salvaged.kept is None:
+        kept = holding(kdump.open_log(str(partition)), salvaged.outcome)
+        salvaged = salvaged._replace(kept=kept, kafka_keeps=kept)
     if task.plan:
         apply(task.plan, task)
-    return rescue
+    return salvaged
 
 
 def apply(plan: Plan, task: Task) -> None:

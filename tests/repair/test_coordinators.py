@@ -70,12 +70,12 @@ def test_salvage_gives_up_the_damaged_commit_alone(directory: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8000] ^= 4
     path.write_bytes(data)
-    rescue = salvage(partition, STARTUP)
+    salvaged = salvage(partition, STARTUP)
     with ReadOnlyFile(str(path)) as file:
         kept = file.read(0, file.size)
-    (cut,) = rescue.cuts
+    (cut,) = salvaged.cuts
     assert kept == bytes(data[: cut.start] + data[cut.stop :])
     assert cut.start <= 8000 < cut.stop
-    assert rescue.kept is not None
-    assert rescue.kept.batches == 84
+    assert salvaged.kept is not None
+    assert salvaged.kept.batches == 84
     assert examine(kdump.open_log(str(partition)), STARTUP, Request(SALVAGE)).plan is not None

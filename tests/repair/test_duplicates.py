@@ -35,7 +35,7 @@ def test_a_batch_that_is_there_twice_loses_nothing(partition: Path, epoch: int) 
     appended(partition, 0, copy)
     task = examined(partition)
     assert task.dropped.records == 0
-    assert task.rescue is not None
+    assert task.salvaged is not None
     assert task.plan is not None
     assert any(each.action in (TRUNCATE, REPLACE) and each.name == name(0, "log") for each in task.plan.operations)
 

@@ -14,7 +14,7 @@ from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import Gap, NewMarker, aborting_markers, find_gaps, proven_markers
-from kdump.repair.salvage_partition import Rescue
+from kdump.repair.salvage_partition import Salvaged
 from kdump.repair.task import ABORTED
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes, joined
@@ -46,8 +46,8 @@ def offsets(partition: Path) -> list[int]:
     return [int.from_bytes(each[:8], "big") for each in batches(partition)]
 
 
-def open_txns(rescue: Rescue) -> list[tuple[int, int]]:
-    return [(each.producer_id, each.current_txn_first_offset) for each in rescue.open_txns]
+def open_txns(salvaged: Salvaged) -> list[tuple[int, int]]:
+    return [(each.producer_id, each.current_txn_first_offset) for each in salvaged.open_txns]
 
 
 def aborted(partition: Path, base: int = 0) -> list[tuple[int, int, int]]:
@@ -63,18 +63,18 @@ LOST = [data(0), data(1, sequence=1), broken(marker(2, P)), batch(3), batch(4)]
 class TestByDefault:
     def test_it_stays_open(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, LOST)
-        rescue = salvage(partition, STARTUP)
-        assert rescue.markers == ()
-        assert open_txns(rescue) == [(P, 0)]
+        salvaged = salvage(partition, STARTUP)
+        assert salvaged.markers == ()
+        assert open_txns(salvaged) == [(P, 0)]
         assert offsets(partition) == [0, 1, 3, 4]
 
     def test_where_a_txn_index_tells_of_the_abort_the_marker_is_put_back(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, LOST)
         note_aborted(partition, 0, (P, 0, 2))
-        rescue = salvage(partition, STARTUP)
-        (put_in,) = rescue.markers
+        salvaged = salvage(partition, STARTUP)
+        (put_in,) = salvaged.markers
         assert (put_in.offset, put_in.is_proven) == (2, True)
-        assert open_txns(rescue) == []
+        assert open_txns(salvaged) == []
         assert offsets(partition) == [0, 1, 2, 3, 4]
         assert aborted(partition) == [(P, 0, 2)]
         assert errors(partition, STARTUP) == []
@@ -99,9 +99,9 @@ class TestByDefault:
     ) -> None:
         partition = partition_of(tmp_path, LOST)
         note_aborted(partition, 0, entry)
-        rescue = salvage(partition, STARTUP)
-        assert rescue.markers == ()
-        assert open_txns(rescue) == [(P, 0)]
+        salvaged = salvage(partition, STARTUP)
+        assert salvaged.markers == ()
+        assert open_txns(salvaged) == [(P, 0)]
 
     def test_its_first_batches_may_be_lost_too(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [broken(data(0)), data(1, sequence=1), broken(marker(2, P)), batch(3)])
@@ -112,9 +112,9 @@ class TestByDefault:
     def test_without_a_gap_an_open_transaction_is_nobodys_business(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), batch(1)])
         note_aborted(partition, 0, (P, 0, 2))
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert rescue.markers == ()
-        assert open_txns(rescue) == [(P, 0)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert salvaged.markers == ()
+        assert open_txns(salvaged) == [(P, 0)]
 
     def test_the_index_of_a_later_segment_tells_as_well(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0)], [broken(marker(1, P)), batch(2)], bases=(0, 1))
@@ -127,10 +127,10 @@ class TestByDefault:
 class TestAbort:
     def test_a_marker_is_put_where_bytes_were_left_out(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, LOST)
-        rescue = salvage(partition, STARTUP, ABORTED)
-        (put_in,) = rescue.markers
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        (put_in,) = salvaged.markers
         assert (put_in.offset, put_in.is_proven, put_in.gap.name) == (2, False, file(0, names.LOG))
-        assert open_txns(rescue) == []
+        assert open_txns(salvaged) == []
         assert aborted(partition) == [(P, 0, 2)]
         assert errors(partition, STARTUP) == []
         again = examined(partition, STARTUP, ABORTED)
@@ -152,54 +152,54 @@ class TestAbort:
 
     def test_counts_of_what_is_kept_are_without_it(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, LOST)
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert rescue.kept is not None
-        assert (rescue.kept.batches, rescue.kept.records) == (4, 4)
-        assert rescue.kept.bytes == sum(map(len, LOST)) - len(LOST[2])
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert salvaged.kept is not None
+        assert (salvaged.kept.batches, salvaged.kept.records) == (4, 4)
+        assert salvaged.kept.bytes == sum(map(len, LOST)) - len(LOST[2])
 
     def test_several_transactions_end_in_one_gap(self, tmp_path: Path) -> None:
         lost = [broken(marker(2, P)), broken(marker(3, Q))]
         partition = partition_of(tmp_path, [data(0), data(1, Q), *lost, batch(4)])
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert [(each.producer.producer_id, each.offset) for each in rescue.markers] == [(P, 2), (Q, 3)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert [(each.producer.producer_id, each.offset) for each in salvaged.markers] == [(P, 2), (Q, 3)]
         assert aborted(partition) == [(P, 0, 2), (Q, 1, 3)]
 
     def test_what_has_no_room_stays_open(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), data(1, Q), broken(marker(2, P)), batch(3)])
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert [each.producer.producer_id for each in rescue.markers] == [P]
-        assert open_txns(rescue) == [(Q, 1)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert [each.producer.producer_id for each in salvaged.markers] == [P]
+        assert open_txns(salvaged) == [(Q, 1)]
 
     def test_a_gap_without_a_free_offset_holds_none(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), b"\xff" * 70, batch(1)])
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert rescue.markers == ()
-        assert open_txns(rescue) == [(P, 0)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert salvaged.markers == ()
+        assert open_txns(salvaged) == [(P, 0)]
 
     def test_a_transaction_that_begins_behind_the_gap_lost_nothing(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [batch(0), broken(batch(1)), data(2)])
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert rescue.markers == ()
-        assert open_txns(rescue) == [(P, 2)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert salvaged.markers == ()
+        assert open_txns(salvaged) == [(P, 2)]
 
     def test_what_its_producer_wrote_behind_the_gap_is_another_transaction(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), broken(marker(1, P)), data(2, sequence=1)])
-        rescue = salvage(partition, STARTUP, ABORTED)
+        salvaged = salvage(partition, STARTUP, ABORTED)
         assert aborted(partition) == [(P, 0, 1)]
-        assert open_txns(rescue) == [(P, 2)]
+        assert open_txns(salvaged) == [(P, 2)]
 
     def test_the_last_of_several_gaps(self, tmp_path: Path) -> None:
         parts = [data(0), broken(batch(1)), data(2, sequence=1), broken(marker(3, P)), batch(4)]
         partition = partition_of(tmp_path, parts)
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert [each.offset for each in rescue.markers] == [3]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert [each.offset for each in salvaged.markers] == [3]
         assert aborted(partition) == [(P, 0, 3)]
 
     def test_a_torn_end_is_a_gap(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), marker(1, P)[:-1]])
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert [each.offset for each in rescue.markers] == [1]
-        assert rescue.outcome.log_end_offset == 2
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert [each.offset for each in salvaged.markers] == [1]
+        assert salvaged.outcome.log_end_offset == 2
 
     def test_zeros_behind_the_end_are_none(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), bytes(500)])
@@ -207,22 +207,22 @@ class TestAbort:
 
     def test_the_end_of_a_segment(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), broken(marker(1, P))], [batch(2)], bases=(0, 2))
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert [(each.gap.name, each.offset) for each in rescue.markers] == [(file(0, names.LOG), 1)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert [(each.gap.name, each.offset) for each in salvaged.markers] == [(file(0, names.LOG), 1)]
         assert offsets(partition) == [0, 1, 2]
 
     def test_a_segment_that_is_lost_as_a_whole(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0)], [b"\xff" * 80], [batch(9)], bases=(0, 1, 9))
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert [(each.gap.name, each.offset) for each in rescue.markers] == [(file(0, names.LOG), 1)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert [(each.gap.name, each.offset) for each in salvaged.markers] == [(file(0, names.LOG), 1)]
         assert errors(partition, STARTUP) == []
 
     def test_a_last_segment_of_which_nothing_is_kept(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0)], [b"\xff" * 80], bases=(0, 1))
-        rescue = salvage(partition, STARTUP, ABORTED)
-        assert [(each.gap.name, each.offset) for each in rescue.markers] == [(file(1, names.LOG), 1)]
+        salvaged = salvage(partition, STARTUP, ABORTED)
+        assert [(each.gap.name, each.offset) for each in salvaged.markers] == [(file(1, names.LOG), 1)]
         assert errors(partition, STARTUP) == []
-        assert rescue.outcome.log_end_offset == 2
+        assert salvaged.outcome.log_end_offset == 2
 
     def test_compressed_and_old_batches_around_the_gap(self, tmp_path: Path) -> None:
         partition = partition_of(tmp_path, [data(0), broken(marker(1, P)), batch(2, 3, attributes=1)])

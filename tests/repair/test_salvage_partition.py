@@ -24,7 +24,7 @@ from kdump.recovery.outcome import (
 )
 from kdump.recovery.startup import Startup
 from kdump.repair import salvage_partition
-from kdump.repair.salvage_partition import Rescue
+from kdump.repair.salvage_partition import Salvaged
 from kdump.repair.salvaged_files import GivenUp
 from kdump.repair.task import ABORTED
 from tests.recovery.building import METADATA, NOW, batch, broken, file, make_log, marker, produced
@@ -36,8 +36,8 @@ UNCLEAN = Startup(NOW)
 LOG, SWAP, INDEX = file(0, "log"), file(0, "log.swap"), file(0, "index")
 
 
-def rescue_of(*steps: Step, cuts: tuple[Cut, ...] = (), given_up: tuple[GivenUp, ...] = ()) -> Rescue:
-    return Rescue(LoadOutcome(steps), cuts, None, None, (), (), given_up)
+def salvaged_of(*steps: Step, cuts: tuple[Cut, ...] = (), given_up: tuple[GivenUp, ...] = ()) -> Salvaged:
+    return Salvaged(LoadOutcome(steps), cuts, None, None, (), (), given_up)
 
 
 TAIL = GivenUp(LOG, 100, 150, 5, None, "torn")
@@ -45,62 +45,62 @@ CUT = Cut(LOG, 100, 150, "torn")
 
 
 @pytest.mark.parametrize(
-    ("rescue", "only_tails"),
+    ("salvaged", "only_tails"),
     [
-        (rescue_of(), True),
-        (rescue_of(cuts=(CUT,), given_up=(TAIL,)), True),
-        (rescue_of(Step(LEAVE_OUT, LOG, "torn", 100, loss=Loss(50))), True),
-        (rescue_of(cuts=(Cut(INDEX, 0, 8, "wrong"),)), True),
-        (rescue_of(cuts=(CUT,)), False),
-        (rescue_of(cuts=(CUT, Cut(LOG, 30, 40, "CRC")), given_up=(TAIL,)), False),
-        (rescue_of(cuts=(Cut(SWAP, 100, 150, "torn"),), given_up=(TAIL,)), False),
-        (rescue_of(Step(TRUNCATE, LOG, "CRC", 100, loss=Loss(50, 0, 1))), False),
-        (rescue_of()._replace(dropped=Loss(50, 0, 1)), False),
-        *((rescue_of(Step(action, LOG, "why", 5)), False) for action in (CHANGE, MOVE, INSERT)),
+        (salvaged_of(), True),
+        (salvaged_of(cuts=(CUT,), given_up=(TAIL,)), True),
+        (salvaged_of(Step(LEAVE_OUT, LOG, "torn", 100, loss=Loss(50))), True),
+        (salvaged_of(cuts=(Cut(INDEX, 0, 8, "wrong"),)), True),
+        (salvaged_of(cuts=(CUT,)), False),
+        (salvaged_of(cuts=(CUT, Cut(LOG, 30, 40, "CRC")), given_up=(TAIL,)), False),
+        (salvaged_of(cuts=(Cut(SWAP, 100, 150, "torn"),), given_up=(TAIL,)), False),
+        (salvaged_of(Step(TRUNCATE, LOG, "CRC", 100, loss=Loss(50, 0, 1))), False),
+        (salvaged_of()._replace(dropped=Loss(50, 0, 1)), False),
+        *((salvaged_of(Step(action, LOG, "why", 5)), False) for action in (CHANGE, MOVE, INSERT)),
     ],
 )
-def test_whether_nothing_but_incomplete_ends_goes(rescue: Rescue, only_tails: bool) -> None:
-    assert rescue.drops_only_tails is only_tails
+def test_whether_nothing_but_incomplete_ends_goes(salvaged: Salvaged, only_tails: bool) -> None:
+    assert salvaged.drops_only_tails is only_tails
 
 
 def test_what_is_rewritten_in_words() -> None:
     changed, moved = Step(CHANGE, LOG, "epoch", 5), Step(MOVE, LOG, "order", 70)
-    rescue = rescue_of(changed, Step(WRITE, INDEX, "new"), moved, Step(INSERT, LOG, "m", 9))
-    assert rescue.rewritten == (f"{LOG}, byte 5: epoch", f"{LOG}, byte 70: order", f"{LOG}, byte 9: m")
+    salvaged = salvaged_of(changed, Step(WRITE, INDEX, "new"), moved, Step(INSERT, LOG, "m", 9))
+    assert salvaged.rewritten == (f"{LOG}, byte 5: epoch", f"{LOG}, byte 70: order", f"{LOG}, byte 9: m")
 
 
-def rescued(folder: Path, *segments: tuple[int, bytes], startup: Startup = UNCLEAN, **more: Any) -> Rescue:
+def salvage_of(folder: Path, *segments: tuple[int, bytes], startup: Startup = UNCLEAN, **more: Any) -> Salvaged:
     log = make_log(folder, {file(base, "log"): data for base, data in segments})
-    rescue = examined(Path(log.path), startup, **more).rescue
-    assert rescue is not None
-    return rescue
+    salvaged = examined(Path(log.path), startup, **more).salvaged
+    assert salvaged is not None
+    return salvaged
 
 
 class TestBesideABroker:
     """What its own recovery would keep and drop, to choose by."""
 
     def test_of_damage(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, (0, batch(0) + broken(batch(1)) + batch(2) + batch(3)))
-        assert (rescue.kept, rescue.kafka_keeps) == (Loss(3 * SIZE, 0, 3, 3, 0, 3), Loss(SIZE, 0, 1, 1, 0, 0))
-        assert rescue.kafka_drops == Loss(3 * SIZE, 0, 2, 2, 2, 3)
+        salvaged = salvage_of(tmp_path, (0, batch(0) + broken(batch(1)) + batch(2) + batch(3)))
+        assert (salvaged.kept, salvaged.kafka_keeps) == (Loss(3 * SIZE, 0, 3, 3, 0, 3), Loss(SIZE, 0, 1, 1, 0, 0))
+        assert salvaged.kafka_drops == Loss(3 * SIZE, 0, 2, 2, 2, 3)
 
     def test_where_nothing_is_in_its_way(self, tmp_path: Path) -> None:
         log = make_log(tmp_path, {LOG: batch(0) + batch(1), INDEX: b"xyz"})
-        rescue = examined(Path(log.path), UNCLEAN).rescue
-        assert rescue is not None
-        assert rescue.kept == rescue.kafka_keeps == Loss(2 * SIZE, 0, 2, 2, 0, 1)
-        assert rescue.kafka_drops == Loss()
+        salvaged = examined(Path(log.path), UNCLEAN).salvaged
+        assert salvaged is not None
+        assert salvaged.kept == salvaged.kafka_keeps == Loss(2 * SIZE, 0, 2, 2, 0, 1)
+        assert salvaged.kafka_drops == Loss()
 
     def test_where_it_does_not_get_through(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, (0, produced(0, 7, transactional=True) + produced(1, 7, base_sequence=1)))
-        assert (rescue.kafka_keeps, rescue.kafka_drops) == (None, None)
-        assert rescue.kept == Loss(SIZE, 0, 1, 1, 0, 0)
-        assert len(rescue.cuts) == 1
+        salvaged = salvage_of(tmp_path, (0, produced(0, 7, transactional=True) + produced(1, 7, base_sequence=1)))
+        assert (salvaged.kafka_keeps, salvaged.kafka_drops) == (None, None)
+        assert salvaged.kept == Loss(SIZE, 0, 1, 1, 0, 0)
+        assert len(salvaged.cuts) == 1
 
     def test_a_batch_out_of_place_is_no_range(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, (0, batch(0) + batch(1) + batch(0, timestamp=5000) + batch(3)))
-        assert rescue.given_up == ()
-        assert (rescue.dropped.batches, len(rescue.cuts)) == (1, 1)
+        salvaged = salvage_of(tmp_path, (0, batch(0) + batch(1) + batch(0, timestamp=5000) + batch(3)))
+        assert salvaged.given_up == ()
+        assert (salvaged.dropped.batches, len(salvaged.cuts)) == (1, 1)
 
 
 @pytest.mark.parametrize(("most", "number"), [(1, 0), (2, 2)])
@@ -110,9 +110,9 @@ def test_no_more_markers_than_a_log_can_take(
     monkeypatch.setattr(salvage_partition, "MAX_MARKERS", most)
     lost = broken(marker(2, 7)) + broken(marker(3, 8))
     data = produced(0, 7, transactional=True) + produced(1, 8, transactional=True) + lost + batch(4)
-    rescue = rescued(tmp_path, (0, data), lost_markers=ABORTED)
-    assert len(rescue.markers) == number
-    assert [(step.position, step.file) for step in rescue.outcome.steps if step.action == INSERT] == [
+    salvaged = salvage_of(tmp_path, (0, data), lost_markers=ABORTED)
+    assert len(salvaged.markers) == number
+    assert [(step.position, step.file) for step in salvaged.outcome.steps if step.action == INSERT] == [
         (2 * SIZE, LOG)
     ] * number
 
@@ -128,8 +128,8 @@ class TestPartitionMetadata:
 
     def taken(self, partition: Path) -> list[Step]:
         task = examined(partition)
-        assert task.rescue is not None
-        steps = task.rescue.outcome.steps
+        assert task.salvaged is not None
+        steps = task.salvaged.outcome.steps
         return [step for step in steps if step.file == names.PARTITION_METADATA and step.action != WARN]
 
     def beside(self, partition: Path, folder: str, data: bytes = METADATA) -> None:
@@ -169,17 +169,17 @@ class TestLogStart:
     def test_one_beyond_the_end_is_none(self, tmp_path: Path, start: int, treated: int) -> None:
         """With it a broker would drop all that salvage keeps; the end is 4."""
         data = batch(0) + broken(batch(1)) + batch(2) + batch(3)
-        rescue = rescued(tmp_path, (0, data), startup=Startup(NOW, log_start_offset=start))
-        warned = [step.why for step in rescue.outcome.steps if step.action == WARN and "treated as 0" in step.why]
+        salvaged = salvage_of(tmp_path, (0, data), startup=Startup(NOW, log_start_offset=start))
+        warned = [step.why for step in salvaged.outcome.steps if step.action == WARN and "treated as 0" in step.why]
         if start == treated:
             assert warned == []
         else:
             assert warned == [f"the log start offset {start} is above the log end offset: it is treated as 0"]
-        assert (rescue.outcome.log_start_offset, rescue.outcome.log_end_offset) == (treated, 4)
+        assert (salvaged.outcome.log_start_offset, salvaged.outcome.log_end_offset) == (treated, 4)
 
     def test_of_a_log_without_a_batch_it_stays(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, (0, bytes(80)), startup=Startup(NOW, log_start_offset=9))
-        assert rescue.outcome.log_start_offset == 9
+        salvaged = salvage_of(tmp_path, (0, bytes(80)), startup=Startup(NOW, log_start_offset=9))
+        assert salvaged.outcome.log_start_offset == 9
 
 
 def test_leader_epochs_of_a_format_that_has_none_stay(partition: Path) -> None:
@@ -188,5 +188,5 @@ def test_leader_epochs_of_a_format_that_has_none_stay(partition: Path) -> None:
     (partition / names.LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n9 5\n")
     edit(name(20, "log"), flip(70))(partition)
     task = examined(partition, STARTUP._replace(config=config))
-    assert task.rescue is not None
-    assert task.rescue.outcome.ok
+    assert task.salvaged is not None
+    assert task.salvaged.outcome.ok

@@ -13,7 +13,7 @@ from kdump.formats.encode import NewRecord, encode_message
 from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.startup import Startup
 from kdump.repair.decision import Damaged
-from kdump.repair.salvage_partition import Rescue
+from kdump.repair.salvage_partition import Salvaged
 from kdump.repair.salvaged_files import SalvagedFiles
 from kdump.repair.survey import Survey
 from kdump.storage.planned import content_of
@@ -24,28 +24,28 @@ STARTUP = Startup(NOW)
 SIZE = len(batch(0))
 
 
-def rescued(folder: Path, *segments: tuple[int, bytes], **more: bytes) -> Rescue:
+def salvage_of(folder: Path, *segments: tuple[int, bytes], **more: bytes) -> Salvaged:
     """Salvage, on paper, a log of segments with these base offsets."""
     files = {file(base, "log"): data for base, data in segments}
     log = make_log(folder, files | {name.replace("_", "."): data for name, data in more.items()})
-    rescue = examined(Path(log.path), STARTUP).rescue
-    assert rescue is not None
-    return rescue
+    salvaged = examined(Path(log.path), STARTUP).salvaged
+    assert salvaged is not None
+    return salvaged
 
 
-def given_up(rescue: Rescue) -> list[tuple[str, int, int | None, int | None]]:
-    return [(each.file, each.start, each.first_offset, each.last_offset) for each in rescue.given_up]
+def given_up(salvaged: Salvaged) -> list[tuple[str, int, int | None, int | None]]:
+    return [(each.file, each.start, each.first_offset, each.last_offset) for each in salvaged.given_up]
 
 
-def steps(rescue: Rescue, *actions: str) -> list[Step]:
-    return [step for step in rescue.outcome.steps if step.action in actions]
+def steps(salvaged: Salvaged, *actions: str) -> list[Step]:
+    return [step for step in salvaged.outcome.steps if step.action in actions]
 
 
 class TestOffsetsOfWhatIsGivenUp:
     def test_up_to_the_next_batch_or_segment(self, tmp_path: Path) -> None:
         first = broken(batch(0)) + batch(1) + broken(batch(2)) + batch(5) + broken(batch(6))
-        rescue = rescued(tmp_path, (0, first), (9, batch(9) + broken(batch(10))))
-        assert sorted(given_up(rescue)) == [
+        salvaged = salvage_of(tmp_path, (0, first), (9, batch(9) + broken(batch(10))))
+        assert sorted(given_up(salvaged)) == [
             (file(0, "log"), 0, 0, 0),
             (file(0, "log"), 2 * SIZE, 2, 4),
             (file(0, "log"), 4 * SIZE, 6, 8),
@@ -55,26 +55,26 @@ class TestOffsetsOfWhatIsGivenUp:
     def test_behind_a_batch_that_is_out_of_place(self, tmp_path: Path) -> None:
         """Where that one claims to be says nothing of the next."""
         data = batch(0) + batch(1) + batch(0, timestamp=5000) + broken(batch(3)) + batch(4) + batch(5)
-        rescue = rescued(tmp_path, (0, data), (9, batch(9)))
-        assert given_up(rescue) == [(file(0, "log"), 3 * SIZE, 2, 3)]
-        assert [Damaged(each, None).records for each in rescue.given_up] == [2]
-        assert (rescue.dropped.batches, rescue.dropped.first_offset) == (1, 0)
+        salvaged = salvage_of(tmp_path, (0, data), (9, batch(9)))
+        assert given_up(salvaged) == [(file(0, "log"), 3 * SIZE, 2, 3)]
+        assert [Damaged(each, None).records for each in salvaged.given_up] == [2]
+        assert (salvaged.dropped.batches, salvaged.dropped.first_offset) == (1, 0)
 
     def test_in_front_of_one_that_is_moved(self, tmp_path: Path) -> None:
         data = batch(0) + broken(batch(1)) + batch(2) + batch(4) + batch(3) + batch(5)
-        rescue = rescued(tmp_path, (0, data))
-        assert given_up(rescue) == [(file(0, "log"), SIZE, 1, 1)]
-        assert [(step.file, step.position, step.why) for step in steps(rescue, MOVE)] == [
+        salvaged = salvage_of(tmp_path, (0, data))
+        assert given_up(salvaged) == [(file(0, "log"), SIZE, 1, 1)]
+        assert [(step.file, step.position, step.why) for step in steps(salvaged, MOVE)] == [
             (file(0, "log"), 3 * SIZE, "batch 4 stands where others belong")
         ]
 
     def test_zeros_are_counted_as_such(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, (0, batch(0) + broken(batch(1)) + batch(2) + bytes(100)))
-        assert [(step.position, step.loss) for step in steps(rescue, LEAVE_OUT)] == [
+        salvaged = salvage_of(tmp_path, (0, batch(0) + broken(batch(1)) + batch(2) + bytes(100)))
+        assert [(step.position, step.loss) for step in steps(salvaged, LEAVE_OUT)] == [
             (SIZE, Loss(SIZE)),
             (3 * SIZE, Loss(100, 100)),
         ]
-        assert [(cut.file, cut.start, cut.stop) for cut in rescue.cuts] == [
+        assert [(cut.file, cut.start, cut.stop) for cut in salvaged.cuts] == [
             (file(0, "log"), SIZE, 2 * SIZE),
             (file(0, "log"), 3 * SIZE, 3 * SIZE + 100),
         ]
@@ -88,10 +88,10 @@ def test_what_verification_finds_in_records_counts(tmp_path: Path, damaged: int)
         inner = bytearray(encode_message(NewRecord(0, 1000, None, b"x" * 30), 1, 0))
         inner[-1] ^= number == damaged
         wrappers.append(encode_message(NewRecord(number, 1000, None, compress(GZIP, bytes(inner), magic=1)), 1, GZIP))
-    rescue = rescued(tmp_path, (0, b"".join(wrappers)))
+    salvaged = salvage_of(tmp_path, (0, b"".join(wrappers)))
     start = sum(map(len, wrappers[:damaged]))
-    assert [(cut.start, cut.stop) for cut in rescue.cuts] == [(start, start + len(wrappers[damaged]))]
-    assert rescue.cuts[0].why.endswith("fails its CRC")
+    assert [(cut.start, cut.stop) for cut in salvaged.cuts] == [(start, start + len(wrappers[damaged]))]
+    assert salvaged.cuts[0].why.endswith("fails its CRC")
 
 
 class TestCopies:
@@ -100,48 +100,48 @@ class TestCopies:
     @pytest.mark.parametrize("twice", [2, 3])
     def test_at_the_edges_of_a_sound_segment(self, tmp_path: Path, twice: int) -> None:
         segments = (0, batch(0) + batch(1)), (2, batch(2) + batch(3)), (4, batch(4) + batch(twice))
-        assert rescued(tmp_path, *segments).dropped == Loss()
+        assert salvage_of(tmp_path, *segments).dropped == Loss()
 
     def test_of_the_last_segment(self, tmp_path: Path) -> None:
-        assert rescued(tmp_path, (0, batch(0) + batch(9)), (2, batch(2) + batch(9))).dropped == Loss()
+        assert salvage_of(tmp_path, (0, batch(0) + batch(9)), (2, batch(2) + batch(9))).dropped == Loss()
 
     def test_of_a_segment_that_is_damaged_as_well(self, tmp_path: Path) -> None:
         segments = (0, batch(0) + batch(7)), (2, batch(2) + broken(batch(3)) + batch(7) + batch(8))
-        assert rescued(tmp_path, *segments).dropped == Loss()
+        assert salvage_of(tmp_path, *segments).dropped == Loss()
 
     def test_of_what_is_nowhere_else_all_is_counted(self, tmp_path: Path) -> None:
-        dropped = rescued(tmp_path, (0, batch(0) + batch(7, 2)), (2, batch(2) + batch(7))).dropped
+        dropped = salvage_of(tmp_path, (0, batch(0) + batch(7, 2)), (2, batch(2) + batch(7))).dropped
         assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (1, 2, 7, 8)
 
 
 class TestSegments:
     @pytest.mark.parametrize(("base", "stays"), [(1, False), (2, False), (3, True)])
     def test_an_empty_one_inside_the_offsets_of_others(self, tmp_path: Path, base: int, stays: bool) -> None:
-        rescue = rescued(tmp_path, (0, batch(0, 3)), (base, b""), (9, batch(9)))
-        assert rescue.outcome.files is not None
-        assert (file(base, "log") in rescue.outcome.files) is stays
+        salvaged = salvage_of(tmp_path, (0, batch(0, 3)), (base, b""), (9, batch(9)))
+        assert salvaged.outcome.files is not None
+        assert (file(base, "log") in salvaged.outcome.files) is stays
 
     def test_an_empty_first_one_stays(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, (0, b""), (5, batch(5) + broken(batch(6)) + batch(7)))
-        assert rescue.outcome.files is not None
-        assert file(0, "log") in rescue.outcome.files
+        salvaged = salvage_of(tmp_path, (0, b""), (5, batch(5) + broken(batch(6)) + batch(7)))
+        assert salvaged.outcome.files is not None
+        assert file(0, "log") in salvaged.outcome.files
 
     def test_one_without_a_valid_batch_bounds_no_other(self, tmp_path: Path) -> None:
         """What is in front of it reaches up to the next one that holds something."""
-        rescue = rescued(tmp_path, (0, batch(0) + batch(6)), (5, broken(batch(5))), (9, batch(9)))
-        assert rescue.dropped == Loss()
-        assert steps(rescue, DELETE)[0].why == "nothing of the segment can be kept"
-        assert rescue.outcome.files is not None
-        assert sum(recipe.size for name, recipe in rescue.outcome.files.items() if name.endswith(".log")) == 3 * SIZE
+        salvaged = salvage_of(tmp_path, (0, batch(0) + batch(6)), (5, broken(batch(5))), (9, batch(9)))
+        assert salvaged.dropped == Loss()
+        assert steps(salvaged, DELETE)[0].why == "nothing of the segment can be kept"
+        assert salvaged.outcome.files is not None
+        assert sum(recipe.size for name, recipe in salvaged.outcome.files.items() if name.endswith(".log")) == 3 * SIZE
 
     def test_the_last_one_stays_empty(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, (0, batch(0)), (5, broken(batch(5))))
-        assert rescue.outcome.log_end_offset == 5
+        salvaged = salvage_of(tmp_path, (0, batch(0)), (5, broken(batch(5))))
+        assert salvaged.outcome.log_end_offset == 5
 
     def test_leader_epochs_are_put_right_in_all_that_stay(self, tmp_path: Path) -> None:
         wrong = batch(2, leader_epoch=9)
         segments = (0, batch(0) + broken(batch(1)) + wrong), (5, batch(5, leader_epoch=1) + batch(6, leader_epoch=1))
-        (step,) = steps(rescued(tmp_path, *segments), CHANGE)
+        (step,) = steps(salvage_of(tmp_path, *segments), CHANGE)
         assert (step.file, step.position) == (file(0, "log"), SIZE)
 
 
@@ -152,33 +152,33 @@ class TestSwaps:
     WAITS = file(0, "log.swap").replace(".", "_")
 
     def test_a_damaged_one_goes_where_all_originals_are_sound(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, *self.ORIGINALS, **{self.WAITS: batch(0) + broken(batch(1)) + batch(3)})
-        gone = [(step.file, step.why) for step in steps(rescue, DELETE)]
+        salvaged = salvage_of(tmp_path, *self.ORIGINALS, **{self.WAITS: batch(0) + broken(batch(1)) + batch(3)})
+        gone = [(step.file, step.why) for step in steps(salvaged, DELETE)]
         why = "the segments that it would replace are here and valid; the replacement is damaged"
         assert gone[0] == (file(0, "log.swap"), why)
-        assert rescue.cuts == ()
-        assert rescue.kept is not None
-        assert rescue.kept.batches == 5
+        assert salvaged.cuts == ()
+        assert salvaged.kept is not None
+        assert salvaged.kept.batches == 5
 
     def test_it_stays_without_its_damage_where_an_original_is_damaged_too(self, tmp_path: Path) -> None:
         originals = (self.ORIGINALS[0], (2, batch(2) + broken(batch(3))), self.ORIGINALS[2])
         waits = batch(0) + broken(batch(1)) + batch(3)
-        rescue = rescued(tmp_path, *originals, **{self.WAITS: waits})
-        assert [(cut.file, cut.start) for cut in rescue.cuts] == [(file(0, "log.swap"), SIZE)]
-        assert rescue.kept is not None
-        assert rescue.kept.batches == 3  # in the place of all that it reaches over
+        salvaged = salvage_of(tmp_path, *originals, **{self.WAITS: waits})
+        assert [(cut.file, cut.start) for cut in salvaged.cuts] == [(file(0, "log.swap"), SIZE)]
+        assert salvaged.kept is not None
+        assert salvaged.kept.batches == 3  # in the place of all that it reaches over
 
     def test_one_beyond_the_damaged_original_does_not_count(self, tmp_path: Path) -> None:
         originals = (*self.ORIGINALS[:2], (4, batch(4) + broken(batch(5)) + batch(6)))
         waits = batch(0) + broken(batch(1)) + batch(3)
-        rescue = rescued(tmp_path, *originals, **{self.WAITS: waits})
-        assert [cut.file for cut in rescue.cuts] == [file(4, "log")]
+        salvaged = salvage_of(tmp_path, *originals, **{self.WAITS: waits})
+        assert [cut.file for cut in salvaged.cuts] == [file(4, "log")]
 
     def test_a_sound_one_takes_their_place(self, tmp_path: Path) -> None:
-        rescue = rescued(tmp_path, *self.ORIGINALS, **{self.WAITS: batch(0) + batch(3)})
-        assert rescue.cuts == ()
-        assert rescue.kept is not None
-        assert rescue.kept.batches == 3
+        salvaged = salvage_of(tmp_path, *self.ORIGINALS, **{self.WAITS: batch(0) + batch(3)})
+        assert salvaged.cuts == ()
+        assert salvaged.kept is not None
+        assert salvaged.kept.batches == 3
 
 
 class TestTakenOut:

@@ -139,8 +139,8 @@ class TestTruncate:
 class TestSalvage:
     def test_of_a_sound_log_nothing_is_counted(self, partition: Path) -> None:
         task = planned(partition, SALVAGE, CLEAN)
-        assert task.rescue is not None
-        assert (task.rescue.kept, task.rescue.kafka_keeps, task.rescue.cuts) == (None, None, ())
+        assert task.salvaged is not None
+        assert (task.salvaged.kept, task.salvaged.kafka_keeps, task.salvaged.cuts) == (None, None, ())
         assert (operations(task), task.extent) == ([], (0, 59))
 
 
@@ -153,12 +153,12 @@ class TestSalvage:
         log = make_log(tmp_path, {file(0, "log"): produced(0, 7, transactional=True) + batch(1)})
         for startup in (Startup(NOW), Startup(NOW, clean=True, recovery_point=2)):  # the first one makes the rest
             task = examine(PartitionLog(log.path), startup, Request(SALVAGE))
-            assert task.rescue is not None
-            assert [(each.producer_id, each.current_txn_first_offset) for each in task.rescue.open_txns] == [(7, 0)]
+            assert task.salvaged is not None
+            assert [(each.producer_id, each.current_txn_first_offset) for each in task.salvaged.open_txns] == [(7, 0)]
             assert task.plan is not None
             apply_plan(task.plan, new_change(log.path), keep_old=False)
-        assert task.rescue is not None
-        assert task.rescue.kept is None
+        assert task.salvaged is not None
+        assert task.salvaged.kept is None
 
 
 class TestFixBit:

@@ -23,7 +23,7 @@ from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
-from kdump.repair.salvage_partition import Rescue
+from kdump.repair.salvage_partition import Salvaged
 from kdump.repair.strategies import plan_safe
 from kdump.repair.task import Request
 from kdump.settings.loading import LoadingSettings
@@ -64,8 +64,8 @@ def found(wanted: list[bytes], logs: list[bytes]) -> list[bytes]:
     return [batch for batch in wanted if any(batch in log for log in logs)]
 
 
-def steps(rescue: Rescue, *actions: str) -> list[tuple[str, str]]:
-    return [(step.file, step.why) for step in rescue.outcome.steps if step.action in actions]
+def steps(salvaged: Salvaged, *actions: str) -> list[tuple[str, str]]:
+    return [(step.file, step.why) for step in salvaged.outcome.steps if step.action in actions]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -113,14 +113,14 @@ def test_of_what_kafka_wrote(tmp_path: Path, case: str) -> None:
 def test_counts_against_strategy_kafka(partition: Path) -> None:
     before = list(batches(partition))
     edit(name(20, "log"), flip(70))(partition)
-    rescue = salvage(partition)
-    assert rescue.kept is not None
-    assert rescue.kafka_keeps is not None
-    assert (rescue.kept.batches, rescue.kafka_keeps.batches) == (len(before) - 1, 10)
-    assert (rescue.kept.records, rescue.kafka_keeps.records) == (3 * 19 - 2, 19)
-    assert (rescue.kept.first_offset, rescue.kept.last_offset) == (0, 58)
-    assert rescue.kafka_keeps.last_offset == 18
-    (cut,) = rescue.cuts
+    salvaged = salvage(partition)
+    assert salvaged.kept is not None
+    assert salvaged.kafka_keeps is not None
+    assert (salvaged.kept.batches, salvaged.kafka_keeps.batches) == (len(before) - 1, 10)
+    assert (salvaged.kept.records, salvaged.kafka_keeps.records) == (3 * 19 - 2, 19)
+    assert (salvaged.kept.first_offset, salvaged.kept.last_offset) == (0, 58)
+    assert salvaged.kafka_keeps.last_offset == 18
+    (cut,) = salvaged.cuts
     assert (cut.file, cut.start) == (name(20, "log"), 0)
     assert cut.stop - cut.start == len(before[10])
 
@@ -161,15 +161,15 @@ def test_mode_and_modification_time_of_a_log_are_kept(partition: Path) -> None:
 class TestSegments:
     def test_one_of_which_nothing_can_be_kept_goes(self, partition: Path) -> None:
         edit(name(20, "log"), lambda data: b"\xff" * len(data))(partition)
-        rescue = salvage(partition)
-        assert (name(20, "log"), "nothing of the segment can be kept") in steps(rescue, DELETE)
+        salvaged = salvage(partition)
+        assert (name(20, "log"), "nothing of the segment can be kept") in steps(salvaged, DELETE)
         assert not [each for each in content(partition) if each.startswith(name(20, "")) and "snapshot" not in each]
         assert [offset for offset in offsets(partition) if 20 <= offset < 40] == []
 
     def test_the_last_one_stays_empty_so_that_offsets_go_on_behind_it(self, partition: Path) -> None:
         edit(name(40, "log"), lambda data: b"\xff" * len(data))(partition)
-        rescue = salvage(partition)
-        assert rescue.outcome.log_end_offset == 40
+        salvaged = salvage(partition)
+        assert salvaged.outcome.log_end_offset == 40
         assert (partition / name(40, "log")).read_bytes() == b""
 
     def test_an_overlapping_copy_goes(self, partition: Path) -> None:
@@ -181,9 +181,9 @@ class TestSegments:
 
     def test_an_empty_one_inside_the_offsets_of_another_goes(self, partition: Path) -> None:
         (partition / name(30, "log")).write_bytes(b"")
-        rescue = salvage(partition)
+        salvaged = salvage(partition)
         why = "the segment is empty, and the ones before it reach offset 38"
-        assert (name(30, "log"), why) in steps(rescue, DELETE)
+        assert (name(30, "log"), why) in steps(salvaged, DELETE)
         assert 30 in offsets(partition)
 
     def test_the_empty_active_segment_of_a_sound_log_stays(self, partition: Path) -> None:
@@ -193,19 +193,19 @@ class TestSegments:
 
     def test_a_wrong_name_costs_what_lies_before_it(self, partition: Path) -> None:
         moved((name(40, "log"), name(45, "log")))(partition)
-        rescue = salvage(partition)
+        salvaged = salvage(partition)
         assert errors(partition) == []
         assert [offset for offset in offsets(partition) if offset >= 40] == [46, 48, 50, 52, 54, 56, 58]
-        assert {cut.file for cut in rescue.cuts} == {name(45, "log")}
+        assert {cut.file for cut in salvaged.cuts} == {name(45, "log")}
 
     def test_a_name_that_is_no_number_goes_and_what_was_in_it_is_saved(self, partition: Path) -> None:
         foreign = "00000000000000000000 (1).log"
         shutil.copy(partition / name(0, "log"), partition / foreign)
         before = list(batches(partition))
-        rescue = salvage(partition)
-        assert rescue.kafka_keeps is None
+        salvaged = salvage(partition)
+        assert salvaged.kafka_keeps is None
         assert list(batches(partition)) == before
-        (cut,) = rescue.cuts
+        (cut,) = salvaged.cuts
         (saved,) = change_files(partition.parent, f"cut+{label_of(f'{foreign}.from-0-to-{cut.stop}')}")
         assert saved.read_bytes() == segment_bytes(0)
         assert not (partition / foreign).exists()
@@ -215,10 +215,10 @@ class TestSegments:
         untouched = [offset for offset in offsets(partition) if offset != 22]
         shutil.copy(partition / name(0, "log"), partition / foreign)
         edit(name(20, "log"), flip(300))(partition)
-        rescue = salvage(partition)
+        salvaged = salvage(partition)
         assert offsets(partition) == untouched
         assert errors(partition) == []
-        cut = next(cut for cut in rescue.cuts if cut.file == foreign)
+        cut = next(cut for cut in salvaged.cuts if cut.file == foreign)
         (saved,) = change_files(partition.parent, f"cut+{label_of(f'{foreign}.from-0-to-{cut.stop}')}")
         assert saved.read_bytes() == segment_bytes(0)
         assert examined(partition).plan == (str(partition), (), {})
@@ -226,10 +226,10 @@ class TestSegments:
     def test_batches_out_of_order_are_put_in_order(self, partition: Path) -> None:
         whole = list(batches(partition))[:10]
         edit(name(0, "log"), lambda _: b"".join([*whole[:3], whole[4], whole[3], *whole[5:]]))(partition)
-        rescue = salvage(partition)
+        salvaged = salvage(partition)
         assert (partition / name(0, "log")).read_bytes() == b"".join(whole)
-        assert rescue.cuts == ()
-        assert steps(rescue, MOVE) == [(name(0, "log"), "batch 8\N{EN DASH}9 stands where others belong")]
+        assert salvaged.cuts == ()
+        assert steps(salvaged, MOVE) == [(name(0, "log"), "batch 8\N{EN DASH}9 stands where others belong")]
 
     def test_a_damaged_swap_whose_originals_are_there(self, partition: Path) -> None:
         """The segments that a broker would replace at its start are the better ones: they stay."""
@@ -271,10 +271,10 @@ class TestSegments:
     def test_a_swap_with_damage_in_it(self, partition: Path) -> None:
         edit(name(0, "log"), flip(300))(partition)
         moved(*((name(0, kind), name(0, f"{kind}.swap")) for kind in ("log", "index", "timeindex")))(partition)
-        rescue = salvage(partition)
+        salvaged = salvage(partition)
         assert errors(partition) == []
-        assert len(rescue.cuts) == 1
-        assert rescue.cuts[0].file == name(0, "log.swap")
+        assert len(salvaged.cuts) == 1
+        assert salvaged.cuts[0].file == name(0, "log.swap")
         assert offsets(partition)[0] == 0
         assert len(offsets(partition)) == 29
         assert examined(partition).plan == (str(partition), (), {})
@@ -309,9 +309,9 @@ class TestFilesBesideTheLogs:
         sibling.mkdir()
         (sibling / "partition.metadata").write_text("version: 0\ntopic_id: BBBBBBBBBBBBBBBBBBBBBQ")
         (partition / "partition.metadata").write_text("version: nine")
-        rescue = salvage(partition)
+        salvaged = salvage(partition)
         assert (partition / "partition.metadata").read_bytes() == (sibling / "partition.metadata").read_bytes()
-        assert any("orders-1" in why for _, why in steps(rescue, "write"))
+        assert any("orders-1" in why for _, why in steps(salvaged, "write"))
 
     def test_partition_metadata_without_a_sibling(self, partition: Path) -> None:
         (partition / "partition.metadata").write_text("version: nine")
@@ -329,8 +329,8 @@ class TestFilesBesideTheLogs:
     def test_a_leftover_whose_name_has_no_number(self, partition: Path, leftover: str) -> None:
         before = list(batches(partition))
         (partition / leftover).write_bytes(b"whatever")
-        rescue = salvage(partition)
-        assert rescue.outcome.ok
+        salvaged = salvage(partition)
+        assert salvaged.outcome.ok
         assert list(batches(partition)) == before
         assert errors(partition) == []
         assert examined(partition).plan == (str(partition), (), {})
@@ -342,9 +342,9 @@ class TestFilesBesideTheLogs:
         held = list(decode_producer_snapshot((partition / name(20, "snapshot")).read_bytes()))
         (partition / name(20, "snapshot")).write_bytes(encode_producer_snapshot([*held, other]))
         edit(name(0, "log"), lambda data: b"\xff" * len(data))(partition)
-        rescue = salvage(partition)
-        assert rescue.outcome.log_start_offset == 20
-        assert rescue.open_txns == ()
+        salvaged = salvage(partition)
+        assert salvaged.outcome.log_start_offset == 20
+        assert salvaged.open_txns == ()
         producers = decode_producer_snapshot((partition / name(59, "snapshot")).read_bytes())
         assert [entry.producer_id for entry in producers] == [PRODUCER]
         assert errors(partition) == []
@@ -377,16 +377,16 @@ class TestLogStart:
     def test_beyond_the_end_is_taken_for_none(self, partition: Path) -> None:
         startup = STARTUP._replace(log_start_offset=500)
         before = list(batches(partition))
-        rescue = salvage(partition, startup)
+        salvaged = salvage(partition, startup)
         assert list(batches(partition)) == before
-        assert (rescue.outcome.log_start_offset, rescue.outcome.log_end_offset) == (0, 59)
-        assert any("is above the log end offset" in why for _, why in steps(rescue, WARN))
+        assert (salvaged.outcome.log_start_offset, salvaged.outcome.log_end_offset) == (0, 59)
+        assert any("is above the log end offset" in why for _, why in steps(salvaged, WARN))
 
     def test_inside_the_log_it_stays(self, partition: Path) -> None:
         edit(name(40, "log"), flip(70))(partition)
         (partition.parent / names.LOG_START_CHECKPOINT).write_text("0\n1\norders 0 30\n")
-        rescue = salvage(partition, STARTUP._replace(log_start_offset=30))
-        assert rescue.outcome.log_start_offset == 30
+        salvaged = salvage(partition, STARTUP._replace(log_start_offset=30))
+        assert salvaged.outcome.log_start_offset == 30
         assert errors(partition) == []
 
     def test_at_the_very_end_a_second_run_finds_nothing(self, partition: Path) -> None:
@@ -405,10 +405,10 @@ class TestBatchesThatKafkaFailsOver:
         after = encode_batch([NewRecord(60, 5000, b"k", b"v")], NewBatch(0, PRODUCER, 0, 31, 2))
         assert plain != opening
         edit(name(40, "log"), lambda data: data + opening + after)(partition)
-        rescue = salvage(partition)
-        assert rescue.kafka_keeps is None
+        salvaged = salvage(partition)
+        assert salvaged.kafka_keeps is None
         assert offsets(partition)[-1] == 59
-        assert any("Expected transactional write" in cut.why for cut in rescue.cuts)
+        assert any("Expected transactional write" in cut.why for cut in salvaged.cuts)
         assert errors(partition) == []
 
     def test_a_marker_that_it_cannot_read(self, partition: Path) -> None:
@@ -416,10 +416,10 @@ class TestBatchesThatKafkaFailsOver:
         record = NewRecord(59, 5000, b"\0\0\0\x09", b"\0\0\0\0\0\3")
         bad = encode_batch([record], NewBatch(0x30, PRODUCER, 0, -1, 2))
         edit(name(40, "log"), lambda data: data + bad)(partition)
-        rescue = salvage(partition)
-        assert rescue.kafka_keeps is None
+        salvaged = salvage(partition)
+        assert salvaged.kafka_keeps is None
         assert offsets(partition)[-1] == 58
-        assert steps(rescue, LEAVE_OUT)[0][1].startswith("the transaction marker at offset 59: ")
+        assert steps(salvaged, LEAVE_OUT)[0][1].startswith("the transaction marker at offset 59: ")
 
     def test_a_batch_with_an_odd_header_is_kept(self, partition: Path) -> None:
         # no producer sends it, but its CRC matches, Kafka loads it, and consumers read its record
@@ -434,6 +434,6 @@ class TestBatchesThatKafkaFailsOver:
 def test_a_transaction_without_its_marker_is_told_of(partition: Path, damage: Callable[[Path], None]) -> None:
     damage(partition)
     edit(name(40, "log"), lambda data: b"")(partition)
-    rescue = salvage(partition)
-    (producer,) = rescue.open_txns
+    salvaged = salvage(partition)
+    (producer,) = salvaged.open_txns
     assert (producer.producer_id, producer.current_txn_first_offset) == (PRODUCER, 20)
