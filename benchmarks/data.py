@@ -128,8 +128,8 @@ def generate(log: Log, folder: Path, divisor: int = 1) -> Path:
     if not _is_there(path, batches, size):
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
-            for stretch in _stretches(log, batches, size):
-                file.write(stretch)
+            for piece in _pieces(log, batches, size):
+                file.write(piece)
     return path
 
 
@@ -155,20 +155,20 @@ def _whole_batches(batches: list[bytes], limit: int) -> int:
     return size
 
 
-def _stretches(log: Log, batches: list[bytes], size: int) -> Iterator[memoryview]:
+def _pieces(log: Log, batches: list[bytes], size: int) -> Iterator[memoryview]:
     """The file's content: all the batches with their base offsets, again and again."""
-    stretch = bytearray(b"".join(batches))
+    piece = bytearray(b"".join(batches))
     spans = list(pairwise([0, *accumulate(map(len, batches))]))
     offsets = count(0, log.records)
-    for done in range(0, size, len(stretch)):
+    for done in range(0, size, len(piece)):
         for start, end in spans:
             offset = next(offsets)
-            BASE_OFFSET.pack_into(stretch, start, offset)
+            BASE_OFFSET.pack_into(piece, start, offset)
             if log.rising:
                 timestamp = BASE_TIMESTAMP + offset
-                TIMESTAMPS.pack_into(stretch, start + TIMESTAMPS_AT, timestamp, timestamp + log.records - 1)
-                CRC.pack_into(stretch, start + CRC_AT, crc32c(memoryview(stretch)[start + CRC_START : end]))
-        yield memoryview(stretch)[: size - done]
+                TIMESTAMPS.pack_into(piece, start + TIMESTAMPS_AT, timestamp, timestamp + log.records - 1)
+                CRC.pack_into(piece, start + CRC_AT, crc32c(memoryview(piece)[start + CRC_START : end]))
+        yield memoryview(piece)[: size - done]
 
 def log_parser(description: str | None, *, repeat: int, divisor: int = 1, log: Log = LARGE) -> argparse.ArgumentParser:
     """The command line of a benchmark of one log: where logs are, which one, how many turns."""

@@ -32,21 +32,21 @@ def stretches(data: bytes) -> Iterator[tuple[BatchBlock, Payloads]]:
             return
         row = 0
         while row < block.length:
-            stretch = inflate(block, row)
-            yield block, stretch
-            row = stretch.stop
+            inflated = inflate(block, row)
+            yield block, inflated
+            row = inflated.stop
 
 
 def decode_with_kernel(data: bytes) -> tuple[int, float]:
     """Into columns; only the time in the decoding kernel counts."""
     records = RecordBlock()
     total, seconds = 0, 0.0
-    for block, stretch in stretches(data):
-        records.seek(stretch.first)
+    for block, inflated in stretches(data):
+        records.seek(inflated.first)
         more = True
         while more:
             start = time.process_time()
-            more = kernels.decode(block, records, stretch.first, stretch.stop, stretch.payloads)
+            more = kernels.decode(block, records, inflated.first, inflated.stop, inflated.payloads)
             seconds += time.process_time() - start
             total += records.length
     return total, seconds

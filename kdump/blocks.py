@@ -2,7 +2,7 @@
 
 A `BatchBlock` is the *batch table*: one row for every entry of a log (record batch of format v2, message or wrapper
 message of v0 and v1), one array for every header field. A `RecordBlock` is the same for the records inside. Kernels
-fill them, the rest of kdump only reads them. A block is reused for the next stretch of the file: take what you need
+fill them, the rest of kdump only reads them. A block is reused for the next range of the file: take what you need
 out of it before you ask for the next one.
 """
 

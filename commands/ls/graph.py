@@ -30,7 +30,7 @@ MIN_LABEL = 16
 
 
 class Look(NamedTuple):
-    """How a kind of stretch is drawn, where it can be and in plain ASCII, its colour, and what the legend calls it."""
+    """How a kind of range is drawn, where it can be and in plain ASCII, its colour, and what the legend calls it."""
 
     sign: str
     plain: str

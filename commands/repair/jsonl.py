@@ -29,7 +29,7 @@ class JsonPrinter(RowPrinter):
     """Prints plans as JSON lines."""
 
     def partition(self, done: Repaired, *, applies: bool) -> None:  # noqa: ARG002 - only text tells it apart
-        """Write a line for each operation and for each stretch that is left out, then one for the partition."""
+        """Write a line for each operation and for each range that is left out, then one for the partition."""
         task = done.task
         assert task is not None
         place = place_of(done.path)

@@ -101,17 +101,17 @@ def _times_over_offsets(partitions: Sequence[PartitionStats]) -> Iterator[str]:
     if not drawn:
         yield '<p class="note">No batch has a timestamp.</p>'
         return
-    stretches = [stretch for each in drawn for stretch in each.stats.batches.envelope.stretches]
-    times = [time for each in stretches for time in (each.earliest, each.latest) if time != -1]
-    first, last = min(each.first_offset for each in stretches), max(each.last_offset for each in stretches)
+    ranges = [range_ for each in drawn for range_ in each.stats.batches.envelope.ranges]
+    times = [time for each in ranges for time in (each.earliest, each.latest) if time != -1]
+    first, last = min(each.first_offset for each in ranges), max(each.last_offset for each in ranges)
     low, high = _central_range(times)
     plot = Plot((first, last), (low, high))
     for series, each in enumerate(drawn):
         points: list[Point] = []
-        for stretch in each.stats.batches.envelope.stretches:
-            if stretch.latest != -1:
-                least = stretch.latest if stretch.earliest == -1 else stretch.earliest
-                points += ((stretch.first_offset, least), (stretch.last_offset, stretch.latest))
+        for range_ in each.stats.batches.envelope.ranges:
+            if range_.latest != -1:
+                least = range_.latest if range_.earliest == -1 else range_.earliest
+                points += ((range_.first_offset, least), (range_.last_offset, range_.latest))
         plot.line(points, series, f"{each.topic}-{each.partition}")
     ticks = number_ticks(first, last, lambda number: f"{number:.0f}")
     yield plot.svg("Timestamps over offsets", ticks, time_ticks(low, high), "offset; max timestamp of batches, UTC")

@@ -330,7 +330,7 @@ def _modified(plan: Plan, name: str) -> int | None:
 
 
 def _kept_cuts(change: Change, cuts: Sequence[Cut]) -> Iterator[KeptCut]:
-    """Write the bytes that a repaired log does not have any more, each stretch into a file."""
+    """Write the bytes that a repaired log does not have any more, each range into a file."""
     for cut in cuts:
         saved = change.files.path(place.CUT, f"{cut.file}.from-{cut.start}-to-{cut.stop}")
         content = content_of(change.path, SourceBytes(cut.file, cut.start, cut.stop - cut.start))

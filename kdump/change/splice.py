@@ -10,7 +10,7 @@ from kdump.storage.recipe import NewContent, Part, Recipe, joined, parts_of, pie
 def spliced(recipe: Recipe, changes: Iterable[tuple[int, int, bytes]]) -> Recipe:
     """Return the recipe with other bytes in place of those from byte `start` to `stop`, for each (start, stop, bytes).
 
-    The stretches are in order and do not overlap; an empty one is where something is put in between.
+    The ranges are in order and do not overlap; an empty one is where something is put in between.
     """
     parts: list[Part] = []
     at = 0

@@ -119,21 +119,21 @@ def _largest_timestamp(log: LogFile, start: int, offset: int) -> tuple[int, int]
 
 def _largest_in_batch(block: BatchBlock) -> int:
     """Return the largest timestamp (ms) of the records of a one-batch block, at least -1."""
-    stretch = inflate(block, 0)
-    if stretch.error and not stretch.fault:
-        raise java_codec_error(block, 0, stretch.error)
-    fault = stretch.fault
+    inflated = inflate(block, 0)
+    if inflated.error and not inflated.fault:
+        raise java_codec_error(block, 0, inflated.error)
+    fault = inflated.fault
     largest = -1
     if fault is None and block.magic[0] < 2:
-        largest, fault = largest_message_timestamp(block, 0, stretch.payloads[0])
+        largest, fault = largest_message_timestamp(block, 0, inflated.payloads[0])
     elif fault is None:
         records = RecordBlock()
         more = True
         while more:
-            more = kernels.decode(block, records, 0, 1, stretch.payloads)
+            more = kernels.decode(block, records, 0, 1, inflated.payloads)
             largest = max((largest, *records.timestamp[: records.length]))
         if records.fault:
-            raise java_record_fault(records.fault, block, stretch)
+            raise java_record_fault(records.fault, block, inflated)
     if fault:
         raise java_fault(fault)
     return largest

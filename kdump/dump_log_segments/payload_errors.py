@@ -36,9 +36,9 @@ _SHORT_CONTROL_KEY = "Invalid value size found for control record key. Must have
 """What formats.faults has for CONTROL_KEY_SIZE, in the words of CONTROL_KEY_WORDS."""
 
 
-def java_record_fault(fault: Fault, block: BatchBlock, stretch: Payloads) -> JavaError:
-    """Return what Kafka's tool dies of at a fault among the records of a stretch's batches."""
-    for row, payload in enumerate(stretch.payloads, stretch.first):
+def java_record_fault(fault: Fault, block: BatchBlock, inflated: Payloads) -> JavaError:
+    """Return what Kafka's tool dies of at a fault among the records of a range's batches."""
+    for row, payload in enumerate(inflated.payloads, inflated.first):
         if kernels.check(block, row, payload):
             if payload is not None and _has_too_many(block, row):
                 return _no_such_array()
@@ -46,19 +46,19 @@ def java_record_fault(fault: Fault, block: BatchBlock, stretch: Payloads) -> Jav
     return java_fault(fault)
 
 
-def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Payloads, release: KafkaRelease) -> JavaError:
+def java_printing_fault(fault: Fault, block: BatchBlock, inflated: Payloads, release: KafkaRelease) -> JavaError:
     """Return the same at a fault among what is printed: also the contents of control records are read then."""
     if fault[0] == faults.MARKER_SIZE and release.has(SHORT_MARKERS_END):
-        return _short_marker(block, stretch)
-    error = java_record_fault(fault, block, stretch)
+        return _short_marker(block, inflated)
+    error = java_record_fault(fault, block, inflated)
     if fault[0] == faults.CONTROL_KEY_SIZE and release.has(CONTROL_KEY_WORDS) and error.java_class == INVALID_RECORD:
         return JavaError(INVALID_RECORD, _SHORT_CONTROL_KEY.format(fault[1]))
     return error
 
 
-def _short_marker(block: BatchBlock, stretch: Payloads) -> JavaError:
-    """Return what reading the first marker of a stretch that is too short ends in, from Kafka 4.1 on."""
-    rows = range(stretch.first, stretch.stop)
+def _short_marker(block: BatchBlock, inflated: Payloads) -> JavaError:
+    """Return what reading the first marker of a range that is too short ends in, from Kafka 4.1 on."""
+    rows = range(inflated.first, inflated.stop)
     records = (control_record(block, row) for row in rows if is_control(block, row))
     short = (record.value for record in records if record and record.value and len(record.value) < MARKER_VALUE.size)
     bad = version_of_short_marker(next(short, b""))

@@ -49,14 +49,14 @@ class Printing:
         """Render a block; it ends before damage."""
         row = 0
         while row < block.length:
-            stretch = inflate(block, row, limit=LIMIT)
-            if stretch.error:
+            inflated = inflate(block, row, limit=LIMIT)
+            if inflated.error:
                 return
-            if block.packed and max(block.count[row : stretch.stop]) > MAX_RECORDS:
+            if block.packed and max(block.count[row : inflated.stop]) > MAX_RECORDS:
                 return
-            if self._text.render(block, row, stretch.stop, stretch.payloads, self._write):
+            if self._text.render(block, row, inflated.stop, inflated.payloads, self._write):
                 return
-            row = stretch.stop
+            row = inflated.stop
             yield block.position[row - 1] + block.size[row - 1]
 
     def give(self, state: int) -> tuple[int, bytes]:

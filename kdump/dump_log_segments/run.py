@@ -175,17 +175,17 @@ class DumpLogSegments:
             return
         row = 0
         while row < block.length:
-            stretch = inflate(block, row)
-            fault = text.render(block, row, stretch.stop, stretch.payloads, self._sink.write)
-            row = stretch.stop
+            inflated = inflate(block, row)
+            fault = text.render(block, row, inflated.stop, inflated.payloads, self._sink.write)
+            row = inflated.stop
             if fault:
                 # as below: most logs have no use for its import
                 from kdump.dump_log_segments.payload_errors import java_printing_fault
 
-                raise java_printing_fault(fault, block, stretch, self._options.release)
-            if stretch.fault:
-                raise java_fault(stretch.fault)
-            if stretch.error:
+                raise java_printing_fault(fault, block, inflated, self._options.release)
+            if inflated.fault:
+                raise java_fault(inflated.fault)
+            if inflated.error:
                 from kdump.dump_log_segments.payload_errors import java_codec_error
 
-                raise java_codec_error(block, row - 1, stretch.error)
+                raise java_codec_error(block, row - 1, inflated.error)

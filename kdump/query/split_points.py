@@ -94,7 +94,7 @@ class SplitPlanner:
         return batch.length == 1 and batch.valid[0] == 1
 
     def _walked(self, log: LogFile) -> Iterator[int]:
-        """Yield where batches start, one in every stretch of some size, up to the first damage."""
+        """Yield where batches start, one in every range of some size, up to the first damage."""
         following, step = self._start, min(_STEP, (self._stop - self._start) // _STEPS)
         for block in log.blocks(self._start, self._stop, whole=False):
             for row in range(block.length):

@@ -1,4 +1,4 @@
-"""What is lost with a stretch of a .log: bytes, and the batches and records that could still be read."""
+"""What is lost with a range of a .log: bytes, and the batches and records that could still be read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The result of log loading as plain data: what a broker does step by step, and the files that it leaves.
 
-The files are recipes: a stretch of a file that is there already, or new content. Nothing is written here; whoever
+The files are recipes: a range of a file that is there already, or new content. Nothing is written here; whoever
 wants the files makes them by the recipes.
 """
 

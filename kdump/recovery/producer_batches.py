@@ -1,6 +1,6 @@
 """How the batches of a log change what the broker knows of the producers.
 
-Between two markers only the last batch of each producer counts, so a stretch of data batches is taken at once, out of
+Between two markers only the last batch of each producer counts, so a range of data batches is taken at once, out of
 the columns of a block.
 """
 

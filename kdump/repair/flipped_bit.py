@@ -20,8 +20,8 @@ from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.names import parse_file_name
 from kdump.named_tuples import NamedTuple
+from kdump.repair.ranges import ByteRange
 from kdump.repair.salvage import choose_batches
-from kdump.repair.stretches import ByteRange
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
@@ -90,9 +90,9 @@ def find_flipped_bit(
         for at, bit in _candidates(data):
             fixed = bytearray(data)
             fixed[at] ^= 1 << bit
-            stretch = _valid_batch(directory, name, base_offset, next_base, bytes(fixed))
-            if stretch is not None:
-                offsets = stretch.first_offset, stretch.last_offset
+            batch = _valid_batch(directory, name, base_offset, next_base, bytes(fixed))
+            if batch is not None:
+                offsets = batch.first_offset, batch.last_offset
                 bounds = position, position + size
                 found[at, bit] = FlippedBit(position + at, bit, fixed[at], bounds, *offsets, 8 * size)
     return next(iter(found.values())) if len(found) == 1 else None

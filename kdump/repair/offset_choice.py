@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kdump.formats.words import offset_words
-from kdump.repair.stretches import ByteRange, LeftOut, Orderly
+from kdump.repair.ranges import ByteRange, LeftOut, Orderly
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 WINDOW = 4096
@@ -191,7 +191,7 @@ def _misplaced(part: ByteRange) -> LeftOut:
 
 
 def joined(parts: Iterator[ByteRange | LeftOut]) -> Iterator[ByteRange | LeftOut]:
-    """Yield neighbouring stretches as one."""
+    """Yield neighbouring ranges as one."""
     held: ByteRange | None = None
     for part in parts:
         if held and isinstance(part, ByteRange) and held.stop == part.start and not (held.is_moved or part.is_moved):

@@ -30,7 +30,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.markers import read_marker
 from kdump.repair.offset_choice import WINDOW, increasing, joined
-from kdump.repair.stretches import ByteRange, LeftOut, Orderly
+from kdump.repair.ranges import ByteRange, LeftOut, Orderly
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import first_offset
 from kdump.storage.payloads import Payloads, inflate
@@ -79,25 +79,25 @@ def _without(
 
 
 def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[ByteRange | Orderly | LeftOut]:
-    """Yield the valid batches, those that are not orderly each as a stretch of its own, and what is not good."""
+    """Yield the valid batches, those that are not orderly each as a range of its own, and what is not good."""
     for part in scan(log, base_offset):
         if isinstance(part, Damage):
             yield LeftOut(part.position, part.resumed, part.text)
             continue
         row = part.first
         while row < part.stop:
-            stretch = inflate(part.block, row, min(part.stop, row + _ROWS), limit)
-            if isinstance(stretch.error, CodecMissingError):
-                raise stretch.error  # what cannot be judged must not be left out
-            orderly = _orderly(part.block, row, stretch.stop)
-            if orderly is not None and _are_whole(part.block, stretch):
+            inflated = inflate(part.block, row, min(part.stop, row + _ROWS), limit)
+            if isinstance(inflated.error, CodecMissingError):
+                raise inflated.error  # what cannot be judged must not be left out
+            orderly = _orderly(part.block, row, inflated.stop)
+            if orderly is not None and _are_whole(part.block, inflated):
                 yield orderly
-                row = stretch.stop
+                row = inflated.stop
                 continue
-            for at, payload in enumerate(stretch.payloads, row):
-                failure = stretch.error if at == stretch.stop - 1 else None
+            for at, payload in enumerate(inflated.payloads, row):
+                failure = inflated.error if at == inflated.stop - 1 else None
                 yield _judged(log, part.block, at, payload, failure, limit)
-            row = stretch.stop
+            row = inflated.stop
 
 
 def _are_whole(block: BatchBlock, payloads: Payloads) -> bool:
@@ -141,10 +141,10 @@ def _of_header(block: BatchBlock, row: int, first: int) -> ByteRange:
 
 def _read_again(log: LogView, block: BatchBlock, row: int, limit: int) -> ByteRange | LeftOut:
     held, at = log.held(block, row)
-    stretch = inflate(held, at, at + 1, limit)
-    if isinstance(stretch.error, CodecMissingError):
-        raise stretch.error
-    return _judged(log, held, at, stretch.payloads[0], stretch.error, limit)
+    inflated = inflate(held, at, at + 1, limit)
+    if isinstance(inflated.error, CodecMissingError):
+        raise inflated.error
+    return _judged(log, held, at, inflated.payloads[0], inflated.error, limit)
 
 
 def _orderly(block: BatchBlock, first: int, stop: int) -> Orderly | None:

@@ -15,7 +15,7 @@ from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
 from kdump.recovery.segments import file_name
 from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
 from kdump.repair.leader_epochs import put_right, wrong_epochs
-from kdump.repair.stretches import ByteRange, LeftOut
+from kdump.repair.ranges import ByteRange, LeftOut
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
@@ -225,5 +225,5 @@ class SalvagedFiles:
 
 
 def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:
-    """Return the stretches of real files that a recipe takes."""
+    """Return the ranges of real files that a recipe takes."""
     return tuple(part for part in parts_of(recipe) if isinstance(part, SourceBytes))

@@ -45,7 +45,7 @@ class Range(NamedTuple):
 
 
 def ranges_of(partition: Partition, interval: Interval) -> Iterator[Range]:
-    """Yield the stretch of each segment that may hold what is wanted of a partition; none that surely has nothing.
+    """Yield the range of each segment that may hold what is wanted of a partition; none that surely has nothing.
 
     A segment that cannot be looked into is given as a whole: reading it will say why.
     """

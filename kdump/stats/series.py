@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from kdump.named_tuples import NamedTuple
 
 MAX_BUCKETS = 512
-MAX_STRETCHES = 512
+MAX_RANGES = 512
 _FIRST_WIDTH = 1000
 
 
 class Moment(NamedTuple):
-    """Bytes and batches of a stretch of time that begins at `start` (ms)."""
+    """Bytes and batches of a span of time that begins at `start` (ms)."""
 
     start: int
     bytes: int
@@ -22,11 +22,11 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class TimeSeries:
-    """Bytes and batches by time, in stretches of `width` ms, which doubles while there are too many of them."""
+    """Bytes and batches by time, in spans of `width` ms, which doubles while there are too many of them."""
 
     width: int = _FIRST_WIDTH
     slots: dict[int, list[int]] = field(default_factory=dict)
-    """Bytes and batches by number of the stretch since 1970."""
+    """Bytes and batches by number of the span since 1970."""
 
     def add(self, times: Sequence[int], sizes: Sequence[int]) -> None:
         """Count batches of these timestamps (ms; -1 has no time) and sizes (bytes)."""
@@ -67,7 +67,7 @@ class TimeSeries:
         found[1] += batches
 
     def moments(self) -> Iterator[Moment]:
-        """Yield the stretches that hold something, in order."""
+        """Yield the spans that hold something, in order."""
         for number in sorted(self.slots):
             size, batches = self.slots[number]
             yield Moment(number * self.width, size, batches)
@@ -84,13 +84,13 @@ class OffsetRange(NamedTuple):
 
 @dataclass(slots=True)
 class Envelope:
-    """Timestamps over offsets, in stretches of `step` batches, which doubles while there are too many stretches.
+    """Timestamps over offsets, in ranges of `step` batches, which doubles while there are too many ranges.
 
     No batch is left out, so a single timestamp that is far off still shows.
     """
 
     step: int = 1
-    stretches: list[OffsetRange] = field(default_factory=list)
+    ranges: list[OffsetRange] = field(default_factory=list)
 
     def add(self, base_offsets: Sequence[int], last_offsets: Sequence[int], times: Sequence[int]) -> None:
         """Take batches in order of their offsets, with their max timestamps (ms)."""
@@ -99,15 +99,15 @@ class Envelope:
             end = min(len(times), at + self.step)
             part = times[at:end]
             first = base_offsets[at] if base_offsets[at] >= 0 else last_offsets[at]
-            self.stretches.append(OffsetRange(first, last_offsets[end - 1], min(part), max(part)))
-            if len(self.stretches) > MAX_STRETCHES:
+            self.ranges.append(OffsetRange(first, last_offsets[end - 1], min(part), max(part)))
+            if len(self.ranges) > MAX_RANGES:
                 self._halve()
             at = end
 
     def _halve(self) -> None:
         self.step *= 2
-        pairs = [self.stretches[at : at + 2] for at in range(0, len(self.stretches), 2)]
-        self.stretches = [
+        pairs = [self.ranges[at : at + 2] for at in range(0, len(self.ranges), 2)]
+        self.ranges = [
             OffsetRange(
                 pair[0].first_offset,
                 pair[-1].last_offset,

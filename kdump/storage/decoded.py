@@ -109,14 +109,14 @@ def decode_rows(
     decode = _batch_by_batch if whole_batches else _as_they_fit
     row = first
     while row < stop:
-        stretch = inflate(block, row, stop, limit)
-        good, payloads = stretch.stop, stretch.payloads
-        if stretch.error is not None:
+        inflated = inflate(block, row, stop, limit)
+        good, payloads = inflated.stop, inflated.payloads
+        if inflated.error is not None:
             good, payloads = good - 1, payloads[:-1]
         yield from decode(DecodedRows(block, row, good, records, payloads))
-        if stretch.error is not None:
-            yield BadBatch(good, stretch.error, block.position[good])
-        row = stretch.stop
+        if inflated.error is not None:
+            yield BadBatch(good, inflated.error, block.position[good])
+        row = inflated.stop
 
 
 def decoded(

@@ -1,4 +1,4 @@
-"""Decompress the payloads of a stretch of batches, ready for the kernels."""
+"""Decompress the payloads of a range of batches, ready for the kernels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kdump.formats.message_set import LENGTH_SIZE, check_limit, key_size_at, len
 from kdump.named_tuples import NamedTuple
 
 STRETCH_BYTES = 128 << 10
-"""Decompressed bytes after which a stretch ends: what is kept is still in the cache when it is used (128 KiB measured
+"""Decompressed bytes after which a range ends: what is kept is still in the cache when it is used (128 KiB measured
 best), and memory stays flat however well a log compresses."""
 
 
 class Payloads(NamedTuple):
     """Payloads of the rows from `first` to `stop` - 1; None for an uncompressed batch.
 
-    Where a payload cannot be had its row is the stretch's last, its payload None, and `error` says why; `fault` says it
+    Where a payload cannot be had its row is the range's last, its payload None, and `error` says why; `fault` says it
     as Kafka's readers do, where they do not get as far as the codec.
     """
 

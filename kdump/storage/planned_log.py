@@ -1,6 +1,6 @@
 """A .log of a planned directory: walked as the broker would walk the file that it stands for.
 
-Its bytes are stretches of real files; between them there may be some that are not on disk yet.
+Its bytes are ranges of real files; between them there may be some that are not on disk yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A future file as parts of present ones: a stretch of a file that is there already, or new content.
+"""A future file as parts of present ones: a range of a file that is there already, or new content.
 
 Nothing is written here; whoever wants the files makes them by the recipes.
 """
@@ -29,7 +29,7 @@ Part = SourceBytes | NewContent
 
 
 class Joined(NamedTuple):
-    """Several stretches of one file that is there already, one after another; new content may stand between them."""
+    """Several ranges of one file that is there already, one after another; new content may stand between them."""
 
     parts: tuple[Part, ...]
 
@@ -65,7 +65,7 @@ def piece_of(recipe: Recipe, start: int, size: int) -> Recipe:
 
 
 def joined(parts: Iterable[Part]) -> Recipe:
-    """Return the recipe for these, one after another; stretches that follow each other in a file become one."""
+    """Return the recipe for these, one after another; ranges that follow each other in a file become one."""
     merged: list[Part] = []
     for part in parts:
         last = merged[-1] if merged else None

@@ -104,7 +104,7 @@ class Reading(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A stretch of a segment's log: bytes `start` to `stop` (None: up to the end).
+    """A range of a segment's log: bytes `start` to `stop` (None: up to the end).
 
     What it holds is small enough to be walked `ahead` of its turn, and kept.
     """

@@ -94,7 +94,7 @@ class Entries:
         kept: list[Entry] = []
         older = self._before[-1]
         if not _is_above((self.numbers[0], self.first[0], self.second[0]), older):
-            older = self._before[0]  # the last entry of the stretch before may be the wrong one, which the log told
+            older = self._before[0]  # the last entry of the range before may be the wrong one, which the log told
         for entry in self:
             last = kept[-1] if kept else older
             if _is_above(entry, last):

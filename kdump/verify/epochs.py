@@ -19,7 +19,7 @@ from kdump.verify.column_checks import is_uniform
 
 
 @dataclass(eq=False, repr=False)
-class _Stretch:
+class _EpochRange:
     """Batches of one epoch, one after the other: the first of them, and how many there are so far."""
 
     epoch: int
@@ -44,8 +44,8 @@ class EpochCheck:
         self._log = log
         self._entries: list[EpochEntry] = []
         self._starts: list[int] = []
-        self._floor = -1  # the epoch before the last stretch's
-        self._stretch: _Stretch | None = None
+        self._floor = -1  # the epoch before the last range's
+        self._range: _EpochRange | None = None
         self._passed = 0  # entries of the checkpoint that begin at or before the last batch
         self._segment = ""
         self._log_start = log_start_offset
@@ -93,7 +93,7 @@ class EpochCheck:
         row = 0
         while row < length:
             if rows.magic[row] < 2:
-                self._disagreement_found = self._stretch = None  # a broker forgets the epochs before v0/v1 batches
+                self._disagreement_found = self._range = None  # a broker forgets the epochs before v0/v1 batches
                 row += 1
                 continue
             start = row
@@ -104,11 +104,11 @@ class EpochCheck:
     def _rows(self, rows: BatchRows, first: int, stop: int) -> Iterator[Finding]:
         """Check the rows `first` to `stop` - 1 of one epoch: where they begin, and where another should."""
         bases = rows.base_offset
-        if self._stretch is None or rows.leader_epoch[first] != self._stretch.epoch:
+        if self._range is None or rows.leader_epoch[first] != self._range.epoch:
             yield from self._begin(rows, first)
             self._agree(rows, first)
-        if self._stretch is not None:
-            self._stretch.batches += stop - first
+        if self._range is not None:
+            self._range.batches += stop - first
         while self._passed < len(self._starts) and self._starts[self._passed] <= bases[stop - 1]:
             row = bisect_left(bases, self._starts[self._passed], first, stop)
             self._passed += 1
@@ -116,10 +116,10 @@ class EpochCheck:
                 self._agree(rows, row)
 
     def _begin(self, rows: BatchRows, row: int) -> Iterator[Finding]:
-        """Yield a stretch begins: its epoch should be higher than that of the one before."""
+        """Yield what is wrong where a range begins: its epoch should be higher than that of the one before."""
         epoch, position, base = rows.leader_epoch[row], rows.position[row], rows.base_offset[row]
         offsets = batch_offsets(base, rows.last_offset[row])
-        before, self._stretch = self._stretch, _Stretch(epoch, self._segment, position, base, rows.size[row], offsets)
+        before, self._range = self._range, _EpochRange(epoch, self._segment, position, base, rows.size[row], offsets)
         if epoch < -1:
             yield found_in_batch("KD-EPOCH-ORDER", self._segment, f"the leader epoch is {epoch}", rows, row, base)
         if epoch < 0:

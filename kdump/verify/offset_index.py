@@ -1,6 +1,6 @@
 """The .index of a segment, compared with its log entry by entry while the log is walked.
 
-Entries are read in stretches and looked up in the rows that they lead to: nothing grows with the length of a file.
+Entries are read in ranges and looked up in the rows that they lead to: nothing grows with the length of a file.
 An entry may name the last offset of a later batch than the one whose position it has, up to the next entry's position:
 followers, and the cleaner, wrote one entry an append of many batches before Kafka 4.1. Before Kafka 2.0 an entry named
 the first offset of the batch whose position it has; such entries stay as long as their segment does.

@@ -24,7 +24,7 @@ class Message(NamedTuple):
 
 
 class RecordSource:
-    """Records as columns of 64-bit integers (`array("q")`), of which the contents are stretches of `source`.
+    """Records as columns of 64-bit integers (`array("q")`), of which the contents are ranges of `source`.
 
     timestamp       ms; -1 none
     key_position, value_position, headers_position   indexes into the source
@@ -32,7 +32,7 @@ class RecordSource:
     headers_length, headers_count   bytes and number of the headers, encoded as in a v2 record behind their count
 
     A column that is not given is all null, or empty, or for timestamps -1. An Arrow column of binary values is such a
-    stretch too: its offsets are the positions, their differences the lengths.
+    range too: its offsets are the positions, their differences the lengths.
     """
 
     __slots__ = (

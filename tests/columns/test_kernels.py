@@ -34,11 +34,12 @@ class Decoded:
 
     def __init__(self, data: bytes) -> None:
         self.block = walked(portable, data)
-        stretch = inflate(self.block, 0)
-        self.payloads = stretch.payloads
+        inflated = inflate(self.block, 0)
+        self.payloads = inflated.payloads
         self.records = RecordBlock()
         self.records.seek(0)
-        portable.decode(self.block, self.records, 0, stretch.stop - bool(stretch.error or stretch.fault), self.payloads)
+        good = inflated.stop - bool(inflated.error or inflated.fault)
+        portable.decode(self.block, self.records, 0, good, self.payloads)
 
     def everything(self) -> range:
         return range(self.records.length)

@@ -84,9 +84,9 @@ def _contents(
     row = 0
     while row < block.length:
         if case.payload is None:
-            stretch = inflate(block, row, limit=LIMIT)
-            stop, payloads = stretch.stop, stretch.payloads
-            yield "inflate", (stop, payloads, str(stretch.error), stretch.fault)
+            inflated = inflate(block, row, limit=LIMIT)
+            stop, payloads = inflated.stop, inflated.payloads
+            yield "inflate", (stop, payloads, str(inflated.error), inflated.fault)
         else:
             stop = block.length
             payloads = [case.payload if block.attributes[at] & CODEC_MASK else None for at in range(row, stop)]

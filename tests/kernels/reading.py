@@ -71,14 +71,14 @@ def read(kernel: ModuleType, data: bytes, rows: int = 16, capacity: int = 16) ->
         position = block.next_position
         row = 0
         while row < block.length:
-            stretch = inflate(block, row)
-            if stretch.error and not stretch.fault:
-                raise stretch.error
-            good = stretch.stop - 1 if stretch.fault else stretch.stop
-            fault = _decode(kernel, block, records, row, good, stretch.payloads, content) or stretch.fault
+            inflated = inflate(block, row)
+            if inflated.error and not inflated.fault:
+                raise inflated.error
+            good = inflated.stop - 1 if inflated.fault else inflated.stop
+            fault = _decode(kernel, block, records, row, good, inflated.payloads, content) or inflated.fault
             if fault:
                 return content._replace(fault=fault)
-            row = stretch.stop
+            row = inflated.stop
     return content
 
 

@@ -92,17 +92,17 @@ class Reader:
     def _block(self, block: BatchBlock, text: kernels.LogText) -> int:
         row = count = 0
         while row < block.length:
-            stretch = inflate(block, row, limit=LIMIT)
-            assert row < stretch.stop <= block.length
-            assert all(len(payload or b"") <= LIMIT for payload in stretch.payloads)
-            if stretch.error:
-                assert isinstance(stretch.error, KdumpError)
-                self.met[type(stretch.error).__name__] += 1
-            self._fault(stretch.fault)
-            bad = stretch.error is not None or stretch.fault is not None
-            count += self._decode(block, row, stretch.stop - bad, stretch.payloads)
-            self._fault(text.render(block, row, stretch.stop, stretch.payloads, len))
-            row = stretch.stop
+            inflated = inflate(block, row, limit=LIMIT)
+            assert row < inflated.stop <= block.length
+            assert all(len(payload or b"") <= LIMIT for payload in inflated.payloads)
+            if inflated.error:
+                assert isinstance(inflated.error, KdumpError)
+                self.met[type(inflated.error).__name__] += 1
+            self._fault(inflated.fault)
+            bad = inflated.error is not None or inflated.fault is not None
+            count += self._decode(block, row, inflated.stop - bad, inflated.payloads)
+            self._fault(text.render(block, row, inflated.stop, inflated.payloads, len))
+            row = inflated.stop
         return count
 
     def _decode(self, block: BatchBlock, first: int, stop: int, payloads: list[bytes | None]) -> int:

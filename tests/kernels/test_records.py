@@ -59,8 +59,8 @@ def test_every_fault(kernel: ModuleType, faulty: Faulty, capacity: int) -> None:
 @pytest.mark.parametrize("faulty", UNREADABLE, ids=lambda faulty: faulty.name)
 def test_check_finds_what_decoding_finds(kernel: ModuleType, faulty: Faulty) -> None:
     block = walked(kernel, faulty.data)
-    stretch = inflate(block, 0, 1)
-    assert (stretch.fault or kernel.check(block, 0, stretch.payloads[0])) == faulty.fault
+    inflated = inflate(block, 0, 1)
+    assert (inflated.fault or kernel.check(block, 0, inflated.payloads[0])) == faulty.fault
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)
@@ -94,10 +94,10 @@ def test_decoding_stops_at_a_damaged_batch_and_can_go_on_behind_it(kernel: Modul
 def test_payloads_start_at_the_first_row(kernel: ModuleType) -> None:
     packed = [encode_batch(records(2, offset), NewBatch(attributes=LZ4)) for offset in (0, 10, 20)]
     block = walked(kernel, b"".join(packed))
-    stretch = inflate(block, 1)
+    inflated = inflate(block, 1)
     decoded = RecordBlock(16)
     decoded.seek(1)
-    assert not kernel.decode(block, decoded, 1, 3, stretch.payloads)
+    assert not kernel.decode(block, decoded, 1, 3, inflated.payloads)
     assert list(decoded.offset[: decoded.length]) == [10, 11, 20, 21]
     assert list(decoded.row[: decoded.length]) == [1, 1, 2, 2]
 

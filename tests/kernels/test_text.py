@@ -45,9 +45,9 @@ class Printed:
         block = walked(kernel, data, rows=64)
         row = 0
         while row < block.length and not self.fault:
-            stretch = inflate(block, row)
-            self.fault = self._text.render(block, row, stretch.stop, stretch.payloads, self.write) or stretch.fault
-            row = stretch.stop
+            inflated = inflate(block, row)
+            self.fault = self._text.render(block, row, inflated.stop, inflated.payloads, self.write) or inflated.fault
+            row = inflated.stop
 
     def write(self, piece: memoryview) -> None:
         self.pieces.append(bytes(piece))

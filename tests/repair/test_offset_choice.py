@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kdump.repair import offset_choice
 from kdump.repair.offset_choice import increasing, joined
-from kdump.repair.stretches import ByteRange, LeftOut, Orderly
+from kdump.repair.ranges import ByteRange, LeftOut, Orderly
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 SIZE = 10

@@ -22,8 +22,8 @@ from kdump.formats.encode import NewRecord, encode_message
 from kdump.recovery.startup import Startup
 from kdump.repair import offset_choice, salvage
 from kdump.repair.offset_choice import WINDOW
+from kdump.repair.ranges import ByteRange, LeftOut
 from kdump.repair.salvage import choose_batches
-from kdump.repair.stretches import ByteRange, LeftOut
 from kdump.repair.survey import survey
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView

@@ -73,11 +73,11 @@ def test_an_envelope_keeps_the_one_timestamp_that_is_far_off() -> None:
     for at in range(0, len(times), 100):
         offsets = range(at, at + 100)
         envelope.add(offsets, offsets, times[at : at + 100])
-    assert len(envelope.stretches) <= series.MAX_STRETCHES
-    assert max(each.latest for each in envelope.stretches) == 5_000_000
-    assert sum(each.latest == 5_000_000 for each in envelope.stretches) == 1
-    assert (envelope.stretches[0].first_offset, envelope.stretches[-1].last_offset) == (0, 19_999)
-    ends = [(each.first_offset, each.last_offset) for each in envelope.stretches]
+    assert len(envelope.ranges) <= series.MAX_RANGES
+    assert max(each.latest for each in envelope.ranges) == 5_000_000
+    assert sum(each.latest == 5_000_000 for each in envelope.ranges) == 1
+    assert (envelope.ranges[0].first_offset, envelope.ranges[-1].last_offset) == (0, 19_999)
+    ends = [(each.first_offset, each.last_offset) for each in envelope.ranges]
     assert all(before[1] + 1 == after[0] for before, after in pairwise(ends))
 
 

@@ -117,7 +117,7 @@ def _is_small_frame(view: memoryview) -> bool:
 
 
 def _cuts(view: memoryview, blocks_at_once: int) -> Iterator[tuple[int, int, bool]]:
-    """Cut `view` into stretches of so many blocks at most: start, end, and whether a frame ends there.
+    """Cut `view` into ranges of so many blocks at most: start, end, and whether a frame ends there.
 
     The library puts out all that its input holds, so that the blocks of the input are what bounds the output. Where
     the input is not zstd's the cuts make no sense, and the library stops at the first of them.

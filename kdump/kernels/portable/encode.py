@@ -10,7 +10,7 @@ from kdump.formats.encode import varint
 
 
 class NewRecords(Protocol):
-    """`length` records as columns of 64-bit integers, of which the contents are stretches of `source`.
+    """`length` records as columns of 64-bit integers, of which the contents are ranges of `source`.
 
     timestamp       ms
     key_position, value_position, headers_position   indexes into the source; of no importance where nothing is

@@ -57,13 +57,13 @@ class Orderly(NamedTuple):
         return self.last_offset[-1]
 
     def together(self) -> ByteRange:
-        """Return all of them as one stretch."""
+        """Return all of them as one range."""
         if len(self.position) == 1:
             return next(self.apart())
         return ByteRange(self.start, self.stop, self.first_offset, self.end, len(self.position), False)
 
     def apart(self) -> Iterator[ByteRange]:
-        """Yield each of them as a stretch of its own."""
+        """Yield each of them as a range of its own."""
         for start, size, first, last, records in zip(*self, strict=True):
             yield ByteRange(start, start + size, first, last, 1, records in (-1, last - first + 1))
 
