@@ -129,17 +129,17 @@ def _block(block: Block) -> Row:
         "blockedSegments": [state.base_offset for state in block.held],
         "blockedSpace": block.space,
         "freeOffset": block.free_offset,
-        "blockedBy": _blocking_batch(block.holder) if block.holder else None,
+        "blockedBy": _blocking_batch(block.batch) if block.batch else None,
     }
     return with_old_names(row, _OLD_BLOCK)
 
 
-def _blocking_batch(holder: BlockingBatch) -> Row:
+def _blocking_batch(blocking: BlockingBatch) -> Row:
     return {
-        **fields_of(holder, "timestamp seemsToBeIn=unit isLogAppendTime=is_append_time position size base_offset"),
-        **fields_of(holder, "last_offset record_offset"),
-        **fields_of(holder if holder.producer_id >= 0 else None, "producer_id producer_epoch"),
-        **fields_of(holder, "batches youngBatches=young largest_of_others?"),
+        **fields_of(blocking, "timestamp seemsToBeIn=unit isLogAppendTime=is_append_time position size base_offset"),
+        **fields_of(blocking, "last_offset record_offset"),
+        **fields_of(blocking if blocking.producer_id >= 0 else None, "producer_id producer_epoch"),
+        **fields_of(blocking, "batches youngBatches=young largest_of_others?"),
     }
 
 

@@ -267,23 +267,24 @@ def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
     state = block.blocker
     largest, source = state.largest_timestamp, _SOURCE_WORDS[state.source]
     yield f"  its largest timestamp is {iso_time(largest)}, {_off(largest, found.now)}, by the {source}"
-    if block.holder:
-        yield from (f"  {line}" for line in _holder(found, block.holder))
+    if block.batch:
+        yield from (f"  {line}" for line in _blocking_batch(found, block.batch))
 
 
-def _holder(found: PartitionRetention, holder: BlockingBatch) -> Iterator[str]:
-    record = "" if holder.record_offset is None else f"record {holder.record_offset} in "
-    who = f" of producer {holder.producer_id} (epoch {holder.producer_epoch})" if holder.producer_id >= 0 else ""
-    batch = f"batch {offset_range(holder.base_offset, holder.last_offset)} at byte {holder.position}{who}"
-    yield f"{record}{batch} has timestamp {iso_time(holder.timestamp)}"
-    if holder.unit:
-        off = _off(holder.timestamp, found.now)
-        yield f"{holder.timestamp} is a time in {holder.unit}; Kafka treats it as ms: {off}"
-    if holder.is_append_time:
+def _blocking_batch(found: PartitionRetention, blocking: BlockingBatch) -> Iterator[str]:
+    record = "" if blocking.record_offset is None else f"record {blocking.record_offset} in "
+    who = f" of producer {blocking.producer_id} (epoch {blocking.producer_epoch})" if blocking.producer_id >= 0 else ""
+    batch = f"batch {offset_range(blocking.base_offset, blocking.last_offset)} at byte {blocking.position}{who}"
+    yield f"{record}{batch} has timestamp {iso_time(blocking.timestamp)}"
+    if blocking.unit:
+        off = _off(blocking.timestamp, found.now)
+        yield f"{blocking.timestamp} is a time in {blocking.unit}; Kafka treats it as ms: {off}"
+    if blocking.is_append_time:
         yield "the time was set by the broker (LogAppendTime)"
-    others = f"; the others go up to {iso_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""
-    batches = number_words(holder.batches, "batch", "batches")
-    yield f"{holder.young} of {batches} in the segment {'is' if holder.young == 1 else 'are'} too young to go{others}"
+    others = f"; the others go up to {iso_time(blocking.largest_of_others)}" if blocking.largest_of_others >= 0 else ""
+    batches = number_words(blocking.batches, "batch", "batches")
+    are = "is" if blocking.young == 1 else "are"
+    yield f"{blocking.young} of {batches} in the segment {are} too young to go{others}"
 
 
 def _advice(items: Iterator[Advice]) -> Iterator[str]:

@@ -29,11 +29,11 @@ class JsonLines(RowPrinter):
         """Print the objects of a partition; it is always shown."""
         del is_shown
         place = fields_of(found.replica, "topic partition path=log.path")
-        holder = found.holder
+        blocking = found.blocking_txn
         fields = place | {
             **fields_of(found, "logStartOffset=replica.log_start_offset last_stable_offset"),
             **fields_of(found, "highWatermark=replica.high_watermark logEndOffset=end_offset"),
-            "blockedBy": holder.first_offset if holder else None,
+            "blockedBy": blocking.first_offset if blocking else None,
             "open": len(rows),
             "hanging": sum(row.is_hanging for row in rows),
             **fields_of(found, "commitMarkers=commits abortMarkers=aborts emptyMarkers=empty batches"),
@@ -67,7 +67,7 @@ class JsonLines(RowPrinter):
             **fields_of(txn, "first_timestamp? last_timestamp"),
             "ageMs": self._now - txn.last_timestamp,
             **fields_of(txn, "batches records bytes=size isOlderThanLog=is_older"),
-            "isBlockingLastStableOffset": found.holder is txn,
+            "isBlockingLastStableOffset": found.blocking_txn is txn,
             **fields_of(row.owner, "transactional_id state"),
             **fields_of(row, "is_hanging reasons"),
             "abortCommand": abort_command(found, txn),

@@ -55,12 +55,12 @@ def _on_high_watermark(found: PartitionRetention, _block: Block) -> Iterator[Adv
 
 def _on_time_index(block: Block) -> Iterator[Advice]:
     """Yield where the time that counts is not that of the records."""
-    state, holder = block.blocker, block.holder
+    state, blocking = block.blocker, block.batch
     path = shlex.quote(state.segment.log_path)
-    if state.source == TimestampSource.MTIME and holder is not None:
+    if state.source == TimestampSource.MTIME and blocking is not None:
         yield Advice(
-            f"The records have timestamps (up to {holder.timestamp}), but the segment's time index is empty or missing,"
-            " so the file's time counts. With the broker stopped, rebuild the index. Loses nothing.",
+            f"The records have timestamps (up to {blocking.timestamp}), but the segment's time index is empty or"
+            " missing, so the file's time counts. With the broker stopped, rebuild the index. Loses nothing.",
             (f"kdump rebuild-index {path} --apply",),
         )
     elif state.source == TimestampSource.MTIME:
@@ -68,7 +68,7 @@ def _on_time_index(block: Block) -> Iterator[Advice]:
             "The records have no timestamps, so the file's time counts: it is that of the last write, or that of a copy"
             " which did not keep it (cp -p and rsync -t do)."
         )
-    elif holder is None or holder.timestamp != state.largest_timestamp:
+    elif blocking is None or blocking.timestamp != state.largest_timestamp:
         yield Advice(
             f"No record has the timestamp {state.largest_timestamp} that the time index ends with. With the broker"
             " stopped, rebuild the index. Loses nothing.",
@@ -119,16 +119,16 @@ def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
 
 def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     """Advise not to let such timestamps in again."""
-    holder = block.holder
-    if holder is None or holder.timestamp <= found.now:
+    blocking = block.batch
+    if blocking is None or blocking.timestamp <= found.now:
         return
-    if holder.is_append_time:
+    if blocking.is_append_time:
         yield Advice("The timestamps are those of a broker (LogAppendTime): its clock was wrong, so see to its clock.")
         return
-    who = f"producer {holder.producer_id}" if holder.producer_id >= 0 else "the producer"
+    who = f"producer {blocking.producer_id}" if blocking.producer_id >= 0 else "the producer"
     wants = (
-        f"{who} sends timestamps in {holder.unit} where Kafka wants milliseconds"
-        if holder.unit
+        f"{who} sends timestamps in {blocking.unit} where Kafka wants milliseconds"
+        if blocking.unit
         else (f"the clock of {who} was ahead, or it sets timestamps of its own")
     )
     prefix = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name"

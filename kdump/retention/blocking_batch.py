@@ -51,7 +51,7 @@ def find_blocking_batch(state: SegmentState, now: int, limit_ms: int) -> Blockin
                 tally.add(part.block.max_timestamp[part.first : part.stop], part.block.position, part.first)
         if tally.largest < 0:
             return None
-        return _holder(log, tally, unit_of(tally.largest, now))
+        return _blocking_batch(log, tally, unit_of(tally.largest, now))
 
 
 class _Tally:
@@ -78,7 +78,7 @@ class _Tally:
                 self.others = max(self.others, timestamp)
 
 
-def _holder(log: LogFile, tally: _Tally, unit: str | None) -> BlockingBatch:
+def _blocking_batch(log: LogFile, tally: _Tally, unit: str | None) -> BlockingBatch:
     block = log.batch_at(tally.position, log.entry_at(tally.position, log.size).size)
     base_offset, last_offset = block.base_offset[0], block.last_offset[0]
     records = (item for item in records_of(block) if isinstance(item, Record) and item.timestamp == tally.largest)

@@ -53,7 +53,7 @@ class Block:
     """Segments that are old enough to go and do not.
 
     `blocker` is the oldest segment that stays: for its `reason` all later ones do.
-    `held` are the old ones (with the blocker itself, where the high watermark is the reason). `holder` is the batch
+    `held` are the old ones (with the blocker itself, where the high watermark is the reason). `batch` is the one
     that makes the blocker too young. `free_offset` (absolute) is where the log would have to start for everything to
     go that is old, or only held by timestamps of the future.
     """
@@ -61,7 +61,7 @@ class Block:
     blocker: SegmentState
     reason: BlockReason
     held: tuple[SegmentState, ...]
-    holder: BlockingBatch | None
+    batch: BlockingBatch | None
     free_offset: int
 
     @property
@@ -314,8 +314,8 @@ def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettin
     )
     if not old and blocker.largest_timestamp <= bounds.now + config.timestamp_after_max_ms:
         return None
-    holder = find_blocking_batch(blocker, bounds.now, config.time_limit_ms)
-    return Block(blocker, TIMESTAMP, old, holder, _free_offset(left, bounds, config))
+    blocking = find_blocking_batch(blocker, bounds.now, config.time_limit_ms)
+    return Block(blocker, TIMESTAMP, old, blocking, _free_offset(left, bounds, config))
 
 
 def _free_offset(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> int:

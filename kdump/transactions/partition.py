@@ -110,7 +110,7 @@ class PartitionTxns:
         return min(self.high_watermark, first)
 
     @property
-    def holder(self) -> OpenTxn | None:
+    def blocking_txn(self) -> OpenTxn | None:
         """The open transaction that keeps the last stable offset below the high watermark."""
         first = min(self.open, key=lambda txn: txn.first_offset, default=None)
         if first is None or max(first.first_offset, self.replica.log_start_offset) >= self.high_watermark:
@@ -125,7 +125,7 @@ class PartitionTxns:
         stable = self.last_stable_offset
         if stable == self.end_offset:
             return None
-        if self.holder:
+        if self.blocking_txn:
             return StableLimit.TRANSACTION
         is_marker = self.unreplicated is not None and stable < self.high_watermark
         return StableLimit.MARKER if is_marker else StableLimit.HIGH_WATERMARK

@@ -298,9 +298,9 @@ class PartitionCheck:
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:
         if not self._tells_times:
             return
-        holder = self._times.holder
+        blocking = self._times.blocking
         limit = self._options.limit if self._options.deep else None
-        record = holder.record(segment, limit) if holder else None
+        record = blocking.record(segment, limit) if blocking else None
         yield from self._times.close_segment(modified, record)
 
     def finish(self) -> Iterator[Finding]:

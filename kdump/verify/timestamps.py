@@ -128,7 +128,7 @@ class TimestampCheck:
 
     def _reset(self) -> None:
         self.largest = self._last = -1
-        self.holder: BlockingBatch | None = None
+        self.blocking: BlockingBatch | None = None
         self._future, self._negative, self._absent, self._order = _Tally(), _Tally(), _Tally(), _Tally()
         self._units: dict[str, _Tally] = {}
         self._batches = 0
@@ -172,7 +172,7 @@ class TimestampCheck:
 
     def _hold(self, rows: BatchRows, row: int) -> None:
         self.largest = rows.max_timestamp[row]
-        self.holder = BlockingBatch(*(getattr(rows, name)[row] for name in BlockingBatch._fields))
+        self.blocking = BlockingBatch(*(getattr(rows, name)[row] for name in BlockingBatch._fields))
 
     def _odd(self, rows: BatchRows, row: int, timestamp: int) -> None:
         if timestamp == -1:
@@ -205,7 +205,7 @@ class TimestampCheck:
                 self._type = kind
 
     def close_segment(self, modified: int, record: int | None) -> Iterator[Finding]:
-        """End the segment, its .log last modified at `modified` (ms); `record` is the holder's, if known."""
+        """End the segment, its .log last modified at `modified` (ms); `record` is the blocking batch's, if known."""
         if not self._batches:
             return
         for unit, tally in self._units.items():
@@ -248,14 +248,14 @@ class TimestampCheck:
     def _held(self, modified: int, record: int | None) -> Finding:
         limit = self._retention.time_limit_ms
         rule = f"{self._retention.time_name}={limit} keeps the segment until"
-        holder = self.holder
-        if self.largest < 0 or holder is None:
+        blocking = self.blocking
+        if self.largest < 0 or blocking is None:
             until = shown(modified + limit)
             text = f"no timestamp, so the file's time counts, {shown(modified)}: {rule} {until}"
             details = {"maxTimestamp": None, "keptUntilTimestamp": modified + limit}
             return found("KD-TIME-HELD", self._path, text, details=details)
-        who = f" of producer {holder.producer_id}" if holder.producer_id >= 0 else ""
-        base, last = holder.base_offset, holder.last_offset
+        who = f" of producer {blocking.producer_id}" if blocking.producer_id >= 0 else ""
+        base, last = blocking.base_offset, blocking.last_offset
         batch = f"the batch{who} with offset{f' {last}' if base in (last, -1) else f's {offset_range(base, last)}'}"
         which = batch if record is None else f"the record at offset {record} in {batch}"
         until = shown(self.largest + limit)
@@ -263,5 +263,5 @@ class TimestampCheck:
         offset = last if record is None else record
         offsets = batch_offsets(base, last) if record is None else None
         details = {"maxTimestamp": self.largest, "keptUntilTimestamp": self.largest + limit}
-        return found("KD-TIME-HELD", self._path, text, holder.position, offset,
-                     length=holder.size, offsets=offsets, details=details)  # fmt: skip
+        return found("KD-TIME-HELD", self._path, text, blocking.position, offset,
+                     length=blocking.size, offsets=offsets, details=details)  # fmt: skip

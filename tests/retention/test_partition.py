@@ -91,8 +91,8 @@ def test_a_timestamp_of_the_future_blocks_what_follows(tmp_path: Path) -> None:
     assert (block.reason, block.blocker.base_offset) == (TIMESTAMP, 1)
     assert [state.base_offset for state in block.held] == [4, 5]
     assert block.space == sum(state.space for state in block.held)
-    assert block.holder is not None
-    assert (block.holder.record_offset, block.holder.unit) == (3, "microseconds")
+    assert block.batch is not None
+    assert (block.batch.record_offset, block.batch.unit) == (3, "microseconds")
     assert block.free_offset == 6
     assert [state.base_offset for state in found.future] == [1]
     free = look(folder, start=block.free_offset)

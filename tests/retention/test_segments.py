@@ -24,7 +24,7 @@ def states(partition: Path, shutdown: Shutdown = CLEAN) -> tuple[SegmentState, .
     return segment_states(PartitionLog(str(partition)), shutdown)
 
 
-def holder_of(partition: Path, limit_ms: int = DAY, now: int = NOW) -> BlockingBatch | None:
+def blocking_batch_of(partition: Path, limit_ms: int = DAY, now: int = NOW) -> BlockingBatch | None:
     return find_blocking_batch(states(partition)[0], now, limit_ms)
 
 
@@ -49,7 +49,7 @@ def test_without_timestamps_the_time_of_the_file_counts(tmp_path: Path) -> None:
     first = states(folder)[0]
     assert (first.source, first.largest_timestamp, first.modified) == (TimestampSource.MTIME, NOW - 7, NOW - 7)
     assert states(folder, UNCLEAN)[0].source == TimestampSource.MTIME
-    assert holder_of(folder) is None
+    assert blocking_batch_of(folder) is None
 
 
 @pytest.mark.parametrize("harm", ["missing", "empty"])
@@ -59,7 +59,7 @@ def test_without_a_time_index_the_time_of_the_file_counts(tmp_path: Path, harm: 
     index.unlink() if harm == "missing" else index.write_bytes(b"")
     first = states(folder)[0]
     assert (first.source, first.largest_timestamp) == (TimestampSource.MTIME, NOW)
-    found = holder_of(folder)
+    found = blocking_batch_of(folder)
     assert found is not None
     assert found.timestamp == NOW - DAY  # which the time index would have, were it there
 
@@ -113,7 +113,7 @@ def test_the_record_that_holds_a_segment(tmp_path: Path) -> None:
     late = batch(3, [NOW - 9 * DAY, NOW + 5, NOW + 5], producer_id=42)
     data = [batch(0, [NOW - 3 * DAY] * 3), late, batch(6, [NOW - DAY]), batch(7, [NOW - 2 * DAY])]
     write_segment(tmp_path / "t-0", 0, data)
-    found = holder_of(tmp_path / "t-0")
+    found = blocking_batch_of(tmp_path / "t-0")
     assert found == BlockingBatch(
         timestamp=NOW + 5,
         position=len(data[0]),
@@ -137,26 +137,26 @@ def test_the_record_that_holds_a_segment(tmp_path: Path) -> None:
 )
 def test_wrong_units(tmp_path: Path, timestamp: int, unit: str | None) -> None:
     write_segment(tmp_path / "t-0", 0, [batch(0, [timestamp])])
-    found = holder_of(tmp_path / "t-0")
+    found = blocking_batch_of(tmp_path / "t-0")
     assert found is not None
     assert (found.unit, found.timestamp) == (unit, timestamp)
 
 
-def test_a_holder_in_a_compressed_batch_and_one_with_the_brokers_time(tmp_path: Path) -> None:
+def test_a_blocking_batch_in_a_compressed_batch_and_one_with_the_brokers_time(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 0, [batch(0, [NOW, NOW + 2, NOW + 1], attributes=GZIP)])
-    packed = holder_of(tmp_path / "t-0")
+    packed = blocking_batch_of(tmp_path / "t-0")
     assert packed is not None
     assert (packed.record_offset, packed.is_append_time) == (1, False)
     write_segment(tmp_path / "u-0", 0, [batch(0, [5, NOW], attributes=LOG_APPEND_TIME)])
-    appended = holder_of(tmp_path / "u-0")
+    appended = blocking_batch_of(tmp_path / "u-0")
     assert appended is not None
     assert (appended.record_offset, appended.is_append_time) == (0, True)
 
 
-def test_a_holder_whose_records_cannot_be_read(tmp_path: Path) -> None:
+def test_a_blocking_batch_whose_records_cannot_be_read(tmp_path: Path) -> None:
     data = batch(0, [NOW, NOW + 2], attributes=GZIP)
     write_segment(tmp_path / "t-0", 0, [batch(0, [NOW]), _recompute(data[:61] + b"\xff" * (len(data) - 61))])
-    found = holder_of(tmp_path / "t-0")
+    found = blocking_batch_of(tmp_path / "t-0")
     assert found is not None
     assert (found.timestamp, found.record_offset) == (NOW + 2, None)
 

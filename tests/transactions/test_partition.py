@@ -45,7 +45,7 @@ def test_an_open_transaction(log: Log) -> None:
     (txn,) = found.open
     assert (txn.producer_id, txn.producer_epoch, txn.first_offset, txn.last_offset) == (7, 2, 1, 4)
     assert (txn.first_timestamp, txn.last_timestamp, txn.batches, txn.records) == (NOW + 5, NOW + 9, 2, 3)
-    assert (found.end_offset, found.last_stable_offset, found.holder, found.batches) == (5, 1, txn, 4)
+    assert (found.end_offset, found.last_stable_offset, found.blocking_txn, found.batches) == (5, 1, txn, 4)
 
 
 def test_the_log_ends_where_its_last_segment_does(log: Log) -> None:
@@ -138,7 +138,7 @@ def test_a_marker_counts_below_the_high_watermark_only(log: Log, watermark: int,
     log.add(PAIR, producer=(7, 0)).add(PAIR).commit(7, 0).add(PAIR)
     checkpoint(log.folder.parent, "replication-offset-checkpoint", ("t", 0, watermark))
     found = walked(log)
-    assert (found.last_stable_offset, found.holder) == (expected, None)
+    assert (found.last_stable_offset, found.blocking_txn) == (expected, None)
 
 
 @pytest.mark.parametrize(
