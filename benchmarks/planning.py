@@ -19,7 +19,7 @@ from processes import RunError
 
 import kdump
 from kdump.formats import names
-from kdump.library.mending import targets_at
+from kdump.library.repairing import targets_at
 from kdump.operations.repair import Examine, Repair, repair
 from kdump.operations.safety import SafetyOptions
 from kdump.operations.startup import StartupOptions

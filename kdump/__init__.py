@@ -1,4 +1,4 @@
-"""kdump: look into, check and mend the log directories of Apache Kafka that no broker is serving.
+"""kdump: look into, check and repair the log directories of Apache Kafka that no broker is serving.
 
 `open_log(directory)` and `open_segment(file)` give a PartitionLog and a Segment, whose `batches()` and `records()`
 iterate within offset bounds; `Segment.open_log()` gives the columns that everything in kdump reads (kdump.blocks).
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kdump.library.dump_tool import dump_log
     from kdump.library.dumping import batch_fields, dump
     from kdump.library.listing import ls
-    from kdump.library.mending import heal, rebuild_index, trim
     from kdump.library.payloads import schemas
     from kdump.library.reading import (
         export,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
         stats,
         transactions,
     )
+    from kdump.library.repairing import heal, rebuild_index, trim
     from kdump.library.verifying import verify
     from kdump.operations.append import Opening
     from kdump.query.selection import Selection
@@ -133,7 +133,7 @@ _MODULES = {
     "kdump.library.dump_tool": "dump_log",
     "kdump.library.dumping": "batch_fields dump",
     "kdump.library.listing": "ls",
-    "kdump.library.mending": "heal rebuild_index trim",
+    "kdump.library.repairing": "heal rebuild_index trim",
     "kdump.library.payloads": "schemas",
     "kdump.library.reading": "export groups lookup lookups lost_records metadata startup stats transactions",
     "kdump.library.verifying": "verify",

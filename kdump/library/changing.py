@@ -34,7 +34,7 @@ from kdump.library.arguments import (
     property_files,
     startup_options,
 )
-from kdump.library.mending import mended, targets_at
+from kdump.library.repairing import run_repairs, targets_at
 from kdump.storage.open import Path, check_not_kafkas, open_log, path_text
 
 _Event = TypeVar("_Event")
@@ -90,7 +90,7 @@ def repair(
     checks_copies = not only_copy and output is None
     examine = planning(request, clusters, checks_copies=checks_copies, applies=apply)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
-    return mended(targets, examine, circumstances, clusters, safety, errors, files)
+    return run_repairs(targets, examine, circumstances, clusters, safety, errors, files)
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:

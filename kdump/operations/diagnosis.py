@@ -112,18 +112,18 @@ _STAKES = {
     BrokerEffect.BLOCKS_RETENTION: Stake.CONSUMERS,
     BrokerEffect.BLOCKS_COMPACTION: Stake.CONSUMERS,
 }
-_MENDS = {WRITE, TRIM, CREATE, DELETE, RENAME}
+_REBUILDS = {WRITE, TRIM, CREATE, DELETE, RENAME}
 
 
 def diagnoses_of(
     path: str, loaded: Loaded | None, findings: Sequence[Finding], locate: Locate, decide: Decide
 ) -> Iterator[Diagnosis]:
     """Yield what needs somebody in a partition, or in a log directory as such (`loaded` is None then)."""
-    mended = _mended_by_start(loaded)
+    rebuilt = _rebuilt_by_start(loaded)
     weighty = [
         each
         for each in findings
-        if _needs_somebody(each) and (each.path not in mended or each.code == "KD-FILE-SWAP-DAMAGED")
+        if _needs_somebody(each) and (each.path not in rebuilt or each.code == "KD-FILE-SWAP-DAMAGED")
     ]
     families: dict[str, list[Finding]] = {}
     for finding in weighty:
@@ -186,7 +186,7 @@ def _needs_somebody(finding: Finding) -> bool:
     return finding.severity == Severity.ERROR or (finding.severity == Severity.WARNING and bool(finding.remedies))
 
 
-def _mended_by_start(loaded: Loaded | None) -> set[str]:
+def _rebuilt_by_start(loaded: Loaded | None) -> set[str]:
     """Return what the broker puts right by itself at start: files beside the logs, and logs that end in zeros only."""
     if loaded is None or not loaded.outcome.ok:
         return set()
@@ -196,7 +196,7 @@ def _mended_by_start(loaded: Loaded | None) -> set[str]:
 def _puts_right(step: Step) -> bool:
     if parse_file_name(step.file).is_live_log:
         return step.action == TRUNCATE and step.loss is not None and not step.loss.has_data
-    return step.action in _MENDS
+    return step.action in _REBUILDS
 
 
 _WITHOUT_START = {ways.FETCH: ways.REPLICA, ways.LEAVE_CHECKPOINT: ways.MOVE_CHECKPOINT}

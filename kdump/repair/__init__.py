@@ -1,1 +1,1 @@
-"""Mend a partition directory: plans of what to change (plan), and the one way to carry them out (apply)."""
+"""Repair a partition directory: plans of what to change (plan), and the one way to apply them."""

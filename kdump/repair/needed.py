@@ -1,4 +1,4 @@
-"""The part of a plan that mends something: what is sound stays as it is, and a broker's routine is left to the broker.
+"""The part of a plan that repairs something: what is sound stays, and a broker's routine is left to the broker.
 
 The loading that plans are made from leaves every file as a broker would leave it. Of that a repair keeps
 
@@ -30,15 +30,15 @@ _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
 
 def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan:
-    """Return the operations of a plan that mend what verification has `found`; `clean` is how the broker stopped."""
+    """Return the operations of a plan that repair what verification has `found`; `clean` is how the broker stopped."""
     changed = {base for operation in plan.operations for base in _changed_segments(operation)}
     if not log.segments:
-        changed.clear()  # nothing to mend, and no routine: a broker gives an empty log its first segment at every start
+        changed.clear()  # nothing to repair: a broker gives an empty log its first segment at every start
     strays = _strays(plan, log) | found.noted
     wanted = []
     for operation in plan.operations:
         is_routine = log.segments and not clean and _is_routine(operation, log, found, strays)
-        if is_routine or _mends(operation, found, changed):
+        if is_routine or _is_repair(operation, found, changed):
             wanted.append(operation)
     return plan._replace(operations=tuple(wanted))
 
@@ -52,7 +52,7 @@ def _changed_segments(operation: Operation) -> list[int]:
     ]
 
 
-def _mends(operation: Operation, found: Survey, changed: Collection[int]) -> bool:
+def _is_repair(operation: Operation, found: Survey, changed: Collection[int]) -> bool:
     parsed = parse_file_name(operation.name)
     if parsed.offset is None and (parsed.kind in names.SEGMENT_KINDS or parsed.state in (names.CLEANED, names.SWAP)):
         return True  # a name that is no offset: no broker starts with it

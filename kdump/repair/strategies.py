@@ -1,6 +1,6 @@
 """The strategies of a repair: what each of them makes of a partition, as a plan.
 
-- safe: mends what can be mended without dropping a valid batch; where that is not enough, somebody has to decide.
+- safe: repairs what can be repaired without dropping a valid batch; where that is not enough, somebody has to decide.
 - truncate: leaves the log as a broker's recovery would, which cuts it at the first damage.
 - salvage: keeps every valid batch, also those after damage.
 - fix-bit: flips the one bit back that explains a damage.

@@ -117,12 +117,12 @@ class Survey(NamedTuple):
         )
 
 
-def beside(mended: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
-    """Yield the indexes of which there is a note, in the segments that have an index among those that are mended.
+def beside(repaired: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
+    """Yield the indexes of which there is a note, in the segments that have an index among those that are repaired.
 
     A note may count on the broker, which rebuilds all indexes of a segment where one is missing; then none is.
     """
-    bases = {parsed.offset for parsed in map(parse_file_name, mended) if parsed.kind in names.INDEX_KINDS}
+    bases = {parsed.offset for parsed in map(parse_file_name, repaired) if parsed.kind in names.INDEX_KINDS}
     for name in noted:
         parsed = parse_file_name(name)
         if parsed.kind in names.INDEX_KINDS and parsed.offset in bases:

@@ -39,7 +39,7 @@ class PartitionLog:
         """Look into a partition directory; one that `may_be_absent` and is, is like an empty one. Raises OSError.
 
         With `as_named` the segments are those that have their names now, whatever waits to replace them: what is
-        checked and mended is the files.
+        checked and repaired is the files.
         """
         self.path = path
         self.walked: WalkedLogs | None = None

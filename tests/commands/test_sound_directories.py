@@ -1,4 +1,4 @@
-"""What is sound, and was stopped in order, gives no command anything to mend."""
+"""What is sound, and was stopped in order, gives no command anything to repair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.verify.test_old_brokers import ARCHIVE
 STOPPED = ["0.10.2.2-stop", "1.1.1-stop"]
 """Their indexes hold first offsets, which a rebuild would not write."""
 
-MENDING = {
+REPAIRING = {
     "repair": ("repair",),
     "salvage": ("repair", "--strategy", "salvage"),
     "truncate": ("repair", "--strategy", "truncate"),
@@ -35,9 +35,9 @@ class TestOldBrokers:
         assert run("verify", brokers / name) == 0
         assert run("startup", brokers / name) == 0
 
-    @pytest.mark.parametrize("command", MENDING)
+    @pytest.mark.parametrize("command", REPAIRING)
     def test_nothing_to_do(self, run: Run, brokers: Path, name: str, command: str) -> None:
-        assert run(*MENDING[command], brokers / name) == 0
+        assert run(*REPAIRING[command], brokers / name) == 0
         assert run.out == "Nothing to do.\n"
 
     def test_a_rebuild_of_all_indexes_would_write_others(self, run: Run, brokers: Path, name: str) -> None:

@@ -14,7 +14,7 @@ from tests.kafka.directories import Rich, State, rich
 from tests.kafka.server_log import cleaned, loaded
 from tests.kafka.tally import Column, Tally
 
-MENDING: Sequence[Sequence[str]] = (
+REPAIRING: Sequence[Sequence[str]] = (
     ("repair",), ("repair", "--strategy", "salvage"), ("repair", "--strategy", "truncate"),
     ("rebuild-index",), ("trim",),
 )
@@ -75,7 +75,7 @@ def test_other_releases_start_as_forecast(release: str, other: str, tally: Tally
         compare.same(f"{release} serves on what {other} left", done.of_type("broker")[0]["starts"], serves)
 
 
-@pytest.mark.parametrize("command", MENDING, ids=" ".join)
+@pytest.mark.parametrize("command", REPAIRING, ids=" ".join)
 def test_nothing_is_planned_for_what_is_sound(directory: Rich, tally: Tally, command: Sequence[str]) -> None:
     """After an orderly stop: of the broker that wrote the directory, or of the one that was started on a copy."""
     with tally.of(directory.release, Column.WRITE) as compare:

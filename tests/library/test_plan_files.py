@@ -1,4 +1,4 @@
-"""Plans in files, and a lock that is not looked at: what the commands that mend have, as arguments."""
+"""Plans in files, and a lock that is not looked at: what the commands that repair have, as arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations of a plan mend something, and which of a broker's routine are left to it."""
+"""Which operations of a plan repair something, and which of a broker's routine are left to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions whose only .log is gone: what is left is mended all the same."""
+"""Partitions whose only .log is gone: what is left is repaired all the same."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class TestDecision:
         assert decision is not None
         assert [(each.range.last_offset, each.flipped) for each in decision.damaged] == [(None, None)]
 
-    def test_a_batch_of_another_segment_is_not_mended(self, partition: Path) -> None:
+    def test_a_batch_of_another_segment_is_not_repaired(self, partition: Path) -> None:
         """But for one bit it is valid; it does not belong where it stands."""
         edit(name(0, "log"), lambda data: data + flip(70)(data_batch(22, 5555)))(partition)
         decision = planned(partition, SAFE).decision

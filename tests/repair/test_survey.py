@@ -69,7 +69,7 @@ class TestSurvey:
         assert not Survey(noted=frozenset("a"))
 
 
-def test_indexes_of_which_there_is_a_note_in_segments_that_are_mended() -> None:
+def test_indexes_of_which_there_is_a_note_in_segments_that_are_repaired() -> None:
     """A missing index has the broker build all of its segment, which a note may count on."""
     noted = [file(0, "index"), file(20, "timeindex"), file(20, "snapshot"), "leader-epoch-checkpoint"]
     assert list(beside([file(20, "index"), file(0, "snapshot")], noted)) == [file(20, "timeindex")]
@@ -205,7 +205,7 @@ class TestAroundThePartition:
         assert found.leftovers == {name(0, f"{kind}.swap") for kind in ("log", "index", "timeindex")}
 
     def test_leader_epochs_that_contradict_the_batches(self, partition: Path) -> None:
-        """The finding is about the batch; what is mended is the checkpoint."""
+        """The finding is about the batch; what is repaired is the checkpoint."""
         (partition / names.LEADER_EPOCH_CHECKPOINT).write_text("0\n3\n0 0\n1 10\n2 40\n")
         assert survey(kdump.open_log(str(partition)), STARTUP, deep=False) == Survey(
             unsound=frozenset({names.LEADER_EPOCH_CHECKPOINT})

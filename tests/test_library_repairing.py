@@ -1,4 +1,4 @@
-"""The functions of `import kdump` that mend single files of partitions."""
+"""The functions of `import kdump` that repair single files of partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations that mend single files of partitions: they plan, and change nothing without `apply`."""
+"""The operations that repair single files of partitions: they plan, and change nothing without `apply`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def rebuild_index(
     )
     targets = targets_at(paths, takes_files=True)
     files = plan_files(plan_out, apply_plan)
-    return mended(targets, examine, circumstances, _clusters(targets), safety, errors, files)
+    return run_repairs(targets, examine, circumstances, _clusters(targets), safety, errors, files)
 
 
 def trim(
@@ -94,7 +94,7 @@ def trim(
         return examine_trim(log, bases)
 
     files = plan_files(plan_out, apply_plan)
-    return mended(targets, examine, StartupOptions(), _clusters(targets), safety, errors, files)
+    return run_repairs(targets, examine, StartupOptions(), _clusters(targets), safety, errors, files)
 
 
 def heal(
@@ -144,7 +144,7 @@ def heal(
     def examine(log: PartitionLog, startup: Startup, _: Bases) -> Task:
         return plan_heal(log, startup, others, clusters, log_start_offset)
 
-    healed = mended(targets, examine, circumstances, clusters, safety, errors, files, makes_directories=True)
+    healed = run_repairs(targets, examine, circumstances, clusters, safety, errors, files, makes_directories=True)
 
     def found() -> Iterator[Repaired]:
         yield from healed
@@ -168,7 +168,7 @@ def targets_at(paths: Iterable[Path], missing: Missing | None = None, *, takes_f
     return targets
 
 
-def mended(  # noqa: PLR0917 - what the functions of this module have in common
+def run_repairs(  # noqa: PLR0917 - what the functions of this module have in common
     targets: list[Target],
     examine: Examine,
     circumstances: StartupOptions,
