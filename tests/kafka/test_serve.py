@@ -21,7 +21,7 @@ from tests.kafka.directories import MADE, Rich, State
 from tests.kafka.jars import RELEASES
 from tests.kafka.kit import Kit
 from tests.kafka.tally import Column, Comparison, Tally
-from tests.serve.clients import batches
+from tests.serve.wire import batches
 
 CLIENTS = ("3.9.2", "4.0.2", "4.3.1")
 

@@ -11,7 +11,7 @@ from kdump.fixture.make import make
 from kdump.serve.background import served
 from kdump.serve.channels import SENDERS
 from kdump.serve.pieces import OnDamage
-from tests.serve.clients import batches
+from tests.serve.wire import batches
 
 VALUE = {"shape": "binary", "size": [3000, 4000]}
 SPEC = {

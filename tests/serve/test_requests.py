@@ -14,8 +14,8 @@ from kdump.serve.fetch import fetch as answer_fetch
 from kdump.serve.protocol.apis import APIS, ApiKey
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
-from tests.serve.clients import Client
 from tests.serve.data import build
+from tests.serve.wire import Client
 from tests.topics.building import Log, cluster_directory, metadata_pairs
 
 
