@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +21,8 @@ import pytest
 from tests.rows import rows_in
 
 Row = dict[str, Any]
+Need = Callable[[Callable[[], str]], object]
+"""What is done while a command runs; it gets what tells what has been printed so far."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,21 @@ class _Input(io.BytesIO):
     name = "<stdin>"
 
 
-def kdump(folder: Path, *arguments: object, stdin: str = "", terminal: bool = False) -> Said:
-    """Run `kdump` with these arguments in a working directory. Raises what is not caught by the command line itself."""
+def kdump(
+    folder: Path,
+    *arguments: object,
+    stdin: str = "",
+    terminal: bool = False,
+    ended: tuple[Need, signal.Signals] | None = None,
+) -> Said:
+    """Run `kdump` with these arguments in a working directory; `ended` by a signal, once what it needs is done.
+
+    Raises what is not caught by the command line itself.
+    """
     from kdump.commands.cli import main
 
     argv = tuple(map(str, arguments))
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _ending(ended, out):
         with _standing_in(folder, ["kdump", *argv], stdin, out, err, terminal), pytest.raises(SystemExit) as done:
             main()
         out.seek(0)
@@ -68,6 +82,29 @@ def kdump(folder: Path, *arguments: object, stdin: str = "", terminal: bool = Fa
         code = done.value.code
         assert isinstance(code, int)
         return Said(argv, out.read().decode("utf-8", "surrogateescape"), err.read().decode(), code)
+
+
+@contextmanager
+def _ending(ended: tuple[Need, signal.Signals] | None, out: IO[bytes]) -> Iterator[None]:
+    """Do what is needed in a thread, which then sends the signal; raises what is raised there."""
+    if ended is None:
+        yield
+        return
+    need, number = ended
+    is_over = threading.Event()
+
+    def end() -> None:
+        try:
+            need(lambda: os.pread(out.fileno(), 1 << 20, 0).decode())
+        finally:
+            if not is_over.is_set():
+                os.kill(os.getpid(), number)
+
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(end)
+        yield
+        is_over.set()
+        done.result()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.agreement.running import kdump
-from tests.transcripts.sessions import SESSIONS, SPECS, Step, session_text, steps, written
+from tests.transcripts.sessions import KILLED, SESSIONS, SPECS, Step, last_change, session_text, steps, written
 
 NAMES = sorted(path.stem for path in SESSIONS.glob("*.txt"))
 
@@ -31,7 +31,11 @@ def test_commands_print_what_the_session_has(
 ) -> None:
     expected = session(name)
     shutil.copytree(SPECS, tmp_path / "specs")
-    blocks = [written(step, step.run(tmp_path, monkeypatch), tmp_path) for step in steps(expected)]
+    blocks, change = [], ""
+    for step in steps(expected):
+        said = step.run(tmp_path, monkeypatch, change)
+        change = last_change(said) or change
+        blocks.append(written(step, said, tmp_path))
     printed = session_text(blocks)
     if rewrites:
         (SESSIONS / f"{name}.txt").write_text(printed, encoding="utf-8", errors="surrogateescape")
@@ -89,6 +93,6 @@ def test_no_success_is_told_after_a_failure() -> None:
 
 
 def test_the_error_screens_are_there() -> None:
-    """A path that is missing, an option and a command that are misspelled, a refusal."""
+    """A path that is missing, an option and a command that are misspelled, a refusal, Ctrl-C, a kill."""
     codes = {code for name in NAMES for code in re.findall(r"^exit (\d+)$", session(name), re.MULTILINE)}
-    assert codes == set("01234")
+    assert codes == {*"01234", "130", str(KILLED)}
