@@ -37,14 +37,6 @@ def _mapping(text: str) -> tuple[str, int]:
     return key, int(node)
 
 
-def _controller(text: str) -> ControllerAt:
-    node, at, address = text.rpartition("@")
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16 or (at and not node.isdecimal()):
-        raise ValueError(f"{text!r}: expected HOST:PORT or NODE@HOST:PORT")
-    return ControllerAt(host.strip("[]"), int(port), node=int(node) if at else None)
-
-
 def _cluster_id(text: str) -> str:
     try:
         parse_uuid(text)
@@ -63,7 +55,7 @@ def _cluster_id(text: str) -> str:
     help="How many nodes the new cluster has. By default as many as the PATHs come from.")
 @click.option("--map", "map", multiple=True, callback=read_by(_mapping), metavar="OLD=NEW",
     help="A new id for an old node; PATH=NEW for one log directory. May be repeated.")
-@click.option("--controller", callback=read_by(_controller), metavar="[NODE@]HOST:PORT",
+@click.option("--controller", callback=read_by(ControllerAt.parse), metavar="[NODE@]HOST:PORT",
     help="Where the one controller listens. By default localhost:9093, on a node that was a controller.")
 @click.option("--quorum", type=click.Choice(("static", "dynamic")),
     help="The kind of quorum: controllers can join a dynamic one later. By default as in the old metadata.")

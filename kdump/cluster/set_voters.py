@@ -11,7 +11,7 @@ from kdump.change.plan import Plan, make_plan
 from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Difference, Quorum, lost
 from kdump.cluster.refusals import check_interrupted
-from kdump.cluster.wanted import MAX_PORT, Refusal
+from kdump.cluster.wanted import Refusal, host_and_port
 from kdump.disk.locks import lock_holder
 from kdump.formats import names
 from kdump.formats.kraft_snapshot import Voter, kraft_batch, voters_pair
@@ -36,11 +36,10 @@ class VoterAt(NamedTuple):
     def parse(cls, text: str) -> VoterAt:
         """Return the voter of NODE@HOST:PORT. Raises ValueError."""
         node, at, address = text.strip().partition("@")
-        host, colon, port = address.rpartition(":")
-        is_number = node.isdecimal() and port.isdecimal()
-        if not at or not colon or not host or not is_number or not 1 <= int(port) <= MAX_PORT:
+        place = host_and_port(address)
+        if not at or not node.isdecimal() or place is None:
             raise ValueError(f"{text!r}: expected NODE@HOST:PORT")
-        return cls(int(node), host.strip("[]"), int(port))
+        return cls(int(node), *place)
 
 
 def names_twice(voters: Sequence[VoterAt]) -> bool:

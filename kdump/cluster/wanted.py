@@ -16,6 +16,14 @@ ALL_LOSSES = -1
 MAX_PORT = (1 << 16) - 1
 
 
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """Return the parts of HOST:PORT, of an IPv6 address without its brackets; None for anything else."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= MAX_PORT:
+        return None
+    return host.strip("[]"), int(port)
+
+
 class UnknownTopics(StrEnum):
     """What becomes of partitions whose topic the metadata does not know."""
 
@@ -30,6 +38,15 @@ class ControllerAt(NamedTuple):
     port: int = 9093
     listener: str = "CONTROLLER"
     node: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> ControllerAt:
+        """Return the place of HOST:PORT or NODE@HOST:PORT. Raises ValueError."""
+        node, at, address = text.rpartition("@")
+        place = host_and_port(address)
+        if place is None or (at and not node.isdecimal()):
+            raise ValueError(f"{text!r}: expected HOST:PORT or NODE@HOST:PORT")
+        return cls(*place, node=int(node) if at else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kdump.change import apply
+from kdump.cluster.wanted import ControllerAt
 from kdump.disk.locks import holding
 from kdump.formats import names
 from kdump.formats.kraft_snapshot import Voter
@@ -154,6 +155,20 @@ def test_what_is_in_place_can_be_planned_again(run: Run, tmp_path: Path) -> None
     assert again.epoch > first.epoch
     assert again.end_offset > first.end_offset
     assert partition(again.image, "orders", 0)["leaderEpoch"] == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("k1:9093", ControllerAt("k1", 9093)), ("3@[::1]:1", ControllerAt("::1", 1, node=3))],
+)
+def test_where_the_controller_listens(text: str, found: ControllerAt) -> None:
+    assert ControllerAt.parse(text) == found
+
+
+@pytest.mark.parametrize("text", ["k1", ":9093", "k1:0", "k1:65536", "@k1:1", "x@k1:1"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="expected HOST:PORT or NODE@HOST:PORT"):
+        ControllerAt.parse(text)
 
 
 @pytest.mark.parametrize("given", [(0,), (1,), (0, 2), (1, 2)])
