@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kdump import kernels
-from kdump.blocks import RecordBlock
 from kdump.columns.names import HEADERS, KEY, NO_LABELS, RECORD_NEEDS, VALUE, Labels, check_names
+from kdump.errors import OnError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import EVERYTHING, Picks, Selection
-from kdump.storage.damage import Damage, undecodable
-from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import DecodedRows, decoded
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
 
@@ -112,18 +111,10 @@ def read_records(
     What is left in `tables` at the end goes on with the next range; `tables.rest()` gives it after the last one.
     `limit` bounds the bytes that a batch may decompress to. Raises OSError.
     """
-    records = RecordBlock()
-    for part in scan(log, segment.base_offset, start, stop):
-        if isinstance(part, Damage):
-            yield part
+    found = decoded(log, segment.base_offset, start, stop, errors=OnError.YIELD, choice=selection, limit=limit)
+    for rows in found:
+        if isinstance(rows, Damage):
+            yield rows
             continue
-        block, first, end = part
-        for row, row_end in selection.runs(block, first, end):
-            for rows in decode_rows(block, row, row_end, limit=limit, records=records):
-                if isinstance(rows, BadBatch):
-                    yield undecodable(block, rows.row, rows.error, log.path)
-                    continue
-                yield from tables.add(rows, selection.pick(records, rows.source_of))
-                yield from rows.bad_messages(log.path)
-        if selection.is_behind(block, end - 1):
-            return
+        yield from tables.add(rows, selection.pick(rows.records, rows.source_of))
+        yield from rows.bad_messages(log.path)

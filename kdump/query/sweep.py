@@ -10,9 +10,9 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Picks, Selection, Source
 from kdump.storage.damage import Damage, undecodable
-from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
+from kdump.storage.decoded import BadBatch, DecodedRows, Passed, decode_rows, walk
 from kdump.storage.log_reader import LogFile
-from kdump.storage.scan import damaged_batches, scan
+from kdump.storage.scan import Run, damaged_batches
 from kdump.storage.segment import Segment
 
 _NO_PICKS = range(0)
@@ -98,7 +98,8 @@ class Sweep:
 
     def __iter__(self) -> Iterator[Selected | Damage]:
         """Yield what is wanted, and the damage between. The blocks are reused from one to the next. Raises OSError."""
-        for part in scan(self._log, self._segment.base_offset, self.position, whole=self._decodes):
+        start, choice = self.position, self._selection
+        for part in walk(self._log, self._segment.base_offset, start, choice=choice, whole=self._decodes):
             if isinstance(part, Damage):
                 if self._growing and part.resumed >= self._log.size:
                     return
@@ -108,20 +109,19 @@ class Sweep:
                 self.hides = False
                 if self.includes_damaged:
                     yield from self._damaged(part)
-                continue
-            block, first, stop = part
-            for start, end in self._selection.runs(block, first, stop):
-                yield from self._contents(block, start, end) if self._decodes else _heads(block, start, end)
-            self.position = block.position[stop - 1] + block.size[stop - 1]
-            if self._selection.is_behind(block, stop - 1):
-                self.is_done = True
-                return
+            elif isinstance(part, Passed):
+                self.position, self.is_done = part
+            else:
+                yield from self._given(part)
 
     def _damaged(self, damage: Damage) -> Iterator[Selected | Damage]:
         """Yield what can be read of the batches between the damage and its end."""
         for block in damaged_batches(self._log, damage, self._segment.base_offset, self._limit):
-            for start, end in self._selection.runs(block, 0, 1):
-                yield from self._contents(block, start, end) if self._decodes else _heads(block, start, end)
+            for rows in self._selection.runs(block, 0, 1):
+                yield from self._given(Run(block, *rows))
+
+    def _given(self, run: Run) -> Iterator[Selected | Damage]:
+        return self._contents(*run) if self._decodes else _heads(*run)
 
     def _contents(self, block: BatchBlock, first: int, stop: int) -> Iterator[Selected | Damage]:
         records, shown = self._records, first

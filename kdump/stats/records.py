@@ -11,9 +11,9 @@ from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import EVERYTHING, Selection
 from kdump.stats.sizes import Sizes
-from kdump.storage.damage import Damage, undecodable
-from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
-from kdump.storage.scan import scan
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import DecodedRows, Passed, decode_run, walk
+from kdump.storage.scan import Run
 from kdump.storage.segment import Segment
 
 KEY_MEMORY = 64 << 20
@@ -149,18 +149,16 @@ def decoded_in(
     """
     records = RecordBlock()
     with segment.open_log() as log:
-        for part in scan(log, segment.base_offset):
-            if isinstance(part, Damage):
-                continue
-            block, first, stop = part
-            for row, end in selection.runs(block, first, stop):
-                for rows in decode_rows(block, row, end, limit=limit, records=records):
-                    if isinstance(rows, BadBatch):
-                        yield undecodable(block, rows.row, rows.error, log.path)
-                        continue
+        position = 0
+        for part in walk(log, segment.base_offset, choice=selection):
+            if isinstance(part, Passed):
+                yield part.position - position
+                position = part.position
+            elif isinstance(part, Run):
+                for rows in decode_run(part, log.path, limit, records):
                     yield rows
-                    yield from rows.bad_messages(log.path)
-            yield block.position[stop - 1] + block.size[stop - 1] - block.position[first]
+                    if isinstance(rows, DecodedRows):
+                        yield from rows.bad_messages(log.path)
 
 
 def _wanted(rows: DecodedRows) -> bytes:

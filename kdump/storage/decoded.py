@@ -1,13 +1,14 @@
-"""The one loop over records: decompress, decode, meet what cannot be read, go on behind it.
+"""The one loop over records: choose batches, decompress, decode, meet what cannot be read, go on behind it.
 
-It has two doors: `decode_rows` takes rows of a block that somebody else has read and chosen, `decoded` walks a log.
+It has three doors: `decoded` walks a log, `walk` only chooses and leaves the rest to the caller, `decode_rows` takes
+rows of a block that somebody else has read and chosen.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kdump import kernels
 from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
@@ -18,9 +19,26 @@ from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, bad_messages, undecodable
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
-from kdump.storage.scan import scan
+from kdump.storage.scan import Run, scan
 
 Part = TypeVar("Part")
+
+
+class Choice(Protocol):
+    """Which batches of a log count."""
+
+    def runs(self, block: BatchBlock, first: int, stop: int, /) -> Iterable[tuple[int, int]]:
+        """Return those of the rows `first` to `stop` - 1 that count, as (first, stop)."""
+
+    def is_behind(self, block: BatchBlock, row: int, /) -> bool:
+        """Return whether no batch from row `row` of a log on counts."""
+
+
+class Passed(NamedTuple):
+    """A walk has come to byte `position`; `is_last`: no batch behind it counts, and the walk ends here."""
+
+    position: int
+    is_last: bool
 
 
 class BadBatch(NamedTuple):
@@ -91,6 +109,34 @@ class DecodedRows(NamedTuple):
             yield from bad_messages(self.block, self.records, path)
 
 
+def walk(
+    log: LogFile, base_offset: int, start: int = 0, stop: int | None = None, *, choice: Choice, whole: bool = True
+) -> Iterator[Run | Damage | Passed]:
+    """Yield the batches that count, from byte `start` (a batch's first) of a log up to byte `stop`, and the damage met.
+
+    Behind the batches of a block comes how far they have led. `base_offset` and `whole` as for `scan`. Raises OSError.
+    """
+    for part in scan(log, base_offset, start, stop, whole=whole):
+        if isinstance(part, Damage):
+            yield part
+            continue
+        block, first, end = part
+        for rows in choice.runs(block, first, end):
+            yield Run(block, *rows)
+        passed = Passed(block.position[end - 1] + block.size[end - 1], choice.is_behind(block, end - 1))
+        yield passed
+        if passed.is_last:
+            return
+
+
+def decode_run(
+    run: Run, path: str, limit: int = DEFAULT_LIMIT, records: RecordBlock | None = None, *, whole_batches: bool = False
+) -> Iterator[DecodedRows | Damage]:
+    """Yield the records of a run of the log at `path`, as `decode_rows`; damage where those of a batch break off."""
+    for rows in decode_rows(*run, limit=limit, records=records, whole_batches=whole_batches):
+        yield undecodable(run.block, rows.row, rows.error, path) if isinstance(rows, BadBatch) else rows
+
+
 def decode_rows(
     block: BatchBlock,
     first: int,
@@ -126,15 +172,18 @@ def decoded(
     stop: int | None = None,
     *,
     errors: OnError,
+    choice: Choice | None = None,
     limit: int = DEFAULT_LIMIT,
     whole_batches: bool = False,
 ) -> Iterator[DecodedRows | Damage]:
     """Return the records of a log from byte `start` (a batch's first) up to byte `stop`, and the damage between them.
 
-    `base_offset` (absolute) is the segment's, the rest as for `decode_rows`. Raises OSError, and DamagedError where
-    damage is raised.
+    `base_offset` (absolute) is the segment's; without a `choice` all batches count. The rest as for `decode_rows`.
+    Raises OSError, and DamagedError where damage is raised.
     """
-    return settled(_of_log(log, base_offset, start, stop, limit, whole_batches=whole_batches), errors)
+    where = log, base_offset, start, stop
+    parts = scan(*where) if choice is None else walk(*where, choice=choice)
+    return settled(_of_log(parts, log.path, limit, whole_batches=whole_batches), errors)
 
 
 def first_offset(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> int:
@@ -162,15 +211,14 @@ def settled(parts: Iterable[Part], errors: OnError) -> Iterator[Part]:
 
 
 def _of_log(
-    log: LogFile, base_offset: int, start: int, stop: int | None, limit: int, *, whole_batches: bool
+    parts: Iterable[Run | Damage | Passed], path: str, limit: int, *, whole_batches: bool
 ) -> Iterator[DecodedRows | Damage]:
     records = RecordBlock()
-    for part in scan(log, base_offset, start, stop):
+    for part in parts:
         if isinstance(part, Damage):
             yield part
-            continue
-        for rows in decode_rows(*part, limit=limit, records=records, whole_batches=whole_batches):
-            yield undecodable(part.block, rows.row, rows.error, log.path) if isinstance(rows, BadBatch) else rows
+        elif isinstance(part, Run):
+            yield from decode_run(part, path, limit, records, whole_batches=whole_batches)
 
 
 def _as_they_fit(rows: DecodedRows) -> Iterator[DecodedRows | BadBatch]:

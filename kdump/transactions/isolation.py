@@ -13,11 +13,11 @@ from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.query.selection import Selection
 from kdump.storage.damage import Damage
-from kdump.storage.decoded import BadBatch
+from kdump.storage.decoded import BadBatch, walk
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
 from kdump.storage.replica import replicas
-from kdump.storage.scan import MAX_OFFSET, scan
+from kdump.storage.scan import MAX_OFFSET, Run
 from kdump.storage.txn_state import TxnState
 from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
@@ -59,18 +59,15 @@ def consumed(
     first, last = selection.start_offset or 0, MAX_OFFSET if stop_offset is None else stop_offset
     for segment in selection.segments(log):
         with segment.open_log() as file:
-            for part in scan(file, segment.base_offset, selection.start(segment, file)):
+            for part in walk(file, segment.base_offset, selection.start(segment, file), choice=selection):
                 if isinstance(part, Damage):
                     yield part
-                    continue
-                for row, end in selection.runs(*part):
-                    for record in records_of(part.block, row, end):
+                elif isinstance(part, Run):
+                    for record in records_of(*part):
                         if isinstance(record, BadBatch):
                             yield record._replace(path=segment.log_path)
                         elif first <= record.offset < last and not is_control(part.block, record.row):
                             yield record
-                if selection.is_behind(part.block, part.stop - 1):
-                    break
 
 
 def isolated(

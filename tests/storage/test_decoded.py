@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kdump.blocks import RECORD_ROWS, RecordBlock
+from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
 from kdump.errors import CodecError, InvalidRecordError, KdumpError, OnError
 from kdump.formats.batch import HEADER_SIZE
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_wrapper
 from kdump.storage.damage import Damage, DamageKind
-from kdump.storage.decoded import BadBatch, DamagedError, DecodedRows, decode_rows, decoded, first_offset
+from kdump.storage.decoded import (
+    BadBatch,
+    DamagedError,
+    DecodedRows,
+    Passed,
+    decode_rows,
+    decoded,
+    first_offset,
+    walk,
+)
 from kdump.storage.log_reader import LogFile
 from tests.storage.building import KERNELS, batch, flipped, segment_file, use_kernels, with_valid_crc
 
@@ -40,11 +50,11 @@ PARTS = (batch(BASE, 5), broken_records(BASE + 5), batch(BASE + 10, 5, codec=GZI
 LAST = batch(BASE + 20, 5)
 
 
-def walked(path: str, **how: bool) -> list[list[int] | tuple[DamageKind, int]]:
+def walked(path: str, *, whole_batches: bool = False) -> list[list[int] | tuple[DamageKind, int]]:
     """The offsets of the records that come together, and kind and position of the damage."""
     found: list[list[int] | tuple[DamageKind, int]] = []
     with LogFile(path) as log:
-        for part in decoded(log, BASE, errors=OnError.YIELD, **how):
+        for part in decoded(log, BASE, errors=OnError.YIELD, whole_batches=whole_batches):
             if isinstance(part, Damage):
                 found.append((part.kind, part.position))
             else:
@@ -85,6 +95,42 @@ def test_damage_is_raised_or_skipped(tmp_path: Path) -> None:
         *_, payload, crc = (each for each in decoded(log, BASE, errors=OnError.YIELD) if isinstance(each, Damage))
     assert isinstance(payload.cause, CodecError)
     assert (crc.kind, crc.resumed, crc.path) == (DamageKind.CRC, sum(map(len, PARTS)) + len(LAST), path)
+
+
+class Between:
+    """The batches whose first offset is in a range (Choice)."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.range = range(first, last + 1)
+
+    def runs(self, block: BatchBlock, first: int, stop: int) -> Iterator[tuple[int, int]]:
+        return ((row, row + 1) for row in range(first, stop) if block.base_offset[row] in self.range)
+
+    def is_behind(self, block: BatchBlock, row: int) -> bool:
+        return block.base_offset[row] > self.range[-1]
+
+
+def test_a_walk_gives_what_is_chosen_and_how_far_that_has_led(tmp_path: Path) -> None:
+    sizes = [len(part) for part in (*PARTS, LAST)]
+    path = segment_file(tmp_path, b"".join((*PARTS, LAST)), BASE)
+    with LogFile(path) as log:
+        found = [
+            part if isinstance(part, Passed) else part.block.base_offset[part.first]
+            for part in walk(log, BASE, choice=Between(BASE + 5, BASE + 10))
+            if not isinstance(part, Damage)
+        ]
+    assert found == [105, 110, Passed(sum(sizes), True)]
+
+
+def test_a_walk_ends_where_nothing_behind_is_chosen(tmp_path: Path) -> None:
+    """Damage divides the log into two runs, of which the second is not read."""
+    begin, end = batch(BASE, 5) + batch(BASE + 5, 5), batch(BASE + 15, 5)
+    path = segment_file(tmp_path, begin + flipped(batch(BASE + 10, 5), -1) + end, BASE)
+    with LogFile(path) as log:
+        for last, damages, records in ((BASE, 0, 5), (BASE + 5, 1, 10), (BASE + 15, 1, 15)):
+            parts = list(decoded(log, BASE, errors=OnError.YIELD, choice=Between(BASE, last)))
+            found = [part for part in parts if isinstance(part, Damage)]
+            assert (len(found), len(parts) - len(found)) == (damages, records // 5)
 
 
 def test_batches_are_whole_however_many_records_they_have(tmp_path: Path) -> None:
