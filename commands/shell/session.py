@@ -10,6 +10,7 @@ from kdump.change.unfinished import unfinished_in
 from kdump.errors import BrokerRunsError, HoldsLogDirectoriesError, KdumpError, KdumpRunsError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
+from kdump.storage.around import directory_around
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import is_deleted, tally, was_deleted
 from kdump.storage.partition import PartitionLog
@@ -150,7 +151,9 @@ def tell_circumstances(code: int) -> None:
             runs = "a broker is running on"
             if holder.is_kdump:
                 runs = f"another kdump (process {holder.process}) is changing"
-            tell(f"Note: {runs} {safe_path(directory)}.{_left_out(directory)}")
+            told = f"{runs} {safe_path(_as_given(directory))}"
+            if not any(text.startswith(f"{told} (") for text in Screen.current.complaints):  # as refused before
+                tell(f"Note: {told}.{_left_out(directory)}")
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
         tell(f"Note: {safe_path(tally.named.get(path, path))}: {text}.")
@@ -164,6 +167,16 @@ def tell_circumstances(code: int) -> None:
         unreached = number_words(len(tally.unreached), "PATH")
         tell(f"INCOMPLETE. {unreached} could not be read; the rest was.")
     tally.clear()
+
+
+def _as_given(directory: str) -> str:
+    """Return a directory as the command line has it, where a word of it is that directory or a path in it."""
+    if os.path.isabs(directory):
+        for word in Screen.current.words:
+            for named in (word, directory_around(word)):
+                if os.path.abspath(named) == directory:
+                    return named
+    return directory
 
 
 def _left_out(directory: str) -> str:

@@ -16,6 +16,7 @@ from kdump.operations.open_log import NotAppendableError
 from kdump.releases import KafkaRelease
 from kdump.settings.names import check_given
 from kdump.settings.writing import WritingSettings
+from kdump.storage.around import directory_around
 from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
@@ -132,9 +133,15 @@ def tell_backup(log: LogWriter) -> None:
         )
 
 
+def _as_given(path: str) -> dict[str, str]:
+    """Return the partition directory and its log directory by their absolute paths."""
+    absolute = os.path.abspath(path)
+    return {absolute: path, os.path.dirname(absolute): directory_around(path)}
+
+
 def refused(error: RefusedError | NotAppendableError, path: str) -> int:
     """Say why the log at this path, as it was given, is not touched; the exit code."""
-    tell_refused(error, safe(as_given(str(error), {os.path.abspath(path): path})))
+    tell_refused(error, safe(as_given(str(error), _as_given(path))))
     return exit_codes.REFUSED
 
 
