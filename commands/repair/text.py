@@ -17,7 +17,7 @@ from kdump.recovery.outcome import Loss
 from kdump.repair.task import Task
 
 from ..shell.line_budget import LineBudget, more_alike
-from ..shell.output import Style, again, nothing_changed
+from ..shell.output import Style, nothing_changed, to_apply
 from ..shell.screen import Screen
 from ..shell.words import loss_words
 from .run import Totals
@@ -188,7 +188,7 @@ class TextPrinter:
             self._write("Nothing to do.\n")
         if undecided:
             names = listed(list(map(os.path.basename, self._to_decide)), 3)
-            then = again("--apply") if work and not applies else f"kdump repair {_common(self._to_decide[:1])} OPTION"
+            then = to_apply() if work and not applies else f"kdump repair {_common(self._to_decide[:1])} OPTION"
             self._write(f"Next: decide for {safe(names)}{'; then' if work and not applies else ':'} {then}\n")
         elif work and not applies:
             self._next(work)
@@ -196,7 +196,7 @@ class TextPrinter:
     def _next(self, work: int) -> None:
         """Print how the plan is applied; of one that drops or gives up records first how to keep them."""
         if not self._dropped and not self._gives_up:
-            self._write(f"Next: {again('--apply')}\n")
+            self._write(f"Next: {to_apply()}\n")
             return
         self._write("Next: kdump repair without --strategy lists the ways that lose nothing, or less.\n")
         if not self._dropped:

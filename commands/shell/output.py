@@ -220,13 +220,24 @@ def note(text: str) -> None:
 
 def again(*more: str) -> str:
     """Return the command line of this run, but how its lines are shown, with some words after it."""
-    return _line([*(word for word in Screen.current.words if word not in _HOW_SHOWN), *more])
+    return _line([*_as_shown(Screen.current.words), *more])
+
+
+def to_apply() -> str:
+    """Return the command line that applies what this run has shown: the plan that it has saved, if it has saved one."""
+    words = Screen.current.words
+    saved = [re.sub("^--plan-out(?==|$)", "--apply-plan", word) for word in words]
+    return again("--apply") if saved == [*words] else _line(_as_shown(saved))
 
 
 def holds_text(error: HoldsLogDirectoriesError) -> str:
     """Return what a directory is not, and this command line with the log directories that are in it."""
     words = [other for word in Screen.current.words for other in (error.inside if word == error.path else (word,))]
     return f"not a log directory; it holds {len(error.inside)}: {_line(words)}"
+
+
+def _as_shown(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word not in _HOW_SHOWN]
 
 
 def _line(words: list[str]) -> str:
