@@ -164,7 +164,7 @@ def _copies(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
     rows += [("-", str(broker), "-", "-", "-", "no directory of it") for broker in found.absent]
     yield ""
     header = ("COPY", "BROKER", "LOG START", "LOG END", "HIGH WM", "DIFFERS")
-    for line in aligned(header, rows, right=header[1:-1]):
+    for line in aligned(header, rows, right=header[1:-1], drop=("LOG START", "HIGH WM")):
         yield line.rstrip("\n")
     for number, copy in enumerate(found.copies, 1):
         yield f"copy {number}: {safe_path(copy.path)}"
