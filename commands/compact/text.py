@@ -125,7 +125,7 @@ def _done(found: Compacted) -> Iterator[str]:
     if found.output:
         yield f"written to {safe_path(found.output)}"
     elif found.is_done:
-        yield f"done{'; what was replaced is kept, and its space' if found.kept else ''}"
+        yield f"done{'; the originals are kept, and use their space until kdump undo --prune' if found.kept else ''}"
         if found.kept:
             yield f"Undo:  kdump undo {safe_path(found.state.log.path)} --change {found.kept}"
 

@@ -9,6 +9,7 @@ from textwrap import wrap
 from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, duration, listed, number_words, offset_range, size_text
+from kdump.operations.retain import ONLY_START
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.blocking_batch import BlockingBatch
 from kdump.retention.partition import HIGH_WATERMARK, Block, DeletedAmount, PartitionRetention
@@ -35,7 +36,7 @@ _SOURCE_WORDS = {
 }
 _HEAD = ("BASE OFFSET", "LAST", "SIZE", "MAX TIMESTAMP", "SOURCE", "DELETED IN")
 _RIGHT = (*_HEAD[:3], _HEAD[-1])
-_DROP = ("SOURCE",)
+_DROP = ("SOURCE", "MAX TIMESTAMP")
 
 
 class Text(TextPrinter):
@@ -108,7 +109,7 @@ class Text(TextPrinter):
         if self._applies and any(count for _, count, _ in self._done):
             self._line("")
             changed = number_words(sum(count for _, count, _ in self._done), "partition")
-            keeps = "what was removed is kept, and its space"
+            keeps = "the originals are kept, and use their space until kdump undo --prune"
             self._line(f"Done. {changed} changed; {keeps if self._done[0][2] else 'nothing was kept'}.")
             for path, _, kept in self._done:
                 if kept:
@@ -125,6 +126,8 @@ class Text(TextPrinter):
 
 
 def _settings_words(found: PartitionRetention) -> str:
+    if found.settings.sources == (ONLY_START,):
+        return "nothing is deleted by time or by size: only --log-start-offset is given"
     config = found.config
     limits = (
         f"; {config.time_name} {_limit(config.time_limit_ms, duration)}"
@@ -229,10 +232,11 @@ def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:
     if waiting.due:
         parts.append(f"{waiting.due} may go when the log is cleaned next")
     if waiting.next_horizon is not None:
-        parts.append(f"{waiting.waiting} wait for their horizon (the first {iso_time(waiting.next_horizon)})")
+        parts.append(f"{waiting.waiting} wait for their delete horizon (the first {iso_time(waiting.next_horizon)})")
     if waiting.unset:
         ms = found.config.delete_retention_ms
-        parts.append(f"{waiting.unset} get theirs when they are cleaned first: that time + delete.retention.ms {ms}")
+        horizon = f"that time + delete.retention.ms {ms}"
+        parts.append(f"{waiting.unset} get a delete horizon when they are first cleaned: {horizon}")
     return f"{waiting.total} {what}: {'; '.join(parts)}"
 
 

@@ -129,7 +129,7 @@ def test_apply_cleans_and_keeps_what_was_replaced(run: Run, partition: Path) -> 
     assert checkpoint_of(partition) == 20
     (kept,) = change_files(partition.parent, f"old+{name(10, 'log')}")
     assert kept.read_bytes() == old
-    assert "done; what was replaced is kept, and its space\n" in run.out
+    assert "done; the originals are kept, and use their space until kdump undo --prune\n" in run.out
     assert run("compact", partition, AT, "--apply") == 0
     assert "nothing more can be cleaned now" in run.out
 

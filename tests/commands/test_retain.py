@@ -240,7 +240,7 @@ def test_apply(run: Run, data: Path) -> None:
     assert log_names(data / "stuck-0") == ["0", "2", "3"]
     assert log_names(data / "keyed-0") == ["0", "1", "2"]
     change = only_change(data / "orders-0")
-    assert f"; what was removed is kept, and its space.\nUndo:  kdump undo {data} --change {change.id}\n" in run.out
+    assert f"until kdump undo --prune.\nUndo:  kdump undo {data} --change {change.id}\n" in run.out
     assert len(change_files(data, f"old+{0:020d}.log")) == 1
     assert run("retain", data, WEEK, AT, "--apply") == 0
     assert run.lines[-1] == "Nothing is deleted now."
