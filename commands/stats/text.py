@@ -217,11 +217,12 @@ def _record_lines(found: RecordStats) -> Iterator[tuple[str, str]]:
     if found.distinct_keys is None:
         yield "compaction", "more different keys than --key-memory has room for"
     elif found.keyed:
+        tombstones = number_words(found.kept_tombstones or 0, "tombstone")
         yield (
             "compaction",
             f"{found.distinct_keys} different keys: would keep {found.kept} records"
             f" ({percent((found.kept or 0) / found.records)}), {size_text(found.kept_bytes or 0)} of"
-            f" {size_text(found.sizes.total)} of keys and values; {found.kept_tombstones} are tombstones",
+            f" {size_text(found.sizes.total)} of keys and values; {tombstones} among them",
         )
 
 
