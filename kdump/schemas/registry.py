@@ -14,6 +14,7 @@ from enum import StrEnum
 from hashlib import md5
 from typing import Any
 
+from kdump.formats.printable import safe
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.errors import SchemaError, UnknownSchemaError
 
@@ -291,11 +292,16 @@ def _references(found: object) -> tuple[Reference, ...]:
     return tuple(references)
 
 
+def _beginning(data: bytes | None) -> str:
+    """Return the first bytes of a key or value as text in quotes."""
+    return f"'{safe((data or b'')[:60].decode('utf-8', 'backslashreplace'))}'"
+
+
 def _json_object(data: bytes | None, what: str) -> dict[str, Any]:
     try:
         found = json.loads(data or b"")
     except (ValueError, RecursionError):
-        raise SchemaError(f"the {what} of a record is not JSON: {bytes(data or b'')[:60]!r}") from None
+        raise SchemaError(f"the {what} of a record is not JSON: {_beginning(data)}") from None
     if not isinstance(found, dict):
-        raise SchemaError(f"the {what} of a record is not a JSON object: {bytes(data or b'')[:60]!r}")
+        raise SchemaError(f"the {what} of a record is not a JSON object: {_beginning(data)}")
     return found
