@@ -15,6 +15,7 @@ from kdump.cluster.wanted import Note, NoteKind
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats.java_properties import parse_properties
+from kdump.formats.words import number_words
 from kdump.settings.node import LOG_DIRS, log_directories, node_id
 from kdump.settings.sources import HASHED_TOPICS, TopicSettings
 from kdump.settings.table import UNCLEAN_LEADER_ELECTION
@@ -111,7 +112,8 @@ def notes_on_properties(found: Sequence[OldProperties], disks: Sequence[Disk]) -
     for each in found:
         given = sum(disk.node_id == each.node_id for disk in disks)
         if len(each.log_dirs) > given:
-            text = f"names {len(each.log_dirs)} log directories ({', '.join(each.log_dirs)}), and {given} were given"
+            named = number_words(len(each.log_dirs), "log directory", "log directories")
+            text = f"names {named} ({', '.join(each.log_dirs)}), and {number_words(given, 'was', 'were')} given"
             yield Note(NoteKind.LOST, each.path, text)
         if TopicSettings.of(each.values).is_on(UNCLEAN_LEADER_ELECTION):
             text = f"{UNCLEAN_LEADER_ELECTION.name}=true becomes false: set it again once all replicas are in sync"
