@@ -128,7 +128,7 @@ def command(
     except (BrokerRunsError, KdumpRunsError) as error:
         tell(f"Refused: {safe(str(error))}")
         first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
-        tell(f"  {first} --ignore-lock serves the directory while it runs.")
+        tell(f"  {first} --ignore-lock serves it all the same.")
         return exit_codes.REFUSED
     options = ServeOptions(*address, advertised=advertise, tls=_tls(tls_cert, tls_key), **limits)
     users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)
@@ -155,8 +155,10 @@ def _tls(cert: str | None, key: str | None) -> ssl.SSLContext | None:
     try:
         # without a password nobody is asked for one: a key that needs one is refused
         context.load_cert_chain(cert, key, password="")
-    except (ssl.SSLError, ValueError) as error:
-        raise click.UsageError(f"--tls-cert {safe_path(cert)}: {error}") from None
+    except (ssl.SSLError, ValueError):
+        where = " and ".join(safe_path(path) for path in (cert, key) if path is not None)
+        text = f"--tls-cert: no certificate in PEM with its private key, without a password, is in {where}"
+        raise click.UsageError(text) from None
     return context
 
 
