@@ -79,7 +79,7 @@ def command(
         if not count:
             wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
             raise KdumpError(f"there is no partition{wanted} in these PATHs")
-        printer.finish(diagnostics.code)
+        printer.end(diagnostics.code)
     return diagnostics.code
 
 

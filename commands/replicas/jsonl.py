@@ -29,7 +29,7 @@ class JsonLines(RowPrinter):
         for choice in found.choices:
             self.row("choice", place | _choice(choice))
 
-    def finish(self, code: int) -> None:
+    def end(self, code: int) -> None:
         """Do nothing: no line comes after the last partition."""
 
 

@@ -54,7 +54,7 @@ class Text:
         else:
             self._more += 1
 
-    def finish(self, code: int) -> None:
+    def end(self, code: int) -> None:
         """Print the verdict of a run that exits with `code`."""
         if self._more:
             self._write(f"{more_alike(self._more)}\n\n")

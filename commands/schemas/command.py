@@ -83,7 +83,7 @@ def command(
         printer.registry(source, registry, known.problems)
         uses = list(known.uses(newest(logs, diagnostics), diagnostics, deep=deep))
         printer.uses(uses)
-        printer.finish(registry, uses, known.problems)
+        printer.end(registry, uses, known.problems)
         if known.problems or any(use.has_findings for use in uses):
             diagnostics.worsen(exit_codes.FINDINGS)
     return diagnostics.code

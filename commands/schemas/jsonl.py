@@ -39,7 +39,7 @@ class JsonLines(RowPrinter):
                     place = {"topic": use.topic, "field": name, "isSample": use.is_sample}
                     self.row("schemaUse", place | row)
 
-    def finish(self, registry: Registry, uses: list[TopicUse], _problems: Mapping[int, str]) -> None:
+    def end(self, registry: Registry, uses: list[TopicUse], _problems: Mapping[int, str]) -> None:
         """Print the last object: what was looked at."""
         fields = {
             "subjects": len({subject for subject, _ in registry.versions}),

@@ -42,7 +42,7 @@ class Text(TextPrinter):
             self._write("\n")
         self._table(("TOPIC", "FIELD", "ID", "RECORDS", "REMARKS"), rows, right=("ID", "RECORDS"))
 
-    def finish(self, registry: Registry, uses: list[TopicUse], problems: Mapping[int, str]) -> None:
+    def end(self, registry: Registry, uses: list[TopicUse], problems: Mapping[int, str]) -> None:
         """Print the verdict, and what was looked at."""
         records = sum(use.records for use in uses)
         subjects = len({subject for subject, _ in registry.versions})

@@ -155,7 +155,7 @@ class ReportFile:
         """Hold it for the end."""
         self._pieces.append(text if self._envelope is None else self._envelope.rows(text))
 
-    def finish(self, code: int) -> None:
+    def end(self, code: int) -> None:
         """Write the file, at the end of a run with this exit code. Raises OSError."""
         from kdump.disk.durable import replace_alone
 

@@ -133,7 +133,7 @@ def command(
 
         file = ReportFile(OutputFormat.HTML, report)
         file.write(page(found, now=now, retention_ms=retention_ms))
-        file.finish(diagnostics.code)
+        file.end(diagnostics.code)
     return diagnostics.code
 
 

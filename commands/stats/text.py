@@ -14,7 +14,7 @@ from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
 from ..shell.choice import asked_paths
-from ..shell.tables import aligned
+from ..shell.tables import TextPrinter
 from ..shell.times import iso_second, iso_time
 
 _HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "BYTES/BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
@@ -31,12 +31,12 @@ _FOLDED = 5
 """Lines that a section needs beside its figures: an empty one, its title, and where a terminal folds long ones."""
 
 
-class Text:
+class Text(TextPrinter):
     """Prints figures for people."""
 
     def __init__(self, write: Callable[[str], None], paths: Iterable[str]) -> None:
         """`write` takes whole lines; `paths` are those that were given."""
-        self._write = write
+        super().__init__(write)
         self._paths = tuple(paths)
 
     def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
@@ -53,8 +53,7 @@ class Text:
         shown = found
         if len(found) > MAX_PARTITIONS:
             shown = sorted(found, key=lambda each: -each.stats.size)[:LARGEST]
-        for line in aligned(_HEAD, [_row(each) for each in shown], right=_RIGHT):
-            self._write(line)
+        self._table(_HEAD, [_row(each) for each in shown], right=_RIGHT)
         if more := len(found) - len(shown):
             self._write(f"These are the largest; {number_words(more, 'more partition')}: --format jsonl has all.\n")
         if details:

@@ -95,7 +95,7 @@ def command(
                 diagnostics.worsen(exit_codes.FINDINGS)
             if is_all_shown or owner.partitions or owner.state in ENDING:
                 printer.transactional_id(owner, is_stuck)
-        printer.finish(diagnostics.code)
+        printer.end(diagnostics.code)
     return diagnostics.code
 
 

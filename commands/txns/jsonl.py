@@ -57,7 +57,7 @@ class JsonLines(RowPrinter):
         }
         self.row("transactionalId", fields)
 
-    def finish(self, code: int) -> None:
+    def end(self, code: int) -> None:
         """Do nothing: no line follows."""
 
     def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Text(TextPrinter):
             )
         )
 
-    def finish(self, code: int) -> None:
+    def end(self, code: int) -> None:
         """Print the table of transactional ids, and the verdict."""
         if not self._is_all and self._shown > MAX_SHOWN:
             self._write(f"{number_words(self._shown - MAX_SHOWN, 'more partition')} with open transactions (-v)\n\n")

@@ -174,9 +174,9 @@ def command(
         ended = _tell(verified, printers, bar)
         code = _exit_code(verified.totals, fail_on)
         for each in printers:
-            each.finish(verified.totals, code)
+            each.end(verified.totals, code)
         for file in files:
-            file.finish(code)
+            file.end(code)
     verified.keep()
     if ended is not None:
         raise ended

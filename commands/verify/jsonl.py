@@ -29,7 +29,7 @@ class JsonLinesReport(Report):
         if finding.severity in self._shown:
             self._out.write(row_line(_row(finding)))
 
-    def finish(self, totals: Totals, _code: int) -> None:
+    def end(self, totals: Totals, _code: int) -> None:
         """Print the last line."""
         self._out.write(row_line(summary_row(totals)))
 

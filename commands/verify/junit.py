@@ -48,7 +48,7 @@ class JUnitReport(Report):
             case += f"<system-out>{escape(f'{finding.severity}: {text}')}</system-out>"
         self._cases.append(f"{case}</testcase>\n")
 
-    def finish(self, _totals: Totals, _code: int) -> None:
+    def end(self, _totals: Totals, _code: int) -> None:
         """Close the document."""
         self._write()
         self._out.write("</testsuites>\n")

@@ -30,7 +30,7 @@ class PrometheusReport(Report):
         """Count it."""
         self._found[finding.code, finding.severity] += 1
 
-    def finish(self, totals: Totals, _code: int) -> None:
+    def end(self, totals: Totals, _code: int) -> None:
         """Write the figures."""
         for line in self._lines(totals):
             self._out.write(f"{line}\n")

@@ -69,7 +69,7 @@ class SarifReport(Report):
         self._out.write(self._before + json.dumps(result(finding)))
         self._before = ",\n"
 
-    def finish(self, totals: Totals, _code: int) -> None:
+    def end(self, totals: Totals, _code: int) -> None:
         """Close the document."""
         whole = totals.is_complete and not totals.unread
         invocation = {"executionSuccessful": whole, "properties": summary_row(totals)}

@@ -45,7 +45,7 @@ class Report:
     def finding(self, finding: Finding) -> None:
         """Print a finding, in the order of the files."""
 
-    def finish(self, totals: Totals, code: int) -> None:
+    def end(self, totals: Totals, code: int) -> None:
         """End the run."""
 
 
@@ -153,7 +153,7 @@ class TextReport(Report):
         for line in folded(text, self._width, first=_INDENT):
             self._out.write((style(line) if style else line) + "\n")
 
-    def finish(self, totals: Totals, code: int) -> None:
+    def end(self, totals: Totals, code: int) -> None:
         """Print the verdict, what was checked, and the next command."""
         self._say_what_to_do()
         if self._group is not None:
