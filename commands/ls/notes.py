@@ -9,7 +9,7 @@ from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import listed, number_words, offset_range, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement, replication_counts
-from kdump.storage.facts import IndexInfo, SegmentInfo
+from kdump.storage.facts import SegmentInfo
 
 NAMES_SHOWN = 3
 
@@ -170,23 +170,12 @@ def log_notes(info: SegmentInfo) -> Iterator[str]:
         yield f"{len(info.damage) - NAMES_SHOWN} more damaged places"
 
 
-def missing_indexes(info: SegmentInfo) -> Iterator[str]:
-    """Yield which indexes a segment lacks."""
-    for kind, index in _indexes(info):
-        if index is None and not info.error and not info.path.endswith(f".{names.KRAFT_SNAPSHOT}"):
-            yield f"there is no .{kind}"
-
-
 def preallocated(info: SegmentInfo) -> Iterator[str]:
     """Yield what is normal of the segment that is written to: for listings of segments."""
-    kinds = [f".{kind}" for kind, index in _indexes(info) if index is not None and index.used_size < index.size]
+    kinds = [f".{kind}" for kind in info.preallocated_indexes]
     if kinds:
         are, them = ("is", "it") if len(kinds) == 1 else ("are", "them")
         yield f"{' and '.join(kinds)} {are} still preallocated: the broker trims {them} at its next start"
-
-
-def _indexes(info: SegmentInfo) -> tuple[tuple[str, IndexInfo | None], ...]:
-    return (names.OFFSET_INDEX, info.offset_index), (names.TIME_INDEX, info.time_index)
 
 
 def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:

@@ -23,7 +23,6 @@ from .notes import (
     file_name,
     listed_notes,
     log_notes,
-    missing_indexes,
     partition_lines,
     partition_notes,
     preallocated,
@@ -190,7 +189,7 @@ class Text(TextPrinter):
 
     def _segment_notes(self, info: SegmentInfo, prefix: str) -> None:
         self._notes(log_notes(info), prefix)
-        self._notes(missing_indexes(info), prefix)
+        self._notes([f"there is no .{kind}" for kind in info.missing_indexes], prefix)
         self._lines(f"{prefix}{each}" for each in preallocated(info))
 
     def _heading(self, text: str, more: str = "") -> None:

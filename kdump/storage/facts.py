@@ -80,6 +80,22 @@ class SegmentInfo(NamedTuple):
     txn_index: IndexInfo | None = None
     error: OSError | None = None
 
+    @property
+    def missing_indexes(self) -> tuple[str, ...]:
+        """The kinds of the indexes that are not there and should be; a KRaft snapshot has none."""
+        if self.error or self.path.endswith(f".{names.KRAFT_SNAPSHOT}"):
+            return ()
+        return tuple(kind for kind, index in self._indexes if index is None)
+
+    @property
+    def preallocated_indexes(self) -> tuple[str, ...]:
+        """The kinds of the indexes with room for more entries, as of a segment that is written to."""
+        return tuple(kind for kind, index in self._indexes if index is not None and index.used_size < index.size)
+
+    @property
+    def _indexes(self) -> tuple[tuple[str, IndexInfo | None], ...]:
+        return (names.OFFSET_INDEX, self.offset_index), (names.TIME_INDEX, self.time_index)
+
 
 @dataclass(frozen=True)
 class SegmentFacts:
