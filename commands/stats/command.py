@@ -105,10 +105,10 @@ def command(
       2    the command line is wrong
       3    something could not be found or read
     """
-    if report is not None:
-        check_target(report)
     options = StatsOptions(sample, records, key_memory, max_decompressed_size, isolation)
     cluster = cluster_of(**engine)
+    if report is not None:
+        check_target(report)
     diagnostics = Diagnostics()
     replicas = chosen_replicas(replicas_at(paths, diagnostics), topics)
     if not replicas and not diagnostics.code:
