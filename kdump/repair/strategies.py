@@ -19,7 +19,7 @@ from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import as_if_killed, reasons
 from kdump.repair.needed import needed
-from kdump.repair.survey import Survey, is_end, survey
+from kdump.repair.survey import Survey, is_end, survey, was_closed
 from kdump.repair.task import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
@@ -81,7 +81,7 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
 
         files, why = with_indexes(log, startup, outcome, found)
     plan = make_plan(log.path, files, why, outcome.present)
-    if _was_closed(log, startup) and request.kinds is None:
+    if was_closed(log, startup) and request.kinds is None:
         plan = needed(plan, log, found, clean=True)
     return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=_valid(outcome))
 
@@ -144,12 +144,12 @@ def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:
 def _planned(log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome) -> Task:
     """Return the plan for an outcome, as far as needed; kinds of files asked for get all that loading does."""
     assert outcome.files is not None
-    was_closed = _was_closed(log, startup)
+    is_closed = was_closed(log, startup)
     if _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
     plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
     if request.kinds is None:
-        plan = needed(plan, log, found, clean=was_closed)
+        plan = needed(plan, log, found, clean=is_closed)
     return Task(log.path, plan, _extent(outcome), outcome=outcome)
 
 
@@ -157,13 +157,7 @@ def _is_at_rest(
     log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome
 ) -> bool:
     """Return whether nothing is wrong, and nothing routine to do, as with most partitions of a broker that stopped."""
-    return _was_closed(log, startup) and request.kinds is None and _is_sound(found, outcome)
-
-
-def _was_closed(log: PartitionLog, startup: Startup) -> bool:
-    """Return whether the broker stopped in order; the cluster metadata's log is recovered at every start."""
-    is_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
-    return startup.clean or (is_metadata and log.closed_cleanly)
+    return was_closed(log, startup) and request.kinds is None and _is_sound(found, outcome)
 
 
 def _extent(outcome: LoadOutcome) -> tuple[int, int]:

@@ -197,12 +197,21 @@ def _findings(
     folder = os.path.dirname(os.path.abspath(log.path))
     listed = log if log.files and not log.is_replacing else None
     retention = RetentionSettings(loading=startup.config)
-    around = LogDirectoryContext(Checkpoints(folder, lines), startup.clean, None, log=listed, retention=retention)
+    is_closed = was_closed(log, startup)
+    around = LogDirectoryContext(Checkpoints(folder, lines), is_closed, None, log=listed, retention=retention)
     options = Options(deep=deep, now=startup.now, limit=limit, max_per_code=0, ignore=("KD-TIME-*",))
     verification = Verification(options, around=around)
     log.walked = walked = WalkedLogs()
     verification.on_batches = lambda path, rows: walked.add(os.path.basename(path), _columns(rows))
     yield from verification.run([log.path])
+
+
+def was_closed(log: PartitionLog, startup: Startup) -> bool:
+    """Return whether the broker stopped in order; the cluster metadata's log is recovered at every start all the same
+    (KafkaMetadataLog).
+    """
+    is_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
+    return startup.clean or (is_metadata and log.closed_cleanly)
 
 
 def _columns(rows: BatchRows) -> dict[str, array[int]]:

@@ -26,6 +26,8 @@ OTHER_BROKERS = {"follower", "behind", "leader"}
 METADATA = "__cluster_metadata-0"
 ONE = Path("disk-1", "orders-0")
 FOLLOWER = "follower"
+SMALL_METADATA = "metadata-times-lost"
+"""The metadata log has batches, too few for an entry of the .index, and its .timeindex is empty."""
 NOT_HERE = {"log-too-large"}
 """Reading 2 GiB takes long; tests/fixture/test_faults.py verifies a smaller one."""
 MANY = {"many"}
@@ -60,6 +62,8 @@ def names() -> list[str]:
     return [
         SOUND,
         SOUND + KILLED,
+        SMALL_METADATA,
+        SMALL_METADATA + KILLED,
         *(fault + state for fault in faults for state in ("", KILLED)),
         *(f"specs/{spec}" for spec in specs if spec != EVERYTHING.stem),
         *(f"corpus/{case}" for case in corpus),
@@ -98,6 +102,10 @@ class Maker:
             build(FIXTURES / "specs" / f"{rest}.yaml", root if rest in SEVERAL else root / "data")
         elif name == SOUND:
             shutil.copytree(self._sound, root)
+        elif name == SMALL_METADATA:
+            shutil.copytree(self._sound, root)
+            (metadata,) = root.glob(f"*/{METADATA}/*.log")
+            shutil.copy(next(root.glob("disk-1/payments-0/*.log")), metadata)
         else:
             build(EVERYTHING, root, name)
             self._narrow(root)

@@ -612,15 +612,13 @@ def a_repair_brings_no_new_error(answers: Answers) -> Iterator[str]:
 def after_a_repair_verify_is_clean(answers: Answers) -> Iterator[str]:
     """What a repair has changed has no error left in its log, indexes, snapshots and leader epochs.
 
-    But for `truncate`, which does what a broker does: it reads no records, nor what it needs for none. And for the
-    cluster's metadata log, which the quorum mends.
+    But for `truncate`, which does what a broker does: it reads no records, nor what it needs for none.
     """
     for repair in {SAFE, SALVAGE} & set(answers.repairs):
         mended = answers.mended(repair)
         if mended is None:
             continue
         changed = {path for path, row in by_path(answers.plan(repair), "partition").items() if row["operations"]}
-        changed = {path for path in changed if not path.endswith(METADATA)}
         for row in mended.findings:
             is_changed = any(is_in(row["path"], each) for each in changed)
             if row["severity"] == "error" and is_changed and row["code"].startswith(MENDED):
