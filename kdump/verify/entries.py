@@ -206,15 +206,16 @@ def used_entries(segment: Segment, kind: str) -> int:
 
 
 _LEAST_ROOM = 1 << 12
-"""Bytes of zeros that tell a preallocated .timeindex from one that something else has added zeros to."""
+"""Bytes of zeros that tell a preallocated index from one that something else has added zeros to."""
 
 
 def preallocated(segment: Segment) -> frozenset[names.FileKind]:
     """Return which indexes may be as preallocation left them: with zeros at the end.
 
     Where both have some, their sizes are those that one segment.index.bytes gives them, cut to whole entries of each.
-    The .index may have none: a broker makes it after the .timeindex, and trims it before (LogSegment). It has an entry
-    for each of the .timeindex then, but the last one.
+    One may have none. The .index: a broker makes it after the .timeindex, and trims it before (LogSegment). The
+    .timeindex: at a start, and after a truncation, a broker makes room in the .index first (LogSegment.resizeIndexes,
+    truncateTo). The .index has an entry for each of the .timeindex then, but the last one or two.
     """
     sizes, with_zeros = {}, set()
     for kind, entry_size in _ENTRY_SIZES.items():
@@ -228,7 +229,11 @@ def preallocated(segment: Segment) -> frozenset[names.FileKind]:
     offset_size, time_size = sizes.values()
     if len(with_zeros) == len(_ENTRY_SIZES):
         fits = max(offset_size, time_size) < min(offset_size + OFFSET_ENTRY_SIZE, time_size + TIME_ENTRY_SIZE)
-    else:
+    elif names.TIME_INDEX in with_zeros:
         used = (offset_size // OFFSET_ENTRY_SIZE + 1) * TIME_ENTRY_SIZE
-        fits = names.TIME_INDEX in with_zeros and time_size - used >= _LEAST_ROOM
+        fits = time_size - used >= _LEAST_ROOM
+    else:
+        count = used_entries(segment, names.OFFSET_INDEX)
+        has_room = offset_size - count * OFFSET_ENTRY_SIZE >= _LEAST_ROOM and not offset_size % OFFSET_ENTRY_SIZE
+        fits = bool(with_zeros) and has_room and count >= time_size // TIME_ENTRY_SIZE - 2
     return frozenset(with_zeros if fits else ())

@@ -177,9 +177,22 @@ def with_zeros(count: int) -> Callable[[bytes], bytes]:
     return lambda data: data + bytes(count)
 
 
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_room_in_the_offset_index_alone(tmp_path: Path, is_empty: bool) -> None:
+    """A start makes room in the .index first: seen with 3.9.2 to 4.3.1, killed where they grow the .timeindex."""
+    log = build(tmp_path / "data", {0: [] if is_empty else BATCHES}, closed=False, interval=SMALL)
+    log.edit(file(0, names.OFFSET_INDEX), with_zeros(1 << 14))
+    found = log.findings()
+    assert codes(found, "error") == set()
+    assert "KD-IDX-PREALLOCATED" in {each.code for each in found}
+
+
 def test_zeros_that_no_preallocation_left(tmp_path: Path) -> None:
-    """A few behind the .timeindex, or behind the .index alone."""
-    for name, zeros in ((names.TIME_INDEX, 120), (names.OFFSET_INDEX, 80), (names.OFFSET_INDEX, 1 << 14)):
+    """A few behind the .timeindex, or behind the .index alone; or no whole entries; or in the place of all entries."""
+    for name, zeros in ((names.TIME_INDEX, 120), (names.OFFSET_INDEX, 80), (names.OFFSET_INDEX, (1 << 14) + 1)):
         log = build(tmp_path / f"{name}-{zeros}", {0: BATCHES}, closed=False, interval=SMALL)
         log.edit(file(0, name), with_zeros(zeros))
-        assert len(codes(log.findings(), "error")) == 1
+        assert "error" in {found.severity for found in log.findings()}
+    log = build(tmp_path / "wiped", {0: BATCHES}, closed=False, interval=SMALL)
+    log.edit(file(0, names.OFFSET_INDEX), lambda data: bytes(1 << 14))
+    assert codes(log.findings(), "error") == {"KD-IDX-ZEROS"}
