@@ -71,11 +71,11 @@ class _Walk:
     A batch found behind damage has offsets from `_lowest` to `_highest`.
     """
 
-    __slots__ = ("_expected", "_highest", "_log", "_lowest", "end")
+    __slots__ = ("_base_offset", "_expected", "_highest", "_log", "_lowest", "end")
 
     def __init__(self, log: LogFile, base_offset: int, end: int) -> None:
         self._log = log
-        self._lowest = self._expected = base_offset
+        self._base_offset = self._lowest = self._expected = base_offset
         self._highest = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET)
         self.end = end
 
@@ -86,9 +86,9 @@ class _Walk:
             bad = _first_bad(block, row)
             if bad > row:
                 yield Run(block, row, bad)
+                before = block.last_offset[bad - 2] + 1 if bad - 1 > row else self._expected
                 self._expected = block.last_offset[bad - 1] + 1
-                if self._lowest < self._expected <= self._highest:
-                    self._lowest = self._expected
+                self._lowest = self._least_behind(block.base_offset[bad - 1], before)
             if bad == block.length:
                 return
             at = block.position[bad]
@@ -97,6 +97,15 @@ class _Walk:
             row = bad + 1
             if row < block.length and block.position[row] != resumed:
                 return
+
+    def _least_behind(self, first: int, before: int) -> int:
+        """Return the least offset of a batch that may be found behind damage; all are absolute.
+
+        The last batch before it begins at `first`, and `before` it another one was expected: no CRC covers a base
+        offset, so one that leaves a gap may be too high.
+        """
+        least = before if first > before else self._expected
+        return least if self._base_offset < least <= self._highest else self._base_offset
 
     def tail(self, block: BatchBlock) -> Damage | None:
         """Return what a walk that ended before the log's end, with this block, met there."""
@@ -112,7 +121,7 @@ class _Walk:
             kind = DamageKind.ZEROS
             text = f"{byte_words(end - at)} of zeros up to the end (preallocated, or never written)"
         elif is_torn and is_last:
-            is_begun = begins_batch(log.read(at, HEADER_SIZE), self._expected)
+            is_begun = begins_batch(log.read(at, HEADER_SIZE), self._lowest)
             kind = DamageKind.TORN if is_begun else DamageKind.GARBAGE
             text, header = _torn(log, at, end)
         elif is_torn:

@@ -75,6 +75,29 @@ def test_bad_crcs_one_after_the_other_are_each_said(tmp_path: Path) -> None:
     assert damage == [(1, 3), (4, 5)]
 
 
+@pytest.mark.parametrize("is_next", [False, True])
+@pytest.mark.parametrize("too_high", [1 << 20, (1 << 31) - 10, 1 << 33, 1 << 62])
+def test_a_base_offset_that_is_too_high_hides_no_batch_behind_damage(
+    tmp_path: Path, too_high: int, is_next: bool
+) -> None:
+    """No CRC covers it: the batch is valid, and so are those behind it."""
+    parts = batches(6)
+    at = 2 if is_next else 1
+    parts[at] = ((2 * at) | too_high).to_bytes(8, "big") + parts[at][8:]
+    parts[3] = with_size(parts[3], 1 << 30)
+    found = scanned(segment_file(tmp_path, b"".join(parts)))
+    assert [item for item in found if isinstance(item, int)][-2:] == [9, 11]
+    assert [item.resumed for item in found if isinstance(item, Damage)] == [4 * len(parts[0])]
+
+
+def test_the_end_behind_a_base_offset_that_is_too_high_is_a_batch_that_is_cut_off(tmp_path: Path) -> None:
+    parts = batches(3)
+    parts[1] = (2 | 1 << 20).to_bytes(8, "big") + parts[1][8:]
+    damage = scanned(segment_file(tmp_path, b"".join(parts)[:-5]))[-1]
+    assert isinstance(damage, Damage)
+    assert damage.kind is DamageKind.TORN
+
+
 def test_the_first_and_the_last_batch_may_be_bad(tmp_path: Path) -> None:
     parts = batches(3)
     size = len(parts[0])
