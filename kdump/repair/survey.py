@@ -207,8 +207,9 @@ def _findings(
 
 
 def was_closed(log: PartitionLog, startup: Startup) -> bool:
-    """Return whether the broker stopped in order; the cluster metadata's log is recovered at every start all the same
-    (KafkaMetadataLog).
+    """Return whether the broker stopped in order.
+
+    The cluster metadata's log is recovered at every start all the same (KafkaMetadataLog).
     """
     is_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
     return startup.clean or (is_metadata and log.closed_cleanly)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.disk import locks
+from kdump.disk import locks, reading
 from kdump.disk.locks import LockHolder, check_not_locked, holding, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading
 from kdump.errors import BrokerRunsError, KdumpRunsError
@@ -125,7 +125,7 @@ class TestLock:
         def refuse(path: str) -> int:
             raise PermissionError(13, "Permission denied", path)
 
-        monkeypatch.setattr(locks, "open_for_reading", refuse)
+        monkeypatch.setattr(reading, "open_for_reading", refuse)
         folder, process = locked
         assert lock_holder(str(folder)) == LockHolder(process)
 
