@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from kdump.errors import KdumpError, OnError, Problem, ProblemError, RefusedError
     from kdump.export.options import ExportOptions
     from kdump.findings.kind import Severity
-    from kdump.library.changing import append, changes, compact, prune, repair, retain, undo
+    from kdump.interchange.lines import Reading
+    from kdump.library.appending import append, append_from, roll
+    from kdump.library.changing import changes, compact, prune, repair, retain, undo
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
     from kdump.library.diagnosing import doctor, explain, explain_log
     from kdump.library.dump_tool import dump_log
     from kdump.library.dumping import batch_fields, dump
-    from kdump.library.listing import ls
+    from kdump.library.listing import log_directories, ls, partitions
     from kdump.library.payloads import schemas
     from kdump.library.reading import (
         export,
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     )
     from kdump.library.repairing import heal, rebuild_index, trim
     from kdump.library.verifying import verify
-    from kdump.operations.append import Opening
+    from kdump.operations.append import NewLog, Opening
+    from kdump.operations.append_input import AppendOptions
     from kdump.query.selection import Selection
     from kdump.repair.task import LostMarkers, Request, Strategy
     from kdump.serve.background import serve
@@ -51,10 +54,12 @@ if TYPE_CHECKING:
     from kdump.storage.open import open_directory, open_log, open_segment
     from kdump.storage.records import Batch, Record
     from kdump.transactions.isolation_level import Isolation
+    from kdump.write.packing import Packing
     from kdump.write.record_source import Message
 
 __version__ = "0.1.0"
 __all__ = [
+    "AppendOptions",
     "BadBatch",
     "Batch",
     "ControllerAt",
@@ -66,10 +71,13 @@ __all__ = [
     "KdumpError",
     "LostMarkers",
     "Message",
+    "NewLog",
     "OnError",
     "Opening",
+    "Packing",
     "Problem",
     "ProblemError",
+    "Reading",
     "Record",
     "RefusedError",
     "Request",
@@ -83,6 +91,7 @@ __all__ = [
     "Wanted",
     "__version__",
     "append",
+    "append_from",
     "batch_fields",
     "changes",
     "compact",
@@ -94,6 +103,7 @@ __all__ = [
     "export",
     "groups",
     "heal",
+    "log_directories",
     "lookup",
     "lookups",
     "lost_records",
@@ -102,6 +112,7 @@ __all__ = [
     "open_directory",
     "open_log",
     "open_segment",
+    "partitions",
     "prune",
     "quorum",
     "rebuild_index",
@@ -109,6 +120,7 @@ __all__ = [
     "replicas",
     "resurrect",
     "retain",
+    "roll",
     "schemas",
     "serve",
     "set_voters",
@@ -127,17 +139,20 @@ _MODULES = {
     "kdump.errors": "KdumpError OnError Problem ProblemError RefusedError",
     "kdump.export.options": "ExportOptions",
     "kdump.findings.kind": "Severity",
-    "kdump.library.changing": "append changes compact prune repair retain undo",
+    "kdump.interchange.lines": "Reading",
+    "kdump.library.appending": "append append_from roll",
+    "kdump.library.changing": "changes compact prune repair retain undo",
     "kdump.library.clusters": "quorum replicas resurrect set_voters",
     "kdump.library.diagnosing": "doctor explain explain_log",
     "kdump.library.dump_tool": "dump_log",
     "kdump.library.dumping": "batch_fields dump",
-    "kdump.library.listing": "ls",
+    "kdump.library.listing": "log_directories ls partitions",
     "kdump.library.repairing": "heal rebuild_index trim",
     "kdump.library.payloads": "schemas",
     "kdump.library.reading": "export groups lookup lookups lost_records metadata startup stats transactions",
     "kdump.library.verifying": "verify",
-    "kdump.operations.append": "Opening",
+    "kdump.operations.append": "NewLog Opening",
+    "kdump.operations.append_input": "AppendOptions",
     "kdump.query.selection": "Selection",
     "kdump.repair.task": "LostMarkers Request Strategy",
     "kdump.serve.background": "serve",
@@ -148,6 +163,7 @@ _MODULES = {
     "kdump.storage.open": "open_directory open_log open_segment",
     "kdump.storage.records": "Batch Record",
     "kdump.transactions.isolation_level": "Isolation",
+    "kdump.write.packing": "Packing",
     "kdump.write.record_source": "Message",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -15,12 +15,10 @@ from kdump.formats.java_text import INT_MAX
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
 from kdump.formats.words import number_words, offset_words
-from kdump.interchange.csv import read_csv
 from kdump.interchange.dumped import Item
-from kdump.interchange.jsonl import read_jsonl
-from kdump.interchange.lines import Lines, Reading, read_lines
+from kdump.interchange.lines import Lines, Reading
 from kdump.operations.append import NewLog, opened
-from kdump.operations.append_input import ABORT, COMMIT, OPEN, Appender, AppendOptions, Tally
+from kdump.operations.append_input import ABORT, COMMIT, OPEN, READERS, Appender, AppendOptions, Tally
 from kdump.releases import KafkaRelease
 from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.packing import Packing
@@ -41,7 +39,6 @@ from ..shell.write_options import (
 )
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
-READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
 _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
 """Options that only mean something where batches are made again."""
 
@@ -140,8 +137,6 @@ def command(
     rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
     config = chosen_config(config_file, settings, index_entries, kafka, rules, version)
-    if options["transaction_version"] is None:
-        options["transaction_version"] = rules.transaction_version
     packing = _packing(options, config.record_version)
     new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
     names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force", "any_producer_id")
@@ -158,7 +153,8 @@ def command(
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
             items = _begun(READERS[format_](lines, reading))
             with named(path), opened(path, config, how) as log:
-                appender = Appender(log, lines, _append_options(options, packing, () if repack else given))
+                chosen = _append_options(options, packing, () if repack else given)
+                appender = Appender(log, lines, chosen.for_log(config.record_version, rules))
                 _run(appender, items, interrupts)
     except REFUSALS as error:
         return refused(error, path)

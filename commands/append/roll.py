@@ -9,7 +9,7 @@ import click
 from kdump.disk.durable import named
 from kdump.formats.names import segment_file_name
 from kdump.formats.printable import safe
-from kdump.operations.append import opened
+from kdump.operations.append import opened, roll_active
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.releases import KafkaRelease
 
@@ -66,8 +66,8 @@ def command(
                 opening = chosen_opening(path, force=force, rules=rules, **how)
                 with named(path), opened(path, config, opening) as log:
                     name = safe(log.partition)
-                    if log.active.size:
-                        base_offset = log.roll()
+                    base_offset = roll_active(log)
+                    if base_offset is not None:
                         out.write(f"{name}: {segment_file_name(base_offset, '.log')} begins at offset {base_offset}\n")
                     else:
                         out.write(f"{name}: the last segment is empty, so there is nothing to roll\n")

@@ -16,6 +16,7 @@ from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit
 from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.formats.printable import safe, safe_path
+from kdump.operations.choice import chooses
 from kdump.operations.export import Decoding, ExportRequest, export
 from kdump.operations.results import Failed
 from kdump.query.selection import Selection
@@ -23,7 +24,7 @@ from kdump.transactions.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell import values as filters
-from ..shell.choice import chooses, nothing_chosen, topics_at
+from ..shell.choice import nothing_chosen, topics_at
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import topic_option
 from ..shell.output import NO_SUCH, Output, about, complain, os_error_text

@@ -10,12 +10,13 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe
+from kdump.operations.choice import chooses
 from kdump.operations.groups import GroupsOf
 from kdump.settings.defaults import OFFSETS_RETENTION_MS
 from kdump.topics.groups import Group
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition
+from ..shell.choice import has_partition
 from ..shell.options import now_option, topic_option
 from ..shell.output import Output
 from ..shell.replicas import newest, replicas_at

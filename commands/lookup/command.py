@@ -11,6 +11,7 @@ import click
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.named_tuples import NamedTuple
+from kdump.operations.choice import chooses
 from kdump.operations.lookup import (
     AbortedRequest,
     Answer,
@@ -33,7 +34,7 @@ from kdump.topics.clusters import Clusters
 from kdump.transactions.isolation_level import Isolation
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
+from ..shell.choice import has_partition, nothing_chosen, topics_at
 from ..shell.line_budget import LineBudget, unlisted
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain

@@ -7,11 +7,12 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
+from kdump.operations.choice import chooses
 from kdump.storage.open import KafkaFile
 from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import MetadataState, state_in, state_of_snapshot
 
-from ..shell.choice import chooses, has_partition
+from ..shell.choice import has_partition
 from ..shell.completing import topics_of_paths
 from ..shell.paths import expand
 from ..shell.rows import OutputFormat, format_option, json_line, output_for

@@ -9,13 +9,14 @@ import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
+from kdump.operations.choice import chooses
 from kdump.operations.compared import Verdict
 from kdump.operations.replicas import Replicas, is_empty
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition
+from ..shell.choice import has_partition
 from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.output import Output, note
 from ..shell.paths import directories

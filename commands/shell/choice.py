@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from typing import Any
 
 import click
@@ -14,8 +13,7 @@ from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError
 from kdump.formats.names import is_partition_dir, parse_partition_dir
 from kdump.formats.printable import safe
-from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
+from kdump.operations.choice import chooses, chosen_in
 
 from .output import quoted
 from .paths import expand, log_directories_of, matches
@@ -23,12 +21,6 @@ from .screen import Screen, all_partitions
 
 NO_PARTITION = "there is no partition in these PATHs"
 NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
-
-
-def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a test whether a name matches one of the patterns; all do where there is none."""
-    wanted = tuple(patterns)
-    return lambda name: not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
 
 
 def has_partition(number: int | None) -> bool:
@@ -138,11 +130,4 @@ def _partitions_at(path: str, topics: tuple[str, ...]) -> Iterator[str]:
         yield path  # the command itself says what is wrong with it
         return
     for found, place in zip(matches(path), places, strict=True):
-        if isinstance(place, LogDirectory):
-            yield from (os.path.join(found, name) for name in place.partition_names if is_chosen(name, topics))
-        elif not isinstance(place, PartitionLog) or place.name is None or is_chosen(_name_of(place), topics):
-            yield found
-
-
-def _name_of(log: PartitionLog) -> str:
-    return os.path.basename(os.path.abspath(log.path))
+        yield from chosen_in(place, found, chooses(topics), has_partition)

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from kdump.errors import Problem
 from kdump.formats.printable import safe_path
+from kdump.operations.choice import chooses
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, farthest, replicas
 
-from .choice import chooses, has_partition
+from .choice import has_partition
 from .output import note
 from .paths import directories, reached
 from .session import Diagnostics

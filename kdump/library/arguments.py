@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import NameFormatError, OnError, Problem, ProblemError, Report, check_number
+from kdump.errors import NameFormatError, OnError, Problem, ProblemError, Report, check_number, check_type
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import Path, open_directory, path_text
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kdump.operations.repair import PlanFiles
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import PartitionGroup
+    from kdump.releases import KafkaRelease
     from kdump.schemas.decoder import PayloadDecoder
     from kdump.settings.sources import PropertyFile
 
@@ -128,40 +129,69 @@ def startup_options(
 ) -> StartupOptions:
     """Return what is said of a broker's start. Raises OSError, ConfigError, CheckpointError, ValueError."""
     from kdump.operations.startup import StartupOptions
-    from kdump.releases import KafkaRelease
 
-    starting = None if release is None else KafkaRelease.parse(release)
-    said = StartupOptions(clean, recovery_point, log_start_offset, clock(now), properties_of(config), starting)
+    said = StartupOptions(
+        clean, recovery_point, log_start_offset, clock(now), properties_of(config), release_of(release)
+    )
     said.check()
     return said
 
 
 def properties_of(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
     """Return properties, of a file or as given, that are good. Raises OSError, ConfigError, CheckpointError."""
-    from kdump.disk.reading import read_small
-    from kdump.formats.java_properties import parse_properties
     from kdump.settings.sources import TopicSettings
 
     if config is None:
         return {}
+    found = read_properties(config)
+    TopicSettings.of(found).check()
+    return found
+
+
+def read_properties(config: Path | Mapping[str, str]) -> Mapping[str, str]:
+    """Return properties, of a file or as given. Raises OSError, CheckpointError, TypeError."""
+    from kdump.disk.reading import read_small
+    from kdump.formats.java_properties import parse_properties
+
     found = (
         config if isinstance(config, Mapping) else parse_properties(read_small(path_text(config)), path_text(config))
     )
     for name, text in found.items():
         if not isinstance(text, str):
             raise TypeError(f"{name} is {text!r}: expected its text")
-    TopicSettings.of(found).check()
     return found
 
 
-def property_files(config: Path | Mapping[str, str] | None) -> tuple[PropertyFile, ...]:
-    """Return properties as a layer of settings. Raises OSError, ConfigError, CheckpointError."""
+def check_no_text(name: str, words: Iterable[str]) -> None:
+    """Raise TypeError where one word is given instead of several: its letters would be taken for them."""
+    if isinstance(words, str):
+        raise TypeError(f"{name} is {words!r}: expected several, as in [{words!r}]")
+
+
+def release_of(release: str | None) -> KafkaRelease | None:
+    """Return a release of Kafka. Raises ValueError, TypeError."""
+    from kdump.releases import KafkaRelease
+
+    if release is None:
+        return None
+    check_type("release", release, str)
+    return KafkaRelease.parse(release)
+
+
+def property_files(
+    config: Path | Mapping[str, str] | None, topics: Mapping[str, Path | Mapping[str, str]] | None = None
+) -> tuple[PropertyFile, ...]:
+    """Return properties as layers of settings, those of `topics` by name or pattern.
+
+    Raises OSError, ConfigError, CheckpointError.
+    """
     from kdump.settings.sources import PropertyFile
 
-    if config is None:
-        return ()
-    path = "config" if isinstance(config, Mapping) else path_text(config)
-    return (PropertyFile(path, None, properties_of(config)),)
+    given: list[tuple[str | None, Path | Mapping[str, str]]] = [] if config is None else [(None, config)]
+    return tuple(
+        PropertyFile("config" if isinstance(each, Mapping) else path_text(each), topic, properties_of(each))
+        for topic, each in (*given, *(topics or {}).items())
+    )
 
 
 def groups_of(paths: Iterable[Path]) -> list[PartitionGroup]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.errors import KdumpError, OnError, check_number, check_type
 
 if TYPE_CHECKING:
-    from kdump.operations.append import Opening
     from kdump.operations.compact import Compacted, Skipped
     from kdump.operations.repair import Repaired
     from kdump.operations.results import Failed, Interrupted, Note
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from kdump.retention.partition import PartitionRetention
     from kdump.settings.sources import PropertyFile
     from kdump.settings.views import View
-    from kdump.write.log_writer import LogWriter
 
 from kdump.library.arguments import (
     clock,
@@ -32,10 +30,11 @@ from kdump.library.arguments import (
     plan_files,
     properties_of,
     property_files,
+    release_of,
     startup_options,
 )
 from kdump.library.repairing import run_repairs, targets_at
-from kdump.storage.open import Path, check_not_kafkas, open_log, path_text
+from kdump.storage.open import Path, check_not_kafkas, path_text
 
 _Event = TypeVar("_Event")
 
@@ -184,6 +183,7 @@ def retain(
     *paths: Path,
     settings: Mapping[str, str] | None = None,
     config: Path | Mapping[str, str] | None = None,
+    topic_configs: Mapping[str, Path | Mapping[str, str]] | None = None,
     log_start_offset: int | None = None,
     high_watermark: int | None = None,
     tombstones: bool = True,
@@ -196,9 +196,9 @@ def retain(
 
     A PartitionRetention for each partition and, with `apply`, a Deleted for each log directory; an Interrupted for a
     change that has to be finished first (with `apply` it is), and a Note on what does not count. `settings` are topic
-    settings that win over all others, `config` is a properties file, or properties, of the server or of topics. Offsets
-    are absolute, the checkpoints' unless given. With `errors="yield"` what was left alone is a Failed. Raises OSError,
-    NameFormatError, ConfigError.
+    settings that win over all others, `config` is a properties file, or properties, of the server or of topics,
+    `topic_configs` has those of the topics that a name or pattern stands for. Offsets are absolute, the checkpoints'
+    unless given. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError, ConfigError.
     """
     from kdump.operations import retain as operation
     from kdump.operations.safety import SafetyOptions
@@ -208,8 +208,9 @@ def retain(
     policy = OnError(errors)
     groups = groups_of(paths)
     request = operation.RetainRequest(
-        clock(now), property_files(config), properties_of(settings), log_start_offset, high_watermark, tombstones
-    )
+        clock(now), property_files(config, topic_configs), properties_of(settings), log_start_offset, high_watermark,
+        tombstones,
+    )  # fmt: skip
     safety = SafetyOptions(apply, "retain", keep_originals)
     safety.check()
 
@@ -221,7 +222,11 @@ def retain(
 def compact(
     *paths: Path,
     config: Path | Mapping[str, str] | None = None,
+    topic_configs: Mapping[str, Path | Mapping[str, str]] | None = None,
     min_cleanable_ratio: float | None = None,
+    converts_old_formats: bool | None = None,
+    compares_keys: bool = False,
+    release: str | None = None,
     passes: int = 1,
     apply: bool = False,
     keep_originals: bool = True,
@@ -232,10 +237,12 @@ def compact(
     """Say what the log cleaner makes of partitions or what keeps it from it; with `apply` or `output`, do it.
 
     A Compacted for each pass over a partition, a Skipped for one that is not compacted; an Interrupted for a change
-    that has to be finished first (with `apply` it is), and a Note on what does not count. `config` is a properties
-    file, or properties, of the server or of topics. With `output` a log directory with the cleaned partitions is
-    written there. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError, ConfigError,
-    RefusedError.
+    that has to be finished first (with `apply` it is), and a Note on what does not count. `config` and `topic_configs`
+    are as for `retain`. `release` is the one of Kafka whose cleaner it is ("4.1"), that which wrote the directory
+    unless given; `converts_old_formats` says, instead of it, whether batches of formats v0 and v1 become v2. With
+    `compares_keys` keys themselves are compared, not their MD5 sums. With `output` a log directory with the cleaned
+    partitions is written there. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError,
+    ConfigError, RefusedError, ValueError.
     """
     from kdump.operations import compact as operation
     from kdump.operations.safety import SafetyOptions
@@ -247,7 +254,10 @@ def compact(
         if apply or len(groups) > 1:
             raise ValueError("output takes the partitions of one log directory, without apply")
         check_not_kafkas(path_text(output))
-    request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
+    request = operation.CompactRequest(
+        clock(now), property_files(config, topic_configs), min_cleanable_ratio, converts_old_formats,
+        release_of(release), passes, compares_keys,
+    )  # fmt: skip
     safety = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
     safety.check()
 
@@ -292,26 +302,3 @@ def _judged(events: Iterable[_Event], policy: OnError) -> Iterator[_Event]:
             if policy is OnError.SKIP:
                 continue
         yield event
-
-
-def append(
-    path: Path, *, config: Path | Mapping[str, str] | None = None, opening: Opening | None = None
-) -> AbstractContextManager[LogWriter]:
-    """Open a partition directory for appending as its leader does; it is closed cleanly when the `with` ends.
-
-    `config` is a properties file, or settings of the topic that must matter here; it wins over what the cluster's
-    metadata has. `opening` says what else to know.
-    The log directory is locked meanwhile. The `with` raises RefusedError, NotAppendableError, OSError; the call
-    OSError, NameFormatError, ConfigError.
-    """
-    from kdump.operations.append import Opening, opened, rules_beside, writing_settings
-
-    opening = Opening() if opening is None else opening
-    check_type("opening", opening, Opening)
-    if opening.create is None:
-        open_log(path)
-    rules = opening.rules or rules_beside(path_text(path))
-    properties = properties_of(config)
-    given = properties if isinstance(config, Mapping) else {}
-    settings = writing_settings(rules, {} if given else properties, given)
-    return opened(path_text(path), settings, opening)

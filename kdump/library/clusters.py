@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kdump.errors import OnError, Problem, Report, check_number, check_type
@@ -17,27 +17,32 @@ if TYPE_CHECKING:
     from kdump.operations.cluster import Resurrected
     from kdump.operations.compared import PartitionReplicas
 
-from kdump.library.arguments import clock, judge, optional, places_of, results_of
+from kdump.library.arguments import clock, judge, optional, places_of, properties_of, results_of
 from kdump.storage.open import Path, path_text
 
 
 def replicas(
-    *paths: Path, now: int | None = None, errors: str = OnError.RAISE
+    *paths: Path,
+    now: int | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    errors: str = OnError.RAISE,
 ) -> Iterator[PartitionReplicas | Problem]:
     """Yield each partition with its copies compared, and what each choice of leader would lose.
 
     Paths are log directories of several brokers, or partition directories; an empty directory is the disk of a broker
-    that has lost all. `now` is the brokers' clock (ms). What a broker would make of a copy at its next start counts.
-    Raises OSError, NameFormatError.
+    that has lost all. `now` is the brokers' clock (ms), `config` a properties file, or properties, of theirs. What a
+    broker would make of a copy at its next start counts.
+    Raises OSError, NameFormatError, ConfigError.
     """
     from kdump.operations.replicas import Replicas, is_empty
 
     given = [path_text(path) for path in paths]
     empty = [path for path in given if is_empty(path)]
     places = places_of(path for path in given if path not in empty)
+    time, properties = clock(now), None if config is None else properties_of(config)
 
     def found(report: Report) -> Iterable[PartitionReplicas]:
-        return Replicas(places, clock(now), report, empty=len(empty)).partitions()
+        return Replicas(places, time, report, empty=len(empty), properties=properties).partitions()
 
     return results_of(found, errors)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import NameFormatError, OnError, Problem, Report, check_number, check_type, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileKind
-from kdump.library.arguments import judge, payload_decoder, results_of
+from kdump.library.arguments import check_no_text, judge, payload_decoder, results_of
 from kdump.query.selection import Selection
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import DamagedError
@@ -63,6 +63,7 @@ def dump(
     from kdump.storage.lone_log import lone_logs
 
     policy = OnError(errors)
+    check_no_text("include", include)
     check_word("isolation", isolation, Isolation)
     if selection is not None:
         check_type("selection", selection, Selection)

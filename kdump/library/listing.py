@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import OnError, Problem, Report
-from kdump.library.arguments import clock, places_of, results_of
+from kdump.errors import ConfigError, KdumpError, OnError, Problem, Report, check_number
+from kdump.library.arguments import check_no_text, clock, places_of, read_properties, results_of
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import Path
+from kdump.storage.open import Path, path_text
 
 if TYPE_CHECKING:
     from kdump.operations.inventory import ListedDirectory
@@ -52,3 +52,42 @@ def ls(
         yield from inventory.duplicates()
 
     return results_of(found, errors)
+
+
+def partitions(
+    *paths: Path, topics: Iterable[str] = (), numbers: Iterable[int] | None = None
+) -> tuple[str, ...]:
+    """Return the partition directories at paths whose topic and number are meant, for other functions to take.
+
+    `topics` are names and patterns such as "orders*" (none: all topics), `numbers` those of partitions (None: all).
+    Raises OSError, NameFormatError; KdumpError where there is no such partition.
+    """
+    from kdump.operations.choice import chooses, chosen_in
+
+    check_no_text("topics", topics)
+    wanted = None if numbers is None else frozenset(numbers)
+    for number in wanted or ():
+        check_number("numbers", number, 0)
+    has_topic = chooses(topics)
+    places = places_of(paths)
+    found = tuple(
+        path
+        for place in places
+        for path in chosen_in(place, place.path, has_topic, lambda number: wanted is None or number in wanted)
+    )
+    if not found:
+        raise KdumpError("there is no such partition in these paths")
+    return found
+
+
+def log_directories(config: Path | Mapping[str, str]) -> tuple[str, ...]:
+    """Return the log directories that a server.properties, or its properties, names (log.dirs), as written.
+
+    Raises OSError, CheckpointError; ConfigError where it names none.
+    """
+    from kdump.settings import node
+
+    found = node.log_directories(read_properties(config))
+    if not found:
+        raise ConfigError(f"{'config' if isinstance(config, Mapping) else path_text(config)} has no log.dirs")
+    return found

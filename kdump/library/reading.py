@@ -35,6 +35,7 @@ from kdump.library.arguments import (
     of_replicas,
     payload_decoder,
     places_of,
+    release_of,
     replicas_of,
     results_of,
     startup_options,
@@ -188,12 +189,10 @@ def lookups(
 
 def _lookup_options(isolation: str, log_start_offset: int | None, release: str | None) -> LookupOptions:
     from kdump.operations.lookup import LookupOptions
-    from kdump.releases import KafkaRelease
     from kdump.transactions.isolation_level import Isolation
 
-    known = None if release is None else KafkaRelease.parse(release)
     check_word("isolation", isolation, Isolation)
-    options = LookupOptions(Isolation(isolation), log_start_offset, known)
+    options = LookupOptions(Isolation(isolation), log_start_offset, release_of(release))
     options.check()
     return options
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.library.arguments import optional
+from kdump.library.arguments import optional, properties_of
 from kdump.operations.verify import VerifyRequest, VerifyRun
+from kdump.settings.table import TRANSACTION_MAX_TIMEOUT_MS
 from kdump.storage.open import Path, path_text
 from kdump.verify.options import Options
 from kdump.verify.tasks import check_path
@@ -19,6 +20,8 @@ def verify(
     jobs: int = 1,
     now: int | None = None,
     retention_ms: int | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    max_timeout_ms: int | None = None,
     since_checkpoint: bool = False,
     drops_pages: bool = False,
     limit: int = DEFAULT_LIMIT,
@@ -33,16 +36,20 @@ def verify(
 ) -> VerifyRun:
     """Give the findings of log directories, partition directories and files one by one, and their totals.
 
-    The keywords are the fields of Options and of VerifyRequest. Raises ValueError for options that make no sense,
+    The keywords are the fields of Options and of VerifyRequest; `config` is a properties file, or properties, of the
+    server, which count as those of its topics. Raises ValueError, ConfigError for options that make no sense,
     OSError and NameFormatError for a path that is not there or is nothing of Kafka's, RefusedError for a `resume` or
     `state` among Kafka's files, KdumpError for one that cannot be written or is something else. Nothing else is read
     before a finding is asked for. What cannot be read below a path is a finding (KD-READ).
     """
+    properties = properties_of(config)
     options = Options(
         deep=deep,
         jobs=jobs,
         now=now,
         retention_ms=retention_ms,
+        properties=None if config is None else properties,
+        max_timeout_ms=_max_timeout(properties) if max_timeout_ms is None else max_timeout_ms,
         since_checkpoint=since_checkpoint,
         drops_pages=drops_pages,
         limit=limit,
@@ -59,3 +66,10 @@ def verify(
     for path in found:
         check_path(path)
     return VerifyRun(found, options, VerifyRequest(max_duration, optional(resume), optional(state)))
+
+
+def _max_timeout(properties: Mapping[str, str]) -> int:
+    """Return what properties say of how long a transaction may be open (ms). Raises ConfigError."""
+    from kdump.settings.sources import TopicSettings
+
+    return TopicSettings.of(properties).get(TRANSACTION_MAX_TIMEOUT_MS)

@@ -109,6 +109,14 @@ def opened(path: str, config: WritingSettings | None = None, how: Opening | None
         site.finish(writer)
 
 
+def roll_active(log: LogWriter) -> int | None:
+    """Begin a new segment, as a broker does when the last one is full; its base offset, None where the last is empty.
+
+    Raises RollError, OSError.
+    """
+    return log.roll() if log.active.size else None
+
+
 def rules_beside(path: str) -> ClusterRules:
     """Read what the cluster's metadata says of a partition directory. Raises NameFormatError, OSError."""
     folder, base = os.path.split(os.path.abspath(path))

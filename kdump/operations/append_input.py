@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError, RefusedError, check_number, check_word
 from kdump.formats.encode import NewRecord
+from kdump.formats.java_text import INT_MAX
+from kdump.interchange.csv import read_csv
 from kdump.interchange.dumped import DumpedBatch, Item
-from kdump.interchange.lines import InterchangeError, Lines
+from kdump.interchange.jsonl import read_jsonl
+from kdump.interchange.lines import InterchangeError, Lines, read_lines
+from kdump.operations.cluster_rules import ClusterRules
 from kdump.write.dumped_batch import as_sent, as_stored
 from kdump.write.errors import AppendError, MissingKeyError
 from kdump.write.incoming import UNKNOWN_OFFSET, AppendInfo, AppendOrigin
@@ -19,6 +23,8 @@ from kdump.write.sessions import Producer, epoch_of_markers
 
 COMMIT, ABORT, OPEN = "commit", "abort", "open"
 MAX_BYTES = (1 << 31) - 1
+READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
+"""What reads an input, by its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +32,39 @@ class AppendOptions:
     """How records become batches: as `packing` has it, which need not name the producer.
 
     The producer has its last epoch in the log, else 0, and the sequence number that is due, unless they are given.
-    `ending` is how its transaction ends, at this level of the feature transaction.version, `leader_epoch` None for the
-    log's. `keeps_offsets`: the batches of the input are appended as a follower appends its leader's. `needs_repack` are
-    options that mean nothing for batches that the input tells of.
+    `ending` is how its transaction ends, at this level of the feature transaction.version (None: the cluster's),
+    `leader_epoch` None for the log's. `keeps_offsets`: the batches of the input are appended as a follower appends its
+    leader's. `needs_repack` are options that mean nothing for batches that the input tells of.
     """
 
-    packing: Packing
+    packing: Packing = field(default_factory=Packing)
     producer_id: int | None = None
     producer_epoch: int | None = None
     base_sequence: int | None = None
     ending: str | None = None
-    transaction_version: int = 0
+    transaction_version: int | None = None
     coordinator_epoch: int | None = None
     leader_epoch: int | None = None
     keeps_offsets: bool = False
     needs_repack: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, TypeError for what makes no sense."""
+        check_number("producer_id", self.producer_id, 0)
+        check_number("producer_epoch", self.producer_epoch, 0, 32767)
+        check_number("base_sequence", self.base_sequence, 0, INT_MAX)
+        check_number("transaction_version", self.transaction_version, 0, 2)
+        check_number("coordinator_epoch", self.coordinator_epoch, 0, INT_MAX)
+        check_number("leader_epoch", self.leader_epoch, 0, INT_MAX)
+        if self.ending is not None:
+            check_word("ending", self.ending, (COMMIT, ABORT, OPEN))
+        if self.producer_id is None and (self.ending or self.base_sequence is not None):
+            raise ValueError("ending and base_sequence need a producer_id")
+
+    def for_log(self, record_version: int, rules: ClusterRules) -> AppendOptions:
+        """Return them for a log of this message format, with what the cluster says where they are silent."""
+        known = rules.transaction_version if self.transaction_version is None else self.transaction_version
+        return replace(self, packing=replace(self.packing, magic=record_version), transaction_version=known)
 
     def packing_for(self, log: LogWriter) -> Packing:
         """Return how records become batches of the producer in a log."""
@@ -168,7 +192,7 @@ class Appender:
         if options.ending in (COMMIT, ABORT):
             self._log.end_transaction(
                 self._packing.producer_id,
-                epoch_of_markers(self._packing.producer_epoch, options.transaction_version),
+                epoch_of_markers(self._packing.producer_epoch, options.transaction_version or 0),
                 commit=options.ending == COMMIT,
                 coordinator_epoch=options.coordinator_epoch,
                 leader_epoch=options.leader_epoch,

@@ -61,6 +61,7 @@ class Options(NamedTuple):
         check_number("jobs", self.jobs, 0)
         check_number("now", self.now)
         check_number("retention_ms", self.retention_ms)
+        check_number("max_timeout_ms", self.max_timeout_ms, 0)
         check_number("limit", self.limit, 1)
         check_number("max_per_code", self.max_per_code, 0)
         check_number("max_rate", self.max_rate, 1)

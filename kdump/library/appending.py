@@ -1,0 +1,140 @@
+"""The operations that write a log as its leader does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO
+
+from kdump.errors import check_type, check_word
+from kdump.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.interchange.lines import Reading
+    from kdump.operations.append import Opening
+    from kdump.operations.append_input import AppendOptions, Tally
+    from kdump.operations.cluster_rules import ClusterRules
+    from kdump.settings.writing import WritingSettings
+    from kdump.write.log_writer import LogWriter
+
+from kdump.library.arguments import properties_of, release_of
+from kdump.storage.open import Path, open_log, path_text
+
+
+class Rolled(NamedTuple):
+    """What rolling came to: the base offset of the new segment, None where the last one is empty and stays.
+
+    `change` is the id of the change that keeps what had to be rebuilt to open the log, None for nothing.
+    """
+
+    base_offset: int | None
+    change: str | None
+
+
+class Appended(NamedTuple):
+    """What was appended of an input; `change` is as for Rolled."""
+
+    tally: Tally
+    change: str | None
+
+
+def append(
+    path: Path,
+    *,
+    config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
+    index_per_batch: bool | None = None,
+    opening: Opening | None = None,
+) -> AbstractContextManager[LogWriter]:
+    """Open a partition directory for appending as its leader does; it is closed in order when the `with` ends.
+
+    `config` is a properties file, or settings of the topic that must matter here; it wins over what the cluster's
+    metadata has. `release` is the one of Kafka that writes ("4.1"), that of the cluster unless given; with
+    `index_per_batch` it writes index entries by batch, as since 4.1, else by append. `opening` says what else to know.
+    The log directory is locked meanwhile. The `with` raises RefusedError, NotAppendableError, OSError; the call
+    OSError, NameFormatError, ConfigError, ValueError.
+    """
+    from kdump.operations.append import opened
+
+    _, settings, opening = _settings(path, config, release, index_per_batch, opening)
+    return opened(path_text(path), settings, opening)
+
+
+def append_from(
+    path: Path,
+    source: BinaryIO,
+    *,
+    format: str = "jsonl",
+    reading: Reading | None = None,
+    options: AppendOptions | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
+    index_per_batch: bool | None = None,
+    opening: Opening | None = None,
+) -> Appended:
+    """Append what a stream has: "jsonl" or "csv" as `kdump dump` prints them, or "lines", a value each.
+
+    `reading` says how it is read, `options` how records become batches; the rest is as for `append`. What was appended
+    before an error stays. Raises as the call and the `with` of `append` do, and KdumpError, with the line, for input
+    that cannot be appended.
+    """
+    from kdump.interchange.lines import Lines, Reading
+    from kdump.operations.append import opened
+    from kdump.operations.append_input import READERS, Appender, AppendOptions
+
+    check_word("format", format, READERS)
+    options = AppendOptions() if options is None else options
+    check_type("options", options, AppendOptions)
+    rules, settings, opening = _settings(path, config, release, index_per_batch, opening)
+    reading = Reading(opening.clock) if reading is None else reading
+    check_type("reading", reading, Reading)
+    with opened(path_text(path), settings, opening) as log:
+        lines = Lines(source, str(getattr(source, "name", "<input>")))
+        appender = Appender(log, lines, options.for_log(settings.record_version, rules))
+        appender.run(READERS[format](lines, reading))
+    return Appended(appender.tally, log.change)
+
+
+def roll(
+    path: Path,
+    *,
+    config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
+    index_per_batch: bool | None = None,
+    opening: Opening | None = None,
+) -> Rolled:
+    """Begin a new segment at the end of a log, as a broker does when the last one is full; an empty one stays.
+
+    All is as for `append`. Raises as its call and its `with` do.
+    """
+    from kdump.operations.append import opened, roll_active
+
+    _, settings, opening = _settings(path, config, release, index_per_batch, opening)
+    with opened(path_text(path), settings, opening) as log:
+        base_offset = roll_active(log)
+    return Rolled(base_offset, log.change)
+
+
+def _settings(
+    path: Path,
+    config: Path | Mapping[str, str] | None,
+    release: str | None,
+    index_per_batch: bool | None,
+    opening: Opening | None,
+) -> tuple[ClusterRules, WritingSettings, Opening]:
+    """Return what the cluster says, what a log is written with, and how it is opened. Raises as `append` does."""
+    from kdump.operations.append import Opening, rules_beside, writing_settings
+
+    opening = Opening() if opening is None else opening
+    check_type("opening", opening, Opening)
+    if index_per_batch is not None:
+        check_type("index_per_batch", index_per_batch, bool)
+    if opening.create is None:
+        open_log(path)
+    rules = opening.rules or rules_beside(path_text(path))
+    properties = properties_of(config)
+    given = properties if isinstance(config, Mapping) else {}
+    known = release_of(release)
+    settings = writing_settings(rules, {} if given else properties, given, known, index_per_batch=index_per_batch)
+    return rules, settings, replace(opening, rules=rules)

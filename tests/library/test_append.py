@@ -1,0 +1,125 @@
+"""Appending an input and rolling, from Python."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import kdump
+from kdump.commands.cli import cli
+from kdump.disk import locks
+from kdump.errors import BrokerRunsError, ConfigError, NameFormatError
+from kdump.formats.codecs import GZIP
+from kdump.interchange.lines import InterchangeError
+from kdump.operations.dump_rows import RecordRow
+from tests.locked import broker_on
+from tests.test_library_operations import content
+
+CORPUS = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
+TIME = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return shutil.copytree(CORPUS / "s-src-none", tmp_path / "data")
+
+
+def test_what_was_dumped_is_appended(data: Path, tmp_path: Path) -> None:
+    dumped = CliRunner().invoke(cli, ["dump", str(data / "topic-0"), "-o", "jsonl"], standalone_mode=False).stdout_bytes
+    copy = tmp_path / "topic-0"
+    options = kdump.AppendOptions(keeps_offsets=True)
+    create = kdump.Opening(create=kdump.NewLog())
+    done = kdump.append_from(copy, io.BytesIO(dumped), options=options, opening=create)
+    records = list(kdump.open_log(data / "topic-0").records())
+    assert done.tally.records == len(records)
+    assert [(each.offset, each.value) for each in kdump.open_log(copy).records() if isinstance(each, kdump.Record)] == [
+        (each.offset, each.value) for each in records if isinstance(each, kdump.Record)
+    ]
+
+
+def test_lines_become_batches_of_a_producer(data: Path) -> None:
+    options = kdump.AppendOptions(kdump.Packing(codec=GZIP, batch_records=2), producer_id=7, ending="abort")
+    reading = kdump.Reading(lambda: TIME, key_separator=b":", null_marker=b"-")
+    done = kdump.append_from(
+        data / "topic-0", io.BytesIO(b"a:1\nb:-\nc:3\n"), format="lines", reading=reading, options=options
+    )
+    assert (done.tally.batches, done.tally.records, done.tally.markers, done.change) == (2, 3, 1, None)
+    rows = kdump.dump(data / "topic-0", selection=kdump.Selection(done.tally.first_offset))
+    found = [row for row in rows if isinstance(row, RecordRow) and not row.batch.is_control]
+    assert [(row.key, row.value, row.record.timestamp) for row in found] == [
+        (b"a", b"1", TIME), (b"b", None, TIME), (b"c", b"3", TIME)
+    ]  # fmt: skip
+    assert {(str(row.transaction), row.batch.codec, row.batch.producer_id) for row in found} == {("aborted", "gzip", 7)}
+
+
+def test_wrong_input_and_wrong_calls(data: Path) -> None:
+    partition = data / "topic-0"
+    before = content(data)
+    with pytest.raises(InterchangeError, match="line 1"):
+        kdump.append_from(partition, io.BytesIO(b'{"hello":1}\n'))
+    with pytest.raises(ValueError, match="format is 'xml': expected jsonl, csv, lines"):
+        kdump.append_from(partition, io.BytesIO(b""), format="xml")
+    with pytest.raises(ValueError, match="need a producer_id"):
+        kdump.AppendOptions(ending="commit")
+    with pytest.raises(ValueError, match="producer_epoch is 40000"):
+        kdump.AppendOptions(producer_id=1, producer_epoch=40_000)
+    with pytest.raises(TypeError, match="options is"):
+        kdump.append_from(partition, io.BytesIO(b""), options="gzip")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="release is 4"):
+        kdump.roll(partition, release=4)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError):
+        kdump.roll(partition, config={"retention.ms": "1"})
+    with pytest.raises(NameFormatError, match="is a log directory"):
+        kdump.roll(data)
+    assert content(data) == before
+
+
+def test_a_segment_is_rolled_once(data: Path) -> None:
+    end = kdump.open_log(data / "topic-0").segments[-1]
+    rolled = kdump.roll(data / "topic-0")
+    assert rolled.base_offset is not None
+    assert rolled.base_offset > end.base_offset
+    assert kdump.open_log(data / "topic-0").segments[-1].base_offset == rolled.base_offset
+    assert kdump.roll(data / "topic-0").base_offset is None
+
+
+def test_beside_a_broker_nothing_is_written(data: Path) -> None:
+    with broker_on(data):
+        before = content(data)
+        with pytest.raises(BrokerRunsError):
+            kdump.roll(data / "topic-0")
+        with pytest.raises(BrokerRunsError):
+            kdump.append_from(data / "topic-0", io.BytesIO(b"x\n"), format="lines")
+        assert content(data) == before
+        assert kdump.roll(data / "topic-0", opening=kdump.Opening(force=True)).base_offset is not None
+
+
+def test_the_release_decides_the_index(data: Path) -> None:
+    with kdump.append(data / "topic-0", release="3.9") as old:
+        assert not old.config.index_per_batch
+    with kdump.append(data / "topic-0", release="3.9", index_per_batch=True) as new:
+        assert new.config.index_per_batch
+
+
+def test_compact_knows_the_release_and_old_formats(tmp_path: Path) -> None:
+    data = shutil.copytree(CORPUS / "s-src-v1-gzip", tmp_path / "data")
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    magics = {}
+    for release, converts in (("3.9", None), ("4.1", None), ("4.1", False), ("3.9", True)):
+        output = tmp_path / f"{release}-{converts}"
+        list(kdump.compact(data, topic_configs={"top*": config}, release=release, converts_old_formats=converts,
+             compares_keys=True, output=output))  # fmt: skip
+        batches = kdump.open_log(output / "topic-0").segments[0].batches()
+        magics[release, converts] = {each.magic for each in batches if isinstance(each, kdump.Batch)}
+    assert magics == {("3.9", None): {1}, ("4.1", None): {2}, ("4.1", False): {1}, ("3.9", True): {2}}
+    (passed,) = kdump.compact(data, topic_configs={"other": config})
+    assert type(passed).__name__ == "PassedOver"
