@@ -122,4 +122,4 @@ def test_compact_knows_the_release_and_old_formats(tmp_path: Path) -> None:
         magics[release, converts] = {each.magic for each in batches if isinstance(each, kdump.Batch)}
     assert magics == {("3.9", None): {1}, ("4.1", None): {2}, ("4.1", False): {1}, ("3.9", True): {2}}
     (passed,) = kdump.compact(data, topic_configs={"other": config})
-    assert type(passed).__name__ == "PassedOver"
+    assert type(passed).__name__ == "Skipped"
