@@ -349,21 +349,19 @@ class Dump:
         if self._left == 0:
             raise _LimitReached
 
-    def _begin(self, segment: Segment, size: int) -> Iterable[LogBegun]:
-        """Return the beginning of a log, once."""
-        if segment.log_path == self._begun:
-            return ()
+    def _begin(self, segment: Segment, size: int) -> LogBegun:
         self._begun = segment.log_path
         origin = self._logs.origin_of(segment)
         if self._decoder is not None:
             self._decoder.begin(origin)
-        return (LogBegun(origin, size),)
+        return LogBegun(origin, size)
 
     def _of_batch(self, segment: Segment, size: int, selected: Selected) -> Iterator[Event]:
         """Yield a batch of a log of `size` bytes, or records of it. Raises OSError."""
         request = self._request
         if selected.starts or self._batch is None:
-            yield from self._begin(segment, size)
+            if segment.log_path != self._begun:
+                yield self._begin(segment, size)
             self._batch = batch_at(selected.block, selected.row)
             yield BatchBegun(self._batch, self._logs.transaction_of(segment, self._batch))
             self._count(request.batches_only)
@@ -447,8 +445,8 @@ class Dump:
         self._check_limit()
         try:
             with segment.open_log() as log:
-                if not self._is_filtered:
-                    yield from self._begin(segment, log.size)
+                if not self._is_filtered and segment.log_path != self._begun:
+                    yield self._begin(segment, log.size)
                 start = selection.start(segment, log) if request.use_indexes else 0
                 sweep = Sweep(
                     segment,
