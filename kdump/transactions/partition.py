@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import read_small
 from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
@@ -78,6 +79,7 @@ class PartitionTxns:
     """What a walk over a partition found; offsets are absolute.
 
     `commits` and `aborts` count markers, `empty` those of them that ended nothing. `ended` is filled on demand only.
+    `is_ordered`: each batch lies behind those before it; looked at where `ended` is filled.
     `unreplicated` is the first offset of the earliest transaction whose marker lies behind the high watermark.
     `producers` are those that a broker would know, where the walk began at a snapshot.
     """
@@ -93,6 +95,7 @@ class PartitionTxns:
     mismatches: list[IndexMismatch] = field(default_factory=list)
     unreplicated: int | None = None
     producers: list[ProducerEntry] = field(default_factory=list)
+    is_ordered: bool = True
 
     @property
     def high_watermark(self) -> int:
@@ -194,6 +197,7 @@ class _Walk:
         self._open: dict[int, OpenTxn] = {}
         self._aborted: list[EndedTxn] = []
         self._is_damaged = False
+        self._last_offset = -1
         self._report = report
 
     def run(self) -> PartitionTxns:
@@ -295,6 +299,10 @@ class _Walk:
         """Take a run of batches, of which the `rows` may change what is known of producers."""
         block = run.block
         self._found.batches += run.stop - run.first
+        if self._keep_ended and self._found.is_ordered:
+            ends = block.last_offset[run.first : run.stop]
+            self._found.is_ordered = self._last_offset <= ends[0] and not kernels.column_stats(ends)[2]
+            self._last_offset = ends[-1]
         for row in rows:
             if block.magic[row] < 2 or block.producer_id[row] < 0:
                 continue

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 
-from kdump.errors import Problem
+from kdump.errors import KdumpError, Problem
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch
@@ -25,6 +28,7 @@ class _End(NamedTuple):
 class TransactionStates:
     """The states of a partition's transactions; its batch headers are walked when the first one is asked for.
 
+    A transaction ends at its producer's next marker in the log, as for a broker's recovery (ProducerStateManager).
     Where an aborted transaction begins is what the transaction index says, as for consumers: the cleaner may have
     removed the COMMIT of an earlier one of the same producer. Damage is skipped: whoever reads the records reports it.
     """
@@ -93,6 +97,7 @@ class _Ends:
         self.end_offset = txns.end_offset
         self.last_stable_offset = txns.last_stable_offset
         self._open = {txn.producer_id: txn.first_offset for txn in txns.open}
+        self._unordered = {} if txns.is_ordered else dict(_states_in_order(log, self._open))
         self._ends: dict[int, list[_End]] = defaultdict(list)
         begins = {(each.producer_id, each.last_offset): each.first_offset for each in txns.mismatches}
         for txn in txns.ended:
@@ -102,8 +107,47 @@ class _Ends:
 
     def state_of(self, producer_id: int, offset: int) -> TxnState:
         """Return how the transaction ended; of one without a marker that is not open the cleaner removed the COMMIT."""
+        known = self._unordered.get((producer_id, offset))
+        if known is not None:
+            return known
         ends = self._ends.get(producer_id, [])
         at = bisect_left(ends, offset, key=lambda end: end.last_offset)
         if at < len(ends):
             return ends[at].state if ends[at].first_offset <= offset else TxnState.COMMITTED
         return TxnState.OPEN if self._open.get(producer_id, offset + 1) <= offset else TxnState.COMMITTED
+
+
+def _states_in_order(log: PartitionLog, open_producers: Collection[int]) -> Iterator[tuple[tuple[int, int], TxnState]]:
+    """Yield the state of each transactional batch, by producer id and last offset, in a log whose offsets go back.
+
+    There the offsets do not tell what a marker ends. An aborted transaction begins where its first batch, by the index,
+    is reached: the cleaner may have removed the COMMIT of one before it. Raises OSError.
+    """
+    from kdump.query.contents import marker_in, runs
+    from kdump.transactions.txn_index import index_entries
+
+    waiting: dict[int, list[int]] = defaultdict(list)
+    for segment, run in runs(log.segments, _raise_unreadable, whole=False):
+        block = run.block
+        for row in range(run.first, run.stop):
+            producer_id, attributes, offset = block.producer_id[row], block.attributes[row], block.last_offset[row]
+            if block.magic[row] < 2 or producer_id < 0 or not attributes & (TRANSACTIONAL | CONTROL):
+                continue
+            marker = None
+            with suppress(KdumpError):  # whoever reads the records reports it
+                marker = marker_in(block, row) if attributes & CONTROL else None
+            if marker is None:
+                waiting[producer_id].append(offset)
+                continue
+            ended = waiting.pop(producer_id, [])
+            if marker.is_abort:
+                entry = index_entries(segment, _raise_unreadable).get((producer_id, offset))
+                first = -1 if entry is None else entry.first_offset
+                begin = next((at for at, each in enumerate(ended) if first <= each), len(ended))
+                yield from (((producer_id, each), TxnState.COMMITTED) for each in ended[:begin])
+                yield from (((producer_id, each), TxnState.ABORTED) for each in (*ended[begin:], offset))
+            else:
+                yield from (((producer_id, each), TxnState.COMMITTED) for each in (*ended, offset))
+    for producer_id, offsets in waiting.items():
+        state = TxnState.OPEN if producer_id in open_producers else TxnState.COMMITTED
+        yield from (((producer_id, each), state) for each in offsets)

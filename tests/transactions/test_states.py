@@ -43,6 +43,29 @@ def test_each_transaction_ends_with_the_next_marker_of_its_producer(tmp_path: Pa
     ]
 
 
+@pytest.mark.parametrize("number", range(9))
+def test_a_batch_whose_base_offset_is_too_high_changes_no_state(tmp_path: Path, number: int) -> None:
+    """No CRC covers it. A marker ends what stands before it in the log, as for a broker that rebuilds its state
+    (kafka 4.3.1: ProducerStateManager; its consumer ends at such a batch, or takes later aborts for committed).
+    """
+    log = Log(tmp_path / "t-0").add(PAIR, producer=(7, 0)).add(PAIR, producer=(7, 0)).commit(7, 0)
+    log.add(PAIR, producer=(7, 0)).add(PAIR, producer=(7, 0)).abort(7, 0, first=3)
+    log.add(PAIR, producer=(7, 0)).commit(7, 0).add(PAIR).write()
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    _, batch = batches_of(PartitionLog(str(tmp_path / "t-0")))[number]
+    data[batch.position : batch.position + 8] = (number + 1_000_000).to_bytes(8, "big")
+    path.write_bytes(data)
+    assert states(tmp_path / "t-0") == [*["committed"] * 3, *["aborted"] * 3, *["committed"] * 2, "none"]
+
+
+def test_a_transaction_that_is_open_where_offsets_go_back(tmp_path: Path) -> None:
+    log = Log(tmp_path / "t-0", 50).add(PAIR, producer=(7, 0)).commit(7, 0)
+    log.offset = 10
+    log.add(PAIR, producer=(8, 0)).add(PAIR, producer=(7, 0)).abort(7, 0, first=11).add(PAIR, producer=(7, 0)).write()
+    assert states(tmp_path / "t-0") == ["committed", "committed", "open", "aborted", "aborted", "open"]
+
+
 def test_a_log_that_grows(tmp_path: Path) -> None:
     log = Log(tmp_path / "t-0").add(PAIR, producer=(7, 0)).write()
     known = TransactionStates(PartitionLog(str(tmp_path / "t-0")))
