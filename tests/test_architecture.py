@@ -126,8 +126,6 @@ SECOND = {
     "repair/run.py": "what repair, rebuild-index and trim have in common",
     "repair/safe_plans.py": "plans that lose nothing, in words",
     "repair/trim.py": "kdump trim",
-    "undo/asked.py": "what undo is asked for",
-    "undo/run.py": "changes, one after the other",
 }
 """Other files of commands than the command and a format each: what they are. A second command, or a second screen."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import kdump
 from kdump.errors import KdumpError, NameFormatError, ProblemError
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explained import Explained, Recognized
+from kdump.findings.kafka_messages import MAX_LINE
 from kdump.findings.kind import Severity
 from kdump.formats import names
 from tests.test_library_operations import content
@@ -91,3 +94,26 @@ def test_lines_are_explained(line: str) -> None:
 def test_a_server_log_is_explained() -> None:
     (entry,) = kdump.explain_log(["started\n", f"[2026-01-01 00:00:00,000] ERROR {LINE}\n", f"{LINE}\n"])
     assert (entry.line, entry.count, entry.time, entry.place) == (2, 2, "2026-01-01 00:00:00", "/data/orders-17")
+
+
+def test_a_log_s_lines_may_be_of_any_length() -> None:
+    class Opened:
+        """A file of which it is known how much of it was held at once."""
+
+        largest = 0
+
+        def __init__(self, text: str) -> None:
+            self._text = StringIO(text)
+
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError
+
+        def readline(self, size: int) -> str:
+            piece = self._text.readline(size)
+            self.largest = max(self.largest, len(piece))
+            return piece
+
+    log = Opened(f"{'x' * 100_000}\n{LINE}\n{LINE}{'x' * 100_000}{LINE}\n")
+    (entry,) = kdump.explain_log(log)
+    assert (entry.line, entry.count) == (2, 2)
+    assert log.largest == MAX_LINE

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import TextIO
 
 import click
 
 from kdump.errors import KdumpError
 from kdump.findings.explained import kinds_named, recognized
-from kdump.findings.kafka_messages import MAX_LINE
 from kdump.findings.kind import FindingKind
 from kdump.findings.server_log import ServerLog
 from kdump.formats.printable import safe, safe_path
@@ -22,8 +20,6 @@ from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
 from ..shell.rows import OutputFormat, format_option, json_line, output_for
 from .text import explained_lines, listed, recognized_lines, summarized
-
-_MAX_LINES = 50_000_000
 
 
 @click.command("explain")
@@ -103,7 +99,7 @@ def _explain_log(log: TextIO, out: Output, format_: OutputFormat) -> int:
     """List what a server.log says. Raises KdumpError where it cannot be read."""
     found = ServerLog()
     try:
-        found.read(_lines(log))
+        found.read(log)
     except OSError as error:
         raise KdumpError(f"{safe_path(log.name)}: {error.strerror}") from None
     if format_ is OutputFormat.JSONL:
@@ -116,12 +112,3 @@ def _explain_log(log: TextIO, out: Output, format_: OutputFormat) -> int:
         out.write("".join(f"{each}\n" for each in summarized(found, log.name, prose_width())))
     needs_somebody = any(entry.message.do for entry in found.entries())
     return exit_codes.FINDINGS if needs_somebody else exit_codes.OK
-
-
-def _lines(log: TextIO) -> Iterator[str]:
-    """Yield the lines of a text, each no longer than what is looked at of it."""
-    is_rest = False
-    for piece in islice(iter(lambda: log.readline(MAX_LINE), ""), _MAX_LINES):
-        if not is_rest:
-            yield piece
-        is_rest = not piece.endswith("\n")

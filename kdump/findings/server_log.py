@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from kdump.findings.kafka_messages import MAX_LINE, KafkaMessage, messages_in, partition_in
 
 _TIME = re.compile(r"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 _MAX_ENTRIES = 100_000
+_MAX_LINES = 50_000_000
 
 
 @dataclass(slots=True)
@@ -32,8 +34,8 @@ class ServerLog:
         self._entries: dict[tuple[str, str | None], Entry] = {}
 
     def read(self, lines: Iterable[str]) -> None:
-        """Take lines, of which only the beginning is looked at."""
-        for line in lines:
+        """Take lines, of which only the beginning is looked at; those of an open file may be of any length."""
+        for line in _beginnings(lines):
             self.lines += 1
             self._take(line[:MAX_LINE])
 
@@ -53,3 +55,16 @@ class ServerLog:
     def entries(self) -> list[Entry]:
         """Return what was found: first what needs somebody, in the order of the lines."""
         return sorted(self._entries.values(), key=lambda entry: (not entry.message.do, entry.line))
+
+
+def _beginnings(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines; of a file in no larger pieces than what is looked at of a line."""
+    readline = getattr(lines, "readline", None)
+    if readline is None:
+        yield from lines
+        return
+    is_rest = False
+    for piece in islice(iter(lambda: readline(MAX_LINE), ""), _MAX_LINES):
+        if not is_rest:
+            yield piece
+        is_rest = not piece.endswith("\n")

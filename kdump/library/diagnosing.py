@@ -75,7 +75,10 @@ def explain(text: str = "") -> list[Explained | Recognized]:
 
 
 def explain_log(lines: Iterable[str]) -> list[Entry]:
-    """List what a server.log says about log directories, once a place; first what needs somebody (`message.do`)."""
+    """List what a server.log says about log directories, once a place; first what needs somebody (`message.do`).
+
+    Of an open file no more than the beginning of a line is held, however long that is.
+    """
     from kdump.findings.server_log import ServerLog
 
     log = ServerLog()
