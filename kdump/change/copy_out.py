@@ -19,7 +19,6 @@ from kdump.disk.durable import new_directory, remove_tree
 from kdump.disk.reading import is_directory, is_named, list_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 
 _NOT_COPIED = (names.LOCK, names.CLEAN_SHUTDOWN)
 PART_SUFFIX = ".kdump-part"
@@ -29,13 +28,6 @@ _OF_SOURCES = (errno.EACCES, errno.EIO, errno.ENOENT)
 
 class CopyError(KdumpError):
     """There is something in the way of a copy."""
-
-
-class _Copy(NamedTuple):
-    """One file to be copied."""
-
-    source: str
-    target: str
 
 
 def begin_copy(target: str) -> str:
@@ -52,6 +44,8 @@ def begin_copy(target: str) -> str:
     return part
 
 
+Copy = tuple[str, str]
+"""Paths: of a file or directory that is copied, and where to."""
 Unreadable = Callable[[str, OSError], None]
 """Hears of a directory or file that cannot be read, and is not in the copy."""
 
@@ -71,7 +65,7 @@ def copy_log_directory(
     part = begin_copy(target)
     folders = [(os.path.join(source, name), os.path.join(part, name)) for name in partitions]
     copies = [
-        _Copy(os.path.join(source, name), os.path.join(part, name))
+        (os.path.join(source, name), os.path.join(part, name))
         for name in list_directory(source)[1]
         if name not in _NOT_COPIED and not name.startswith(PREFIX)
     ]
@@ -84,25 +78,25 @@ def copy_log_directory(
 
 
 def copy_directories(
-    folders: Sequence[tuple[str, str]], near: str, files: Iterable[_Copy] = (), unreadable: Unreadable = _no_unreadable
+    folders: Sequence[Copy], near: str, files: Iterable[Copy] = (), unreadable: Unreadable = _no_unreadable
 ) -> None:
     """Copy directories, each to a path that is not there yet, with the files in them; `near` is where they all go.
 
     A directory with a file that cannot be read is left out. Raises OSError, and RefusedError, with empty directories
     made, where there is not enough space.
     """
-    wanted: list[tuple[str, str, list[_Copy]]] = []
+    wanted: list[tuple[str, str, list[Copy]]] = []
     for folder, copied in folders:
         with _told(folder, unreadable):
             inside = list_directory(folder)[1]
-            copies = [_Copy(os.path.join(folder, name), os.path.join(copied, name)) for name in inside]
-            for copy in copies:
-                os.stat(copy.source)
+            copies = [(os.path.join(folder, name), os.path.join(copied, name)) for name in inside]
+            for path, _ in copies:
+                os.stat(path)
             wanted.append((folder, copied, copies))
     beside = list(files)
     _check_room([*beside, *(copy for _, _, copies in wanted for copy in copies)], near)
     for copy in beside:
-        with _told(copy.source, unreadable):
+        with _told(copy[0], unreadable):
             copy_file(*copy)
     for folder, copied, copies in wanted:
         with _told(folder, unreadable):
@@ -120,7 +114,7 @@ def _told(path: str, unreadable: Unreadable) -> Iterator[None]:
         unreadable(path, error)
 
 
-def _copy_directory(folder: str, copied: str, copies: Iterable[_Copy]) -> None:
+def _copy_directory(folder: str, copied: str, copies: Iterable[Copy]) -> None:
     """Copy a directory, all of it or nothing."""
     with durable.filled_directory(copied):
         for copy in copies:
@@ -135,13 +129,13 @@ def complete(part: str, target: str) -> None:
     durable.sync_directory(os.path.dirname(os.path.abspath(target)))
 
 
-def _check_room(copies: Sequence[_Copy], part: str) -> None:
+def _check_room(copies: Sequence[Copy], part: str) -> None:
     """Raise RefusedError where the file system has no room for what cannot be shared."""
-    sizes = [os.stat(copy.source).st_size for copy in copies]
+    sizes = [os.stat(path).st_size for path, _ in copies]
     needed = sum(sizes)
     with_data = next((copy for copy, size in zip(copies, sizes, strict=True) if size), None)
     probe = os.path.join(part, "probe")
-    if with_data and reflink(with_data.source, probe):
+    if with_data and reflink(with_data[0], probe):
         durable.remove_file(probe)
         needed = 0
     check_room(needed, part)

@@ -257,10 +257,7 @@ def new_directory(path: str) -> None:
 
 @contextmanager
 def filled_directory(path: str) -> Iterator[None]:
-    """Make a directory that is to be filled in here, and is on the disk after that, or removed where it fails.
-
-    Raises OSError.
-    """
+    """Make a directory to be filled in here; it is on the disk then, or removed where that fails. Raises OSError."""
     os.mkdir(path)
     try:
         yield

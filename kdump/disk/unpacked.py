@@ -58,15 +58,6 @@ def temporary_place(folder: str | None = None, name: str = "new") -> Iterator[st
         yield os.path.join(work, name)
 
 
-@contextmanager
-def temporary_file(name: str, data: bytes) -> Iterator[str]:
-    """Hold some bytes as the only file of a directory, in a temporary place: its path. Raises OSError."""
-    with temporary_place(name=name) as path:
-        with open(path, "wb") as target:
-            target.write(data)
-        yield path
-
-
 def nameless_file() -> IO[bytes]:
     """Return a new temporary file, which is gone once everybody has closed it. Raises OSError."""
     from tempfile import TemporaryFile

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from kdump.disk.unpacked import temporary_file
+from kdump.disk.durable import append_file
+from kdump.disk.unpacked import temporary_place
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -54,6 +55,7 @@ def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
 
 def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:
     """Return the flipped bit of a batch that is put into a partition of its own."""
-    with temporary_file(names.segment_file_name(lone.base_offset, ".log"), data) as path:
+    with temporary_place(name=names.segment_file_name(lone.base_offset, ".log")) as path:
+        append_file(path, (data,))
         found = flipped_bit_in(PartitionLog(os.path.dirname(path)), os.path.basename(path), 0, batch.size)
     return found and found._replace(position=found.position + batch.position)
