@@ -13,7 +13,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.directories import Rich, State
 from tests.kafka.jars import RELEASES
 from tests.kafka.tally import Column, Tally
-from tests.serve.clients import Client
+from tests.serve.wire import Client
 
 Asked = tuple[ApiKey, int, dict[str, Any]]
 
