@@ -104,9 +104,11 @@ def _what(offer: Offer, decision: Decision) -> str:
         kept = "keeps all else"
         if offer.loses == 0:
             kept = "changes batches in their place" if decision.rewritten else "the same records stay elsewhere"
-        dropped = decision.dropped.records
-        others = decision.replicas.others_in_sync if decision.replicas else ()
-        options = (["--only-copy"] if others else []) + ([f"--accept-loss {dropped}"] if dropped else [])
-        return f"{kept}; needs {' '.join(options)}" if options else kept
-    valid = decision.after.records if decision.after else 0
-    return "as the broker's recovery does" + (f"; needs --accept-loss {valid}" if valid else "")
+        return f"{kept}{_needs(offer)}"
+    return f"as the broker's recovery does{_needs(offer)}"
+
+
+def _needs(offer: Offer) -> str:
+    """Return what has to be said besides the way itself."""
+    options = ["--only-copy"] * offer.needs_only_copy + [f"--accept-loss {offer.drops}"] * bool(offer.drops)
+    return f"; needs {' '.join(options)}" if options else ""

@@ -27,10 +27,16 @@ class Way(Enum):
 
 
 class Offer(NamedTuple):
-    """A way out, and how many records it loses; None where that is not known."""
+    """A way out, and how many records it loses; None where that is not known.
+
+    `drops` of them are valid, for which SafetyOptions have to accept the loss. `needs_only_copy`: other replicas are in
+    sync, and whoever repairs has to say that their copies are gone.
+    """
 
     way: Way
     loses: int | None
+    drops: int = 0
+    needs_only_copy: bool = False
 
 
 class Damaged(NamedTuple):
@@ -80,8 +86,10 @@ class Decision(NamedTuple):
             yield Offer(Way.FIX_BIT, 0)
         is_cut = self.after is not None and self.after.has_data
         is_worth_it = not is_cut or self.rewritten or self.dropped.records or (self.after and self.after.records)
-        lossy = [Offer(Way.SALVAGE, self.salvage_loses)] if is_worth_it else []
-        lossy += [Offer(Way.TRUNCATE, self.truncate_loses)] if is_cut else []
+        has_others = self.replicas is not None and bool(self.replicas.others_in_sync)
+        salvage = Offer(Way.SALVAGE, self.salvage_loses, self.dropped.records, has_others)
+        truncate = Offer(Way.TRUNCATE, self.truncate_loses, self.after.records if self.after else 0)
+        lossy = [salvage] * bool(is_worth_it) + [truncate] * is_cut
         # salvage drops what stands in another place, which recovery may leave where it is
         yield from sorted(lossy, key=lambda offer: maxsize if offer.loses is None else offer.loses)
 

@@ -77,7 +77,19 @@ ZEROS = Loss(300, 300)
 def test_the_ways_out(decision: Decision, offers: list[tuple[Way, int | None]]) -> None:
     """Where nobody knows of replicas, another broker may have one, and a copy may be elsewhere."""
     elsewhere = [(REPLICA, 0), (COPY, 0)] if decision.damaged else [(REPLICA, 0)]
-    assert list(decision.offers()) == [*elsewhere, *offers]
+    assert [(offer.way, offer.loses) for offer in decision.offers()] == [*elsewhere, *offers]
+
+
+def test_what_a_way_needs() -> None:
+    """Whoever takes it has to accept the loss of what is valid, and to say that other replicas are gone."""
+    alone = Decision((lost(4, 5),), CUT, TWO, (), Replicas((1, 2), (1,), 1))
+    assert [(offer.way, offer.drops, offer.needs_only_copy) for offer in alone.offers()][-2:] == [
+        (SALVAGE, 2, False), (TRUNCATE, 7, False)
+    ]  # fmt: skip
+    others = alone._replace(replicas=Replicas((1, 2), (1, 2), 1))
+    assert [(offer.way, offer.drops, offer.needs_only_copy) for offer in others.offers()][-2:] == [
+        (SALVAGE, 2, True), (TRUNCATE, 7, False)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
