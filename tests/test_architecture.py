@@ -115,8 +115,6 @@ SECOND = {
     "dump/fields.py": "--fields: the bytes of one batch",
     "dump/internal.py": "records of internal topics in words",
     "dump/met.py": "what is met on the way, in each format",
-    "dump/options.py": "what dump and its records are asked for",
-    "dump/run.py": "places, one after the other",
     "dump_log/options.py": "the options of Kafka's tool, which are not click's",
     "ls/graph.py": "--graph: a partition as a picture",
     "ls/notes.py": "the sentences around the tables of text.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -9,14 +10,30 @@ import click
 
 from kdump.disk.reading import STANDARD_INPUT, is_directory
 from kdump.formats.printable import safe_path
-from kdump.operations.dump import ALL, INCLUDED, DumpRequest, kinds_of
+from kdump.interchange.rows import Format
+from kdump.named_tuples import NamedTuple
+from kdump.operations.dump import (
+    ALL,
+    INCLUDED,
+    Dump,
+    DumpedLogs,
+    DumpRequest,
+    Job,
+    NothingToFollowError,
+    jobs_of,
+    kinds_of,
+)
 from kdump.query.selection import Selection
+from kdump.storage.directory import LogDirectory
 from kdump.storage.lone_log import LoneLog, lone_logs
+from kdump.storage.open import KafkaFile, Place
+from kdump.storage.partition import PartitionLog
 from kdump.transactions.isolation_level import Isolation
 
 from ..shell import values as filters
 from ..shell.completing import one_of
 from ..shell.options import color_option
+from ..shell.output import Output, note, wants_color
 from ..shell.paths import expand, reached
 from ..shell.reading_options import (
     isolation_option,
@@ -26,11 +43,20 @@ from ..shell.reading_options import (
     since_option,
     until_option,
 )
-from ..shell.rows import OutputFormat, format_options
-from ..shell.schemas import schemas_option
+from ..shell.rows import OutputFormat, format_options, output_for
+from ..shell.schemas import payload_decoder, schemas_option
 from ..shell.usage import not_one_of
-from .options import Options
-from .run import dump
+from .met import Met
+
+
+class Options(NamedTuple):
+    """What is dumped, and how it is printed."""
+
+    request: DumpRequest = DumpRequest()
+    format: OutputFormat = OutputFormat.TEXT
+    color: str = "auto"
+    full: bool = False
+    schemas: str | None = None
 
 
 def _kinds(text: str) -> frozenset[str]:
@@ -197,11 +223,11 @@ def command(
             raise click.UsageError(f"{what} with --as log.")
         unreached: list[tuple[str, OSError]] = []
         places = list(reached(paths, expand, lambda error, path: unreached.append((path, error))))
-        return dump(places, asked, unreached=unreached)
+        return _dump(places, asked, unreached=unreached)
     if follow or kept or tail is not None or isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
     with _lone_logs(paths, base_offset) as found:
-        return dump([], asked, found)
+        return _dump([], asked, found)
 
 
 def _fields(paths: tuple[str, ...], at: int, format_: OutputFormat, *, is_alone: bool, base_offset: int | None) -> int:
@@ -218,3 +244,91 @@ def _lone_logs(paths: tuple[str, ...], base_offset: int | None) -> AbstractConte
     for path in filter(is_directory, paths):
         raise click.UsageError(f"{safe_path(path)} is a directory: --as log reads files.")
     return lone_logs(paths, base_offset)
+
+
+def _dump(
+    places: list[Place],
+    options: Options,
+    lone: Sequence[LoneLog] = (),
+    unreached: Sequence[tuple[str, OSError]] = (),
+) -> int:
+    """Dump what `places` are and some `lone` logs; the exit code. Of what is `unreached` it is said why.
+
+    Raises click.UsageError, OutputError.
+    """
+    request = options.request
+    _check_kept(request, places)
+    unreadable: list[tuple[str, OSError]] = []
+    unreached = list(unreached)
+    jobs: list[Job] = list(lone)
+    for place in places:
+        before = len(unreadable)
+        try:
+            found = jobs_of(place, request, unreadable)
+        except FileNotFoundError as error:
+            unreached.append((place.path, error))
+            continue
+        if not found and len(unreadable) == before and not (request.follow and isinstance(place, LogDirectory)):
+            note(_nothing_in(place, request))
+        jobs += found
+    if options.format is OutputFormat.CSV:
+        from .csv import check_one_kind, columns
+
+        check_one_kind(jobs, request)
+    payloads = None if request.raw else payload_decoder(places, options.schemas)
+    with output_for(options.format) as out:
+        if options.format is OutputFormat.CSV:
+            out.write(f"{','.join(columns(jobs, request, schemas=payloads is not None))}\n")
+        met = Met(
+            out,
+            _format_of(out, options, schemas=payloads is not None),
+            is_text=options.format is OutputFormat.TEXT,
+        )
+        for path, reason in unreached:
+            met.tell(path, reason)
+        for path, reason in unreadable:
+            met.failed(path, reason)
+        try:
+            met.print(Dump(request, DumpedLogs(), met.problem, payloads).run(jobs, places))
+        except NothingToFollowError:
+            what = "--follow follows logs, and there is none among the files given"
+            raise click.UsageError(what) from None
+        met.end()
+    return met.code
+
+
+def _check_kept(request: DumpRequest, places: list[Place]) -> None:
+    """Refuse what --kept does not go with. Raises click.UsageError."""
+    if not request.kept:
+        return
+    if request.follow:
+        raise click.UsageError("--kept shows what changes cut out of logs, which does not grow: leave out --follow")
+    for place in places:
+        if isinstance(place, KafkaFile):
+            what = f"--kept shows what changes keep of directories, and {safe_path(place.path)} is a file"
+            raise click.UsageError(what)
+
+
+def _nothing_in(place: Place, request: DumpRequest) -> str:
+    """Return that a place that can be read has nothing to dump; safe to print."""
+    words = " or ".join(word for word, kinds in INCLUDED.items() if request.kinds.intersection(kinds))
+    text = f"{safe_path(place.path)}: there is nothing to dump in it ({words})"
+    if isinstance(place, PartitionLog) and any(parsed.state for parsed in place.files.values()):
+        text += "; files that a broker removes at its start (.deleted, .cleaned) are dumped when they are named"
+    return text
+
+
+def _format_of(out: Output, options: Options, *, schemas: bool) -> Format:
+    """Return what prints in the format that is asked for."""
+    if options.format is OutputFormat.JSONL:
+        from kdump.interchange.jsonl import JsonLines
+
+        return JsonLines(out.write, schemas=schemas)
+    if options.format is OutputFormat.CSV:
+        from kdump.interchange.csv import CsvRows
+
+        return CsvRows(out.write, batches=options.request.batches_only, schemas=schemas)
+    from .text import TextLines
+
+    batches_only = options.request.batches_only
+    return TextLines(out.write, color=wants_color(options.color), full=options.full, batches_only=batches_only)

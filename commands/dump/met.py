@@ -15,19 +15,17 @@ from kdump.storage.records import Batch
 from kdump.storage.txn_state import TxnState
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, note, os_error_text, wants_color
-from ..shell.rows import OutputFormat
-from .options import Options
+from ..shell.output import Output, complain, note, os_error_text
 
 
 class Met:
     """Prints what is met in the files that are dumped, and says what is wrong with them; `code` is the exit code."""
 
-    def __init__(self, out: Output, printer: Format, options: Options) -> None:
+    def __init__(self, out: Output, printer: Format, *, is_text: bool) -> None:
         self.code = exit_codes.OK
         self._out = out
         self._printer = printer
-        self._options = options
+        self._is_text = is_text
         self._damaged = self._hidden = 0
         self._newer: set[str] = set()  # logs with records that are newer than kdump
         self._batch: Batch | None = None
@@ -63,7 +61,7 @@ class Met:
 
     def end(self) -> None:
         """Print the answer where damage was met: stdout may be all that somebody reads."""
-        if not self._damaged or self._options.format is not OutputFormat.TEXT:
+        if not self._damaged or not self._is_text:
             return
         see = " See what can be read: --include-damaged" if self._hidden else ""
         self._out.write(f"\nFOUND: {number_words(self._damaged, 'damaged range')}.{see}\n")
@@ -116,19 +114,3 @@ class Met:
             self.problem(Problem(path, None, str(error)))
         except OSError as error:
             self.failed(path, error)
-
-
-def format_of(out: Output, options: Options, *, schemas: bool) -> Format:
-    """Return what prints in the format that is asked for."""
-    if options.format is OutputFormat.JSONL:
-        from kdump.interchange.jsonl import JsonLines
-
-        return JsonLines(out.write, schemas=schemas)
-    if options.format is OutputFormat.CSV:
-        from kdump.interchange.csv import CsvRows
-
-        return CsvRows(out.write, batches=options.request.batches_only, schemas=schemas)
-    from .text import TextLines
-
-    batches_only = options.request.batches_only
-    return TextLines(out.write, color=wants_color(options.color), full=options.full, batches_only=batches_only)
