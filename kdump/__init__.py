@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         metadata,
         startup,
         stats,
+        transactional_ids,
         transactions,
     )
     from kdump.library.repairing import heal, rebuild_index, trim
@@ -126,6 +127,7 @@ __all__ = [
     "set_voters",
     "startup",
     "stats",
+    "transactional_ids",
     "transactions",
     "trim",
     "undo",
@@ -149,7 +151,8 @@ _MODULES = {
     "kdump.library.listing": "log_directories ls partitions",
     "kdump.library.repairing": "heal rebuild_index trim",
     "kdump.library.payloads": "schemas",
-    "kdump.library.reading": "export groups lookup lookups lost_records metadata startup stats transactions",
+    "kdump.library.reading": "export groups lookup lookups lost_records metadata startup stats"
+    " transactional_ids transactions",
     "kdump.library.verifying": "verify",
     "kdump.operations.append": "NewLog Opening",
     "kdump.operations.append_input": "AppendOptions",

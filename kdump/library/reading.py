@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kdump.stats.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
+    from kdump.topics.transaction_ids import TransactionalId
 
 from kdump.library.arguments import (
     clock,
@@ -118,6 +119,24 @@ def transactions(
     def found(replicas: list[Replica], report: Report) -> Iterable[PartitionTransactions]:
         ids = TransactionalIds.among(replicas, report)
         return TransactionsOf(ids, report, clock(now), limit).of(replicas, keep_ended=keep_ended)
+
+    return of_replicas(paths, found, errors)
+
+
+def transactional_ids(*paths: Path, errors: str = OnError.RAISE) -> Iterator[TransactionalId | Problem]:
+    """Yield the transactional ids of __transaction_state: the producer and state of each, and what its transaction has.
+
+    `is_stuck` of one says whether its markers should have been written long ago. Raises OSError, NameFormatError;
+    KdumpError where there is no partition of __transaction_state.
+    """
+    from kdump.topics.transaction_ids import TransactionalIds
+
+    OnError(errors)  # what is wrong with it is the call's
+    if names.TRANSACTION_STATE_TOPIC not in {topic for place in places_of(paths) for topic in topics_of(place)}:
+        raise KdumpError("there is no partition of __transaction_state in these paths")
+
+    def found(replicas: list[Replica], report: Report) -> Iterable[TransactionalId]:
+        return (found for _, found in sorted(TransactionalIds.among(replicas, report).by_id.items()))
 
     return of_replicas(paths, found, errors)
 

@@ -206,7 +206,7 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
         "--retention-ms": "kdump.stats.partition.SegmentTimes",
         "--sample": "StatsOptions.sample",
     },
-    "txns": {"--all": "kdump.operations.transactions.PartitionTransactions.open", "--ended": "keep_ended"},
+    "txns": {"--all": "transactional_ids.paths", "--ended": "keep_ended"},
     "undo": {"paths": "path", "--older-than": "prune.older_than_ms", "--prune": "prune.path"},
     "verify": {
         "--conf": "kdump.spark.verification.SparkVerification",
