@@ -71,7 +71,7 @@ def _partition(found: PartitionRetention) -> Row:
             "delete.retention.ms": config.delete_retention_ms,
         },
         "configFrom": list(found.settings.sources),
-        "isTiered": config.remote_storage,
+        "isTiered": config.has_remote_storage,
         **fields_of(found, "log_start_offset new_log_start_offset high_watermark"),
         **fields_of(found, "isHighWatermarkKnown=is_watermark_known logEndOffset=end_offset"),
         "segments": len(found.segments),

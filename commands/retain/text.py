@@ -250,7 +250,7 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
         yield f"{_name(state)} goes because its timestamps, such as {state.largest_timestamp}, are in {unit}"
     if found.other_future:
         yield f"{_listed(found.other_future)}: timestamps of the future, which block what follows them until then"
-    if found.config.remote_storage:
+    if found.config.has_remote_storage:
         yield (
             "the topic is tiered: a broker deletes here only what is in remote storage already, which is not looked at;"
             " the local.retention.* settings count"

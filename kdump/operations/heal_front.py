@@ -31,7 +31,7 @@ def front_of(
     first = log.segments[0].base_offset
     if chosen is not None:
         front = LostFront(chosen, "") if chosen < first else None
-    elif startup.config.remote_storage:
+    elif startup.config.has_remote_storage:
         return None  # the first segments are in remote storage
     else:
         front = lost_front(log, epochs, max(0, checkpoint_offset(log, names.LOG_START_CHECKPOINT)), clean=startup.clean)

@@ -300,7 +300,7 @@ class Replicas:
         outcome = load_log(log, startup)
         mark = directory.high_watermark_of(log)
         loaded = _loaded_log(log, outcome, mark)
-        front = None if config.remote_storage else lost_front(log, log.known_epochs, log_start, clean=clean)
+        front = None if config.has_remote_storage else lost_front(log, log.known_epochs, log_start, clean=clean)
         return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure, front)
 
     def _state_around(self, path: str) -> DirectoryState:

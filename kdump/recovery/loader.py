@@ -82,7 +82,7 @@ class _Loader:
             self._tell_hidden(end_offset)
             self.segments.last().resize_indexes()
         checkpoint = self.startup.log_start_offset
-        start_offset = checkpoint if self.config.remote_storage else max(checkpoint, self.segments.bases()[0])
+        start_offset = checkpoint if self.config.has_remote_storage else max(checkpoint, self.segments.bases()[0])
         if self.epochs:
             self.epochs.truncate_from_end(end_offset)
             self.epochs.truncate_from_start(checkpoint)

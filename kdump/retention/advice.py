@@ -94,7 +94,7 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
             f"kafka-delete-records.sh --bootstrap-server {BROKER} --offset-json-file delete.json",
         ),
     )
-    if not found.config.remote_storage:
+    if not found.config.has_remote_storage:
         yield Advice(
             "Delete them on this replica alone, with the broker stopped. kdump keeps the originals: kdump undo.",
             (f"kdump retain {shlex.quote(found.log.path)} --log-start-offset {offset} --apply",),
@@ -104,7 +104,7 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
 def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     """Yield a size that happens to leave exactly what is young."""
     staying = sum(state.size for state in found.staying if state.base_offset >= block.free_offset)
-    if found.log.name is None or not staying or found.config.remote_storage:
+    if found.log.name is None or not staying or found.config.has_remote_storage:
         return
     topic = shlex.quote(found.log.name.topic)
     alter = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name {topic}"

@@ -20,7 +20,7 @@ def check_allowed(found: PartitionRetention) -> None:
         return
     if found.log.name is not None and not found.is_live:
         raise RefusedError(f"{path}: this replica is being moved or deleted, or was set aside")
-    if found.config.remote_storage:
+    if found.config.has_remote_storage:
         raise RefusedError(
             f"{path}: the topic is tiered, and what of it has been copied to remote storage is not known here"
         )

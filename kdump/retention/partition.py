@@ -153,7 +153,7 @@ class PartitionRetention:
         A log start offset is only told where it lies behind the first segment's base offset, and neither the recovery
         point nor the high watermark lies before it.
         """
-        if not self.is_live or not self.segments or self.config.remote_storage:
+        if not self.is_live or not self.segments or self.config.has_remote_storage:
             return ()
         start, said = self.new_log_start_offset, self.checkpoints
         first = self.staying[0].base_offset if self.staying else self.end_offset

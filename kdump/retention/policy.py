@@ -130,7 +130,7 @@ def _count(
 ) -> int:
     """Return how many of the oldest go, one after the other."""
     for count, segment in enumerate(left):
-        stays = is_empty_last(segment) or (config.remote_storage and segment.is_last)
+        stays = is_empty_last(segment) or (config.has_remote_storage and segment.is_last)
         if stays or bounds.high_watermark < segment.end_offset or not goes(segment):
             return count
     return len(left)

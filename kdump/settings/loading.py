@@ -43,7 +43,7 @@ FIELDS: Fields = {
     "segment_index_bytes": table.SEGMENT_INDEX_BYTES,
     "record_version": table.MESSAGE_FORMAT,
     "producer_id_expiration_ms": table.PRODUCER_EXPIRATION_MS,
-    "remote_storage": table.REMOTE_STORAGE,
+    "has_remote_storage": table.REMOTE_STORAGE,
 }
 
 
@@ -51,7 +51,7 @@ class LoadingSettings(NamedTuple):
     """The settings that decide what loading a log leaves behind.
 
     `record_version` is 0, 1 or 2: the format that message.format.version names, whatever format the data has.
-    `remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
+    `has_remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
     `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
     one for all batches that are copied at once. `short_markers_end`: an end marker that is too short ends the loading,
     as in brokers from 4.1 on; before it was an invalid record. `offset_search`: which batches of a segment a search for
@@ -62,7 +62,7 @@ class LoadingSettings(NamedTuple):
     segment_index_bytes: int = table.SEGMENT_INDEX_BYTES.default
     record_version: int = table.MESSAGE_FORMAT.default
     producer_id_expiration_ms: int = table.PRODUCER_EXPIRATION_MS.default
-    remote_storage: bool = False
+    has_remote_storage: bool = False
     index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
     short_markers_end: bool = NEWEST.has(SHORT_MARKERS_END)
     offset_search: OffsetSearch = _NEWEST_SEARCH

@@ -17,7 +17,7 @@ FIELDS: Fields = {
     "retention_ms": table.RETENTION_MS,
     "retention_bytes": table.RETENTION_BYTES,
     "delete_retention_ms": table.DELETE_RETENTION_MS,
-    "remote_storage": table.REMOTE_STORAGE,
+    "has_remote_storage": table.REMOTE_STORAGE,
     "local_retention_ms": table.LOCAL_RETENTION_MS,
     "local_retention_bytes": table.LOCAL_RETENTION_BYTES,
     "timestamp_after_max_ms": table.TIMESTAMP_AFTER_MAX_MS,
@@ -28,9 +28,9 @@ FIELDS: Fields = {
 class RetentionSettings(NamedTuple):
     """The settings that decide what retention deletes; negative for no limit.
 
-    `deletes` and `compacts` are what cleanup.policy names. `remote_storage`: the topic is tiered, so `local_…` decide
-    what stays on the disk. `check_interval_ms` is how often a broker looks. `loading` are the settings that a broker
-    loads the log with; `sources` say in words where what decides about its segments comes from.
+    `deletes` and `compacts` are what cleanup.policy names. `has_remote_storage`: the topic is tiered, so `local_…`
+    decide what stays on the disk. `check_interval_ms` is how often a broker looks. `loading` are the settings that a
+    broker loads the log with; `sources` say in words where what decides about its segments comes from.
     """
 
     retention_ms: int = table.RETENTION_MS.default
@@ -38,10 +38,10 @@ class RetentionSettings(NamedTuple):
     delete_retention_ms: int = table.DELETE_RETENTION_MS.default
     deletes: bool = True
     compacts: bool = False
-    remote_storage: bool = False
+    has_remote_storage: bool = False
     local_retention_ms: int = LIKE_TOTAL
     local_retention_bytes: int = LIKE_TOTAL
-    log_append_time: bool = False
+    is_append_time: bool = False
     timestamp_after_max_ms: int = table.TIMESTAMP_AFTER_MAX_MS.default
     check_interval_ms: int = table.CHECK_INTERVAL_MS.default
     loading: LoadingSettings = LoadingSettings()
@@ -62,7 +62,7 @@ class RetentionSettings(NamedTuple):
             **values_of(FIELDS, settings, release),
             deletes=DELETE in policies,
             compacts=COMPACT in policies,
-            log_append_time=settings.get(table.TIMESTAMP_TYPE) == TimestampType.LOG_APPEND_TIME,
+            is_append_time=settings.get(table.TIMESTAMP_TYPE) == TimestampType.LOG_APPEND_TIME,
             loading=LoadingSettings.of(settings, release),
             sources=settings.sources,
         )
@@ -100,8 +100,8 @@ class RetentionSettings(NamedTuple):
 
     @property
     def _is_time_local(self) -> bool:
-        return self.remote_storage and self.local_retention_ms != LIKE_TOTAL
+        return self.has_remote_storage and self.local_retention_ms != LIKE_TOTAL
 
     @property
     def _is_size_local(self) -> bool:
-        return self.remote_storage and self.local_retention_bytes != LIKE_TOTAL
+        return self.has_remote_storage and self.local_retention_bytes != LIKE_TOTAL

@@ -50,7 +50,7 @@ class WritingSettings(NamedTuple):
     index_interval_bytes: int = table.INDEX_INTERVAL_BYTES.default
     max_message_bytes: int = table.MAX_MESSAGE_BYTES.default
     max_compaction_lag_ms: int = table.MAX_COMPACTION_LAG_MS.default
-    log_append_time: bool = False
+    is_append_time: bool = False
     timestamp_before_max_ms: int = table.TIMESTAMP_BEFORE_MAX_MS.default
     timestamp_after_max_ms: int = table.TIMESTAMP_AFTER_MAX_MS.default
     preallocate: bool = False
@@ -87,7 +87,7 @@ class WritingSettings(NamedTuple):
         return cls(
             **values,
             gzip_level=None if level < 0 else level,
-            log_append_time=settings.get(table.TIMESTAMP_TYPE) == TimestampType.LOG_APPEND_TIME,
+            is_append_time=settings.get(table.TIMESTAMP_TYPE) == TimestampType.LOG_APPEND_TIME,
             compacted=COMPACT in settings.get(table.CLEANUP_POLICY),
             codec=table.COMPRESSION[settings.get(table.COMPRESSION_TYPE)],
             index_per_batch=release.has(INDEX_PER_BATCH) if index_per_batch is None else index_per_batch,

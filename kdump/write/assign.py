@@ -170,7 +170,7 @@ class OffsetAssigner:
                 f"Compacted topic cannot accept message without key in topic partition {self.partition}."
             )
         is_append_time = block.attributes[row] & LOG_APPEND_TIME and block.magic[row] > 0
-        if config.log_append_time:
+        if config.is_append_time:
             if is_append_time:
                 raise self._wrong_type()
             return
@@ -202,7 +202,7 @@ class OffsetAssigner:
     ) -> bytearray:
         for row in range(block.length):
             at, magic = block.position[row], block.magic[row]
-            max_timestamp = now if self.config.log_append_time else max_timestamps[row]
+            max_timestamp = now if self.config.is_append_time else max_timestamps[row]
             if magic >= 2:
                 _OFFSET.pack_into(data, at, next_offset)
                 _LEADER_EPOCH.pack_into(data, at + LEADER_EPOCH_AT, leader_epoch)
@@ -224,7 +224,7 @@ class OffsetAssigner:
     def _stamp_batch(self, block: BatchBlock, row: int, data: bytearray, max_timestamp: int) -> None:
         if self._is_stamped(block, row, max_timestamp):
             return
-        attributes = _typed(block.attributes[row] & _KNOWN, append_time=self.config.log_append_time)
+        attributes = _typed(block.attributes[row] & _KNOWN, append_time=self.config.is_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
         _ATTRIBUTES.pack_into(data, at + ATTRIBUTES_AT, attributes)
         _TIMESTAMP.pack_into(data, at + MAX_TIMESTAMP_AT, max_timestamp)
@@ -233,7 +233,7 @@ class OffsetAssigner:
     def _stamp_message(self, block: BatchBlock, row: int, data: bytearray, timestamp: int) -> None:
         if self._is_stamped(block, row, timestamp):
             return
-        attributes = _typed(block.attributes[row] & KNOWN_ATTRIBUTES_V1, append_time=self.config.log_append_time)
+        attributes = _typed(block.attributes[row] & KNOWN_ATTRIBUTES_V1, append_time=self.config.is_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
         data[at + MESSAGE_ATTRIBUTES_AT] = attributes
         _TIMESTAMP.pack_into(data, at + MESSAGE_TIMESTAMP_AT, timestamp)
@@ -242,7 +242,7 @@ class OffsetAssigner:
     def _is_stamped(self, block: BatchBlock, row: int, max_timestamp: int) -> bool:
         """Return whether the batch has the timestamp type of the topic and this max timestamp (ms) already."""
         is_append_time = bool(block.attributes[row] & LOG_APPEND_TIME)
-        return is_append_time == self.config.log_append_time and max_timestamp == block.max_timestamp[row]
+        return is_append_time == self.config.is_append_time and max_timestamp == block.max_timestamp[row]
 
     def _rebuilt(
         self, block: BatchBlock, next_offset: int, leader_epoch: int, magic: int, codec: int, now: int
@@ -256,7 +256,7 @@ class OffsetAssigner:
             records.append(
                 NewRecord(next_offset + len(records), record.timestamp, record.key, record.value, record.headers)
             )
-        append_time = now if self.config.log_append_time else None
+        append_time = now if self.config.is_append_time else None
         level = self.config.level(codec)
         if magic < 2:
             return _legacy(records, magic, codec, append_time, level)

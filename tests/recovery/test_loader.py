@@ -159,7 +159,7 @@ def test_the_log_start_offset_may_lie_in_a_segment_or_before_the_first(tmp_path:
     log = make_log(tmp_path, {name: data for name, data in (LOGS | INDEXES).items() if "0000.log" not in name})
     assert load(log, log_start_offset=6).log_start_offset == 6
     assert load(log, log_start_offset=2).log_start_offset == 4
-    assert load(log, log_start_offset=2, config=LoadingSettings(remote_storage=True)).log_start_offset == 2
+    assert load(log, log_start_offset=2, config=LoadingSettings(has_remote_storage=True)).log_start_offset == 2
 
 
 def test_an_empty_directory_gets_an_empty_segment(tmp_path: Path) -> None:

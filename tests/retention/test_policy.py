@@ -107,9 +107,9 @@ def test_an_empty_last_segment_stays() -> None:
 
 
 def test_of_a_tiered_topic_the_last_segment_stays_and_local_retention_counts() -> None:
-    config = RetentionSettings(remote_storage=True, retention_ms=10_000, local_retention_ms=100)
+    config = RetentionSettings(has_remote_storage=True, retention_ms=10_000, local_retention_ms=100)
     assert deletions(segments((10, 900), (10, 900)), bounds(), config) == [TIME]
-    as_total = RetentionSettings(remote_storage=True, retention_ms=10_000)
+    as_total = RetentionSettings(has_remote_storage=True, retention_ms=10_000)
     assert deletions(segments((10, 900), (10, 900)), bounds(), as_total) == []
 
 

@@ -36,7 +36,7 @@ def test_names_of_the_server() -> None:
 def test_the_topics_name_wins_over_the_servers() -> None:
     found = loading({"log.index.interval.bytes": "1", "index.interval.bytes": "2", "remote.storage.enable": "true"})
     assert found.index_interval_bytes == 2
-    assert found.remote_storage
+    assert found.has_remote_storage
 
 
 @pytest.mark.parametrize(

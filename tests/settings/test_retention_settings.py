@@ -66,7 +66,7 @@ def test_all_settings_by_the_names_of_a_server() -> None:
         }
     )
     assert config == RetentionSettings(
-        604_800_000, 10, 11, True, True, True, 12, 13, True, 14, 15, LoadingSettings(remote_storage=True)
+        604_800_000, 10, 11, True, True, True, 12, 13, True, 14, 15, LoadingSettings(has_remote_storage=True)
     )
     assert config.policy == "compact,delete"
     assert (config.time_limit_ms, config.time_name) == (12, "local.retention.ms")

@@ -107,7 +107,7 @@ LEADER: dict[str, tuple[Append, type[KdumpError], str, dict[str, Any]]] = {
         leader(sent(attributes=LOG_APPEND_TIME)),
         errors.InvalidTimestampError,
         "should not set timestamp type to LogAppendTime",
-        {"log_append_time": True},
+        {"is_append_time": True},
     ),
     "no key": (
         lambda log: log.append([Message(b"v", None, NOW)]),
