@@ -34,10 +34,10 @@ class Transactions:
         for txn in txns:
             heappush(self._ahead, (txn.first_offset, txn))
 
-    def discards_data(self, last_offset: int, producer_id: int, transactional: bool) -> bool:
+    def discards_data(self, last_offset: int, producer_id: int, is_transactional: bool) -> bool:
         """Return whether a data batch belongs to an aborted transaction."""
         self._begin(last_offset)
-        if not transactional:
+        if not is_transactional:
             return False
         if producer_id in self._aborted:
             self._observed.add(producer_id)

@@ -74,7 +74,7 @@ class AppendOptions:
         epoch = self.producer_epoch
         if epoch is None:
             epoch = max(0, known.epoch) if known else 0
-        producer = Producer(self.producer_id, epoch, transactional=self.ending is not None, packing=self.packing)
+        producer = Producer(self.producer_id, epoch, is_transactional=self.ending is not None, packing=self.packing)
         return producer.packing_for(log, self.base_sequence)
 
 
@@ -193,7 +193,7 @@ class Appender:
             self._log.end_transaction(
                 self._packing.producer_id,
                 epoch_of_markers(self._packing.producer_epoch, options.transaction_version or 0),
-                commit=options.ending == COMMIT,
+                is_commit=options.ending == COMMIT,
                 coordinator_epoch=options.coordinator_epoch,
                 leader_epoch=options.leader_epoch,
             )

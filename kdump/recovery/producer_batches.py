@@ -58,7 +58,7 @@ class ProducerBatches:
         """End a transaction."""
         raise NotImplementedError
 
-    def _data(self, block: BatchBlock, first: int, stop: int, transactional: bool) -> None:
+    def _data(self, block: BatchBlock, first: int, stop: int, is_transactional: bool) -> None:
         ids = block.producer_id[first:stop]
         rows = range(first, stop)
         first_rows = dict(zip(reversed(ids), reversed(rows), strict=True))
@@ -68,7 +68,7 @@ class ProducerBatches:
             producer = self._table.producer(producer_id)
             begins = first_rows[producer_id]
             base_offset = block.base_offset[begins]
-            match producer.join_txn(base_offset, is_transactional=transactional):
+            match producer.join_txn(base_offset, is_transactional=is_transactional):
                 case NotInTransaction():
                     with _naming(block, begins):
                         raise self._outside_txn(base_offset, producer_id)

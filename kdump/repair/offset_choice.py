@@ -32,7 +32,7 @@ def increasing(
         choice.hold(held)
         if choice.number >= WINDOW:
             yield from choice.settle(WINDOW // 2)
-    yield from choice.settle(choice.number, last=True)
+    yield from choice.settle(choice.number, is_last=True)
 
 
 def _is_possible(part: ByteRange, lowest: int, highest: int) -> bool:
@@ -57,13 +57,14 @@ class _Choice:
             self._held.append(part)
             self.number += _number(part)
 
-    def settle(self, number: int, *, last: bool = False) -> list[ByteRange | LeftOut]:
-        """Decide about the first `number` parts, or a few more; `last`: there are no others."""
-        settled = self._settle_orderly(number) if self._is_orderly(last=last) else self._choose(number, last=last)
+    def settle(self, number: int, *, is_last: bool = False) -> list[ByteRange | LeftOut]:
+        """Decide about the first `number` parts, or a few more; `is_last`: there are no others."""
+        is_orderly = self._is_orderly(is_last=is_last)
+        settled = self._settle_orderly(number) if is_orderly else self._choose(number, is_last=is_last)
         self.number = sum(map(_number, self._held))
         return settled
 
-    def _is_orderly(self, *, last: bool) -> bool:
+    def _is_orderly(self, *, is_last: bool) -> bool:
         """Return whether the offsets of all that is held increase, so that there is nothing to choose."""
         end = self._end
         for part in self._held:
@@ -72,7 +73,7 @@ class _Choice:
             if part.first_offset <= end:
                 return False
             end = _end(part)
-        return not last or end <= self._far
+        return not is_last or end <= self._far
 
     def _settle_orderly(self, number: int) -> list[ByteRange | LeftOut]:
         """Keep all batches among the first `number` parts, or a few more."""
@@ -88,14 +89,14 @@ class _Choice:
         self._held = []
         return settled
 
-    def _choose(self, number: int, *, last: bool) -> list[ByteRange | LeftOut]:
+    def _choose(self, number: int, *, is_last: bool) -> list[ByteRange | LeftOut]:
         """Decide about the first `number` parts by weighing all batches that are compared with each other."""
         held = [each for part in self._held for each in (part.apart() if isinstance(part, Orderly) else (part,))]
         batches = {at: part for at, part in enumerate(held) if isinstance(part, ByteRange)}
         chain = _best_chain(batches, self._end)
-        if last and chain and not self._is_believed([batches[at] for at in chain]):
+        if is_last and chain and not self._is_believed([batches[at] for at in chain]):
             chain.pop()
-        fillers = self._fillers(batches, chain, len(held) if last else None) if len(chain) < len(batches) else {}
+        fillers = self._fillers(batches, chain, len(held) if is_last else None) if len(chain) < len(batches) else {}
         target = {filler: at for at, group in fillers.items() for filler in group}
         for filler in sorted(target):
             if filler < number:
@@ -111,7 +112,7 @@ class _Choice:
                 self._end = part.last_offset
             elif at not in target:
                 settled.append(_misplaced(part))
-        if last:
+        if is_last:
             settled += (batches[filler]._replace(is_moved=True) for filler in fillers.get(len(held), ()))
         self._held = [part for at, part in enumerate(held) if at >= number and target.get(at, number) >= number]
         return settled

@@ -111,18 +111,18 @@ def compare(
     logs: Sequence[PartitionLog],
     starts: Sequence[int] | None = None,
     *,
-    threads: bool = True,
+    uses_threads: bool = True,
     begin: int = 0,
     pace: Pace | None = None,
 ) -> Compared:
     """Compare every two of several copies. Raises OSError.
 
     `starts` are offsets below which a copy is not compared (what the cleaner has been at). Each copy is read once, by a
-    thread of its own if they are large and `threads` are wanted; what is kept does not grow with the logs. What ends
-    before the offset `begin` is not read, and the rest no faster than a `pace` allows.
+    thread of its own if they are large and `uses_threads`; what is kept does not grow with the logs. What ends before
+    the offset `begin` is not read, and the rest no faster than a `pace` allows.
     """
-    threads = threads and len(logs) > 1 and _size_of(logs) >= THREADS_FROM
-    streams = [_Stream(log, begin, pace, threads=threads) for log in logs]
+    uses_threads = uses_threads and len(logs) > 1 and _size_of(logs) >= THREADS_FROM
+    streams = [_Stream(log, begin, pace, uses_threads=uses_threads) for log in logs]
     try:
         for stream in streams:
             stream.fill()
@@ -181,9 +181,9 @@ def _paced(batches: Iterator[BatchRows], pace: Pace) -> Iterator[BatchRows]:
 class _Stream:
     """The batches of a copy, read as they are needed."""
 
-    def __init__(self, log: PartitionLog, begin: int, pace: Pace | None, *, threads: bool) -> None:
+    def __init__(self, log: PartitionLog, begin: int, pace: Pace | None, *, uses_threads: bool) -> None:
         batches = walk(log, begin) if pace is None else _paced(walk(log, begin), pace)
-        self._batches: Iterator[BatchRows] = prefetched(batches) if threads else batches
+        self._batches: Iterator[BatchRows] = prefetched(batches) if uses_threads else batches
         self.rows: BatchRows | None = None
         self.at = 0
         self.first_offset = log.segments[0].base_offset if log.segments else 0

@@ -114,7 +114,7 @@ def walk(
 ) -> Iterator[Run | Damage | Passed]:
     """Yield the batches that count, from byte `start` (a batch's first) of a log up to byte `stop`, and the damage met.
 
-    Behind the batches of a block comes how far they have led. `base_offset` and `whole` as for `scan`. Raises OSError.
+    Behind the batches of a block comes how far they led. `base_offset` and `whole` as for `scan`. Raises OSError.
     """
     for part in scan(log, base_offset, start, stop, whole=whole):
         if isinstance(part, Damage):

@@ -103,13 +103,13 @@ class TimeIndexBuilder:
         """Return whether so many entries can be added, besides the last one."""
         return len(self.timestamps) + entries < self.most
 
-    def maybe_append(self, timestamp: int, offset: int, *, last: bool = False) -> None:
-        """Add an entry if `timestamp` (ms) is beyond all others; `last` may use the slot kept free for the end.
+    def maybe_append(self, timestamp: int, offset: int, *, is_last: bool = False) -> None:
+        """Add an entry if `timestamp` (ms) is beyond all others; `is_last` may use the slot kept free for the end.
 
         Raises LoadError when the index is full, InvalidOffsetError where offsets decrease.
         """
         entries = len(self.timestamps)
-        if not last and entries >= self.most - 1:
+        if not is_last and entries >= self.most - 1:
             text = f"Attempt to append to a full time index (size = {entries})."
             raise LoadError(ILLEGAL_ARGUMENT, text, self.name)
         if entries and offset < self.offsets[-1]:

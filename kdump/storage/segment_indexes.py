@@ -108,7 +108,7 @@ class SegmentIndexes:
 
     def finish(self) -> None:
         """Add the time index entry that every rebuilt or closed segment ends with. Raises LoadError."""
-        self.times.maybe_append(self.max_timestamp, self.offset_of_max, last=True)
+        self.times.maybe_append(self.max_timestamp, self.offset_of_max, is_last=True)
 
     def note_max_timestamp(self, block: BatchBlock, first: int, stop: int) -> None:
         """Look at the timestamps of the rows from `first` up to `stop`."""

@@ -199,7 +199,7 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
                     held = None
         if held:
             yield held
-        pages.drop(start, log.size if stop is None else stop, last=True)
+        pages.drop(start, log.size if stop is None else stop, is_last=True)
 
 
 def rows_of(log: LogFile, run: Run, deep: DeepCheck | None) -> BatchRows:

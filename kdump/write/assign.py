@@ -224,7 +224,7 @@ class OffsetAssigner:
     def _stamp_batch(self, block: BatchBlock, row: int, data: bytearray, max_timestamp: int) -> None:
         if self._is_stamped(block, row, max_timestamp):
             return
-        attributes = _typed(block.attributes[row] & _KNOWN, append_time=self.config.is_append_time)
+        attributes = _typed(block.attributes[row] & _KNOWN, is_append_time=self.config.is_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
         _ATTRIBUTES.pack_into(data, at + ATTRIBUTES_AT, attributes)
         _TIMESTAMP.pack_into(data, at + MAX_TIMESTAMP_AT, max_timestamp)
@@ -233,7 +233,7 @@ class OffsetAssigner:
     def _stamp_message(self, block: BatchBlock, row: int, data: bytearray, timestamp: int) -> None:
         if self._is_stamped(block, row, timestamp):
             return
-        attributes = _typed(block.attributes[row] & KNOWN_ATTRIBUTES_V1, append_time=self.config.is_append_time)
+        attributes = _typed(block.attributes[row] & KNOWN_ATTRIBUTES_V1, is_append_time=self.config.is_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
         data[at + MESSAGE_ATTRIBUTES_AT] = attributes
         _TIMESTAMP.pack_into(data, at + MESSAGE_TIMESTAMP_AT, timestamp)
@@ -262,7 +262,7 @@ class OffsetAssigner:
             return _legacy(records, magic, codec, append_time, level)
         kept = block.attributes[0] & _KEPT if block.magic[0] >= 2 else 0
         batch = NewBatch(
-            attributes=_typed(kept | codec, append_time=append_time is not None),
+            attributes=_typed(kept | codec, is_append_time=append_time is not None),
             producer_id=block.producer_id[0],
             producer_epoch=block.producer_epoch[0],
             base_sequence=block.base_sequence[0],
@@ -272,9 +272,9 @@ class OffsetAssigner:
         return encode_batch(records, batch, level=level)
 
 
-def _typed(attributes: int, *, append_time: bool) -> int:
+def _typed(attributes: int, *, is_append_time: bool) -> int:
     """Return `attributes` with the timestamp type of the topic."""
-    return attributes | LOG_APPEND_TIME if append_time else attributes & ~LOG_APPEND_TIME
+    return attributes | LOG_APPEND_TIME if is_append_time else attributes & ~LOG_APPEND_TIME
 
 
 def _legacy(records: list[NewRecord], magic: int, codec: int, append_time: int | None, level: int | None) -> bytes:

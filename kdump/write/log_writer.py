@@ -66,7 +66,7 @@ class LogWriter(WrittenLog):
         producer_id: int,
         producer_epoch: int,
         *,
-        commit: bool,
+        is_commit: bool,
         coordinator_epoch: int | None = None,
         timestamp: int | None = None,
         leader_epoch: int | None = None,
@@ -82,7 +82,7 @@ class LogWriter(WrittenLog):
             producer_id,
             producer_epoch,
             self.clock() if timestamp is None else timestamp,
-            commit=commit,
+            is_commit=is_commit,
             coordinator_epoch=coordinator_epoch,
         )
         return self.append_as_leader(marker, leader_epoch, AppendOrigin.COORDINATOR)

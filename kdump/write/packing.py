@@ -165,9 +165,9 @@ def _check_timestamp(timestamp: int) -> None:
 
 
 def pack_marker(
-    producer_id: int, producer_epoch: int, timestamp: int, *, commit: bool, coordinator_epoch: int = 0
+    producer_id: int, producer_epoch: int, timestamp: int, *, is_commit: bool, coordinator_epoch: int = 0
 ) -> bytes:
     """Return the marker that ends a transaction; `timestamp` in ms."""
-    record = NewRecord(0, timestamp, *encode_marker(COMMIT if commit else ABORT, coordinator_epoch))
+    record = NewRecord(0, timestamp, *encode_marker(COMMIT if is_commit else ABORT, coordinator_epoch))
     batch = NewBatch(CONTROL | TRANSACTIONAL, producer_id, producer_epoch)
     return encode_batch([record], batch)

@@ -44,7 +44,7 @@ class Producer:
         producer_id: int,
         epoch: int = 0,
         *,
-        transactional: bool = False,
+        is_transactional: bool = False,
         coordinator_epoch: int | None = None,
         packing: Packing | None = None,
         transaction_version: int = 0,
@@ -52,7 +52,7 @@ class Producer:
         """`packing` says how batches are made; what it says of the producer itself is of no importance."""
         self.producer_id = producer_id
         self.epoch = epoch
-        self.transactional = transactional
+        self.transactional = is_transactional
         self.coordinator_epoch = coordinator_epoch
         self.packing = packing or Packing()
         self.transaction_version = transaction_version
@@ -92,17 +92,17 @@ class Producer:
 
     def commit(self, *, timestamp: int | None = None) -> list[AppendInfo]:
         """End the transaction in all of its partitions; `timestamp` (ms) is now unless given. Raises as `send`."""
-        return self._end(commit=True, timestamp=timestamp)
+        return self._end(is_commit=True, timestamp=timestamp)
 
     def abort(self, *, timestamp: int | None = None) -> list[AppendInfo]:
         """Throw the transaction away in all of its partitions. Raises as `send`."""
-        return self._end(commit=False, timestamp=timestamp)
+        return self._end(is_commit=False, timestamp=timestamp)
 
     def bump_epoch(self) -> None:
         """Begin the next producer epoch; sequence numbers begin anew, the one before is fenced."""
         self.epoch += 1
 
-    def _end(self, *, commit: bool, timestamp: int | None) -> list[AppendInfo]:
+    def _end(self, *, is_commit: bool, timestamp: int | None) -> list[AppendInfo]:
         markers = []
         if self.partitions:
             self.epoch = epoch_of_markers(self.epoch, self.transaction_version)
@@ -111,7 +111,7 @@ class Producer:
                 self.partitions[0].end_transaction(
                     self.producer_id,
                     self.epoch,
-                    commit=commit,
+                    is_commit=is_commit,
                     coordinator_epoch=self.coordinator_epoch,
                     timestamp=timestamp,
                 )

@@ -23,7 +23,7 @@ from tests.replicas.building import NOW, OnDisk, Sent, chain, flip, write_copy
 
 def compared(root: Path, *copies: OnDisk, threads: bool = True) -> Compared:
     folders = [write_copy(root, number, copy) for number, copy in enumerate(copies, 1)]
-    return compare([PartitionLog(str(folder)) for folder in folders], threads=threads)
+    return compare([PartitionLog(str(folder)) for folder in folders], uses_threads=threads)
 
 
 @pytest.mark.parametrize("threads", [True, False])
@@ -267,9 +267,9 @@ def test_any_two_copies(
         for module in ("compare.MAX_RANGES", "compare._FIRST_CHUNK"):
             patch.setattr(f"kdump.replicas.{module}", most)
         patch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
-        found = compare(logs, threads=threads)
-        turned = compare(logs[::-1], threads=threads)
-        later = compare(logs, [start, 0], threads=threads)
+        found = compare(logs, uses_threads=threads)
+        turned = compare(logs[::-1], uses_threads=threads)
+        later = compare(logs, [start, 0], uses_threads=threads)
     assert found.contents == (contents(first, most), contents(second, most))
     assert found.pairs == (comparison(first, second, most),)
     assert replace(turned.pair(1, 0), first=0, second=1) == found.pair(0, 1)
@@ -318,7 +318,7 @@ def test_threads_read_large_copies_only(tmp_path: Path, monkeypatch: pytest.Monk
     ):  # fmt: skip
         used.clear()
         monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", most)
-        compare(logs[:number], threads=threads)
+        compare(logs[:number], uses_threads=threads)
         assert len(used) == expected
     monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
     used.clear()

@@ -37,7 +37,7 @@ HOW = Opening(clock=Clock())
 
 
 def fill(log: LogWriter, count: int = 6) -> None:
-    producer = Producer(5, transactional=True)
+    producer = Producer(5, is_transactional=True)
     for number in range(count):
         log.append(messages(2, size=30, start=NOW + 100 * number))
         producer.send(log, messages(1, start=NOW + 100 * number))

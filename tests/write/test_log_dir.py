@@ -31,7 +31,7 @@ def fill(log_dir: LogDirWriter) -> None:
     config = WritingSettings(segment_bytes=2000, index_interval_bytes=300)
     for topic, partition in (("orders", 0), ("orders", 1), ("a-b.c", 12)):
         log = log_dir.create_log(topic, partition, config, topic_id=TOPIC_ID, start_offset=10 * partition)
-        producer = Producer(5, transactional=True)
+        producer = Producer(5, is_transactional=True)
         for number in range(12):
             log.append(messages(5, size=40, start=NOW + number * 10))
             producer.send(log, messages(1))

@@ -89,7 +89,7 @@ class LogMachine(RuleBasedStateMachine):
     def produce(self, producer: int, transactional: bool, count: int) -> None:
         transactional = transactional or producer in self.open_txns()
         messages = self.messages(count)
-        (info,) = Producer(producer, transactional=transactional).send(self.log, messages)
+        (info,) = Producer(producer, is_transactional=transactional).send(self.log, messages)
         assert not info.duplicate
         self.note(info, messages, producer=producer, transactional=transactional)
 
@@ -97,7 +97,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data(), commit=st.booleans())
     def end_transaction(self, data: st.DataObject, commit: bool) -> None:
         producer = data.draw(st.sampled_from(sorted(self.open_txns())))
-        info = self.log.end_transaction(producer, 0, commit=commit, timestamp=NOW)
+        info = self.log.end_transaction(producer, 0, is_commit=commit, timestamp=NOW)
         marker = Message(b"\0\0\0\0\0\0", b"\0\0\0\1" if commit else b"\0\0\0\0", NOW)
         self.note(info, [marker], producer=producer, ends="commit" if commit else "abort")
 

@@ -91,7 +91,7 @@ def test_peer_reads_the_log(peer: str, magic: int, codec: int, columns: bool, tm
 @pytest.mark.parametrize("peer", PEERS)
 def test_peer_reads_a_transaction(peer: str, tmp_path: Path) -> None:
     log = LogWriter.create(str(tmp_path / "orders-0"), clock=Clock(), durable=False)
-    producer = Producer(77, 3, transactional=True)
+    producer = Producer(77, 3, is_transactional=True)
     producer.send(log, content(2)[:5])
     producer.abort(timestamp=NOW)
     log.close()

@@ -66,7 +66,7 @@ def test_unknown_producer_may_begin_anywhere_and_a_new_epoch_at_0(tmp_path: Path
 
 def test_transactions_side_by_side(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=400)
-    first, second = Producer(1, transactional=True), Producer(2, transactional=True, coordinator_epoch=6)
+    first, second = Producer(1, is_transactional=True), Producer(2, is_transactional=True, coordinator_epoch=6)
     first.send(log, messages(1))
     second.send(log, messages(2))
     assert log.last_stable_offset == 0
@@ -89,7 +89,7 @@ def test_lso_is_no_more_than_the_high_watermark(tmp_path: Path) -> None:
     log.append_as_leader(sent(3))
     log.high_watermark = 5
     assert log.last_stable_offset == 0
-    log.end_transaction(7, 0, commit=True)
+    log.end_transaction(7, 0, is_commit=True)
     assert log.last_stable_offset == 5
     log.high_watermark = None
     assert log.last_stable_offset == log.high_watermark == 7
@@ -99,7 +99,7 @@ def test_lso_is_no_more_than_the_high_watermark(tmp_path: Path) -> None:
 
 def test_an_empty_transaction_leaves_no_entry(tmp_path: Path) -> None:
     log = new_log(tmp_path)
-    log.end_transaction(7, 0, commit=False)
+    log.end_transaction(7, 0, is_commit=False)
     log.append_as_leader(produced(0, epoch=0))
     log.close()
     assert aborted(log.path) == []
@@ -118,7 +118,7 @@ def test_open_transaction_is_in_the_snapshot(tmp_path: Path) -> None:
 def test_a_transaction_over_two_partitions(tmp_path: Path) -> None:
     with LogDirWriter(str(tmp_path / "data"), clock=Clock(), durable=False) as log_dir:
         logs = [log_dir.create_log("orders", number) for number in range(2)]
-        producer = Producer(9, 3, transactional=True, packing=Packing(batch_records=2))
+        producer = Producer(9, 3, is_transactional=True, packing=Packing(batch_records=2))
         producer.send(logs[0], messages(5))
         producer.send(logs[1], messages(1))
         assert [log.last_stable_offset for log in logs] == [0, 0]

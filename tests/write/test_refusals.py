@@ -194,12 +194,12 @@ PRODUCER: dict[str, tuple[Append, type[errors.AppendError], str]] = {
         "Expected transactional write from producer 8",
     ),
     "marker of an old epoch": (
-        leader(pack_marker(7, 0, NOW, commit=True), origin=AppendOrigin.COORDINATOR),
+        leader(pack_marker(7, 0, NOW, is_commit=True), origin=AppendOrigin.COORDINATOR),
         errors.InvalidProducerEpochError,
         "is 0, which is smaller than the last seen epoch 1",
     ),
     "marker of an old coordinator": (
-        leader(pack_marker(9, 0, NOW, commit=True, coordinator_epoch=4), origin=AppendOrigin.COORDINATOR),
+        leader(pack_marker(9, 0, NOW, is_commit=True, coordinator_epoch=4), origin=AppendOrigin.COORDINATOR),
         errors.TransactionCoordinatorFencedError,
         r"4 \(zombie\), 5 \(current\)",
     ),
@@ -214,7 +214,7 @@ def test_producer_is_refused(name: str, tmp_path: Path) -> None:
     log.append_as_leader(produced(2, 3, epoch=1))
     log.append_as_leader(produced(0, producer=8, attributes=TRANSACTIONAL))
     log.append_as_leader(produced(0, producer=9, attributes=TRANSACTIONAL))
-    log.end_transaction(9, 0, commit=True, coordinator_epoch=5)
+    log.end_transaction(9, 0, is_commit=True, coordinator_epoch=5)
     before, state = files(tmp_path), log.end_offset
     with pytest.raises(kind, match=text):
         append(log)
