@@ -52,6 +52,11 @@ class Answers:
         return self._said[words]
 
     @property
+    def asked(self) -> set[str]:
+        """The commands that have been asked."""
+        return {words[0] for words in self._said}
+
+    @property
     def repairs(self) -> list[str]:
         """Which of REPAIRS to ask: the others do the same however the broker stopped."""
         return list(REPAIRS) if self.directory.was_closed else [SAFE, TRUNCATE]

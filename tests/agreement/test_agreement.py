@@ -16,6 +16,8 @@ from tests.agreement.rules import RULES
 from tests.agreement.running import kdump
 
 NAMES = names()
+ASKED = {"verify", "startup", "ls", "doctor", "repair", "lookup", "retain", "dump", "stats", "txns", "compact"}
+"""The commands that the rules ask about every directory, whatever is in it."""
 REASONS = {(known.rule, directory): known.why for known in KNOWN for directory in known.directories}
 
 
@@ -53,6 +55,7 @@ def test_commands_agree(name: str, asked: Asked) -> None:
     mended = [rule.__name__ for rule in known if not broken[rule]]
     said += [f"{rule}: mended, so known.py need not have: {REASONS[rule, name]}" for rule in mended]
     assert not said, "\n".join(said)
+    assert {command for answers in about for command in ASKED - answers.asked} == set()
 
 
 def test_a_log_directory_without_partitions_is_no_partition(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def session(name: str) -> str:
     return (SESSIONS / f"{name}.txt").read_text(encoding="utf-8", errors="surrogateescape")
 
 
+@cache
 def told() -> dict[str, list[Step]]:
     """The steps of all sessions by the command that they run."""
     found: dict[str, list[Step]] = {}
