@@ -153,7 +153,7 @@ class Run(Complaints):
             totals.work += 1
             totals.changed += self._safety.applies
             totals.records += done.task.dropped.records
-            if done.change is not None and done.kept:
+            if done.change is not None and done.kept and done.change.keeps_old:
                 totals.changes[done.path] = done.change.id
             if not self._safety.applies:
                 self.worsen(exit_codes.FINDINGS)
