@@ -315,4 +315,4 @@ def _is_log_directory(path: str) -> bool:
 
 def _is_about(failure: Failure, path: str, finding: Finding) -> bool:
     """Return whether a finding is about the file in which a start fails."""
-    return finding.path in (failure.file, os.path.join(path, failure.file)) or f"{finding.path}," in failure.text
+    return finding.path in (failure.file, os.path.join(path, failure.file))

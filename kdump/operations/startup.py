@@ -328,7 +328,8 @@ class BrokerStart:
         meta = directory.meta_properties()
         fault = other_node(directory, state.broker.node_id, self.circumstances.node_id)
         if fault is None and meta:
-            fault = self._together.add(directory.path, meta)
+            mismatch = self._together.add(directory.path, meta)
+            fault = mismatch.text if mismatch else None
         if fault is not None:
             return state._replace(failures=(*state.failures, not_together(fault)))
         self._first = first = self._first or state

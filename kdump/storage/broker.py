@@ -59,6 +59,16 @@ def other_node(directory: LogDirectory, node_id: int | None, configured: int | N
     )
 
 
+class Mismatch(NamedTuple):
+    """Why a broker does not start with log directories that say they are its own, in its words.
+
+    `is_of_clusters`: they are of several clusters; else two have one directory id.
+    """
+
+    text: str
+    is_of_clusters: bool
+
+
 class BrokerDirectories:
     """The log directories that were met, and what keeps a broker from starting with those that say they are its own.
 
@@ -69,8 +79,8 @@ class BrokerDirectories:
         self._first: dict[int, tuple[str, MetaProperties]] = {}
         self._by_id: dict[tuple[int, bytes], str] = {}
 
-    def add(self, path: str, meta: MetaProperties) -> str | None:
-        """Take in a log directory with its meta.properties; return what its broker says of it, None if nothing.
+    def add(self, path: str, meta: MetaProperties) -> Mismatch | None:
+        """Take in a log directory with its meta.properties; return what its broker minds of it, None if nothing.
 
         One that is taken in again gets the same answer.
         """
@@ -79,14 +89,16 @@ class BrokerDirectories:
         file = os.path.join(path, names.META_PROPERTIES)
         expected = self._first.setdefault(meta.node_id, (path, meta))[1].cluster_id
         if expected != meta.cluster_id and None not in (expected, meta.cluster_id):
-            return f"Invalid cluster.id in: {file}. Expected {expected}, but read {meta.cluster_id}"
+            text = f"Invalid cluster.id in: {file}. Expected {expected}, but read {meta.cluster_id}"
+            return Mismatch(text, is_of_clusters=True)
         if meta.directory_id is None:
             return None
         other = self._by_id.setdefault((meta.node_id, meta.directory_id), path)
         if os.path.realpath(other) == os.path.realpath(path):
             return None
         id_ = format_uuid(meta.directory_id)
-        return f"Duplicate directory ID Optional[{id_}] found. It was the ID of {other}, but also of {path}"
+        text = f"Duplicate directory ID Optional[{id_}] found. It was the ID of {other}, but also of {path}"
+        return Mismatch(text, is_of_clusters=False)
 
 
 class Duplicate(NamedTuple):

@@ -140,8 +140,8 @@ class KnownPartitions:
         meta = directory.meta_properties()
         fault = self._together.add(directory.path, meta) if meta else None
         if fault is not None:
-            ways = OTHER_CLUSTER if "cluster.id" in fault else None
-            yield found("KD-META-PROPERTIES", path, fault, effect=REFUSES)._replace(ways=ways)
+            ways = OTHER_CLUSTER if fault.is_of_clusters else None
+            yield found("KD-META-PROPERTIES", path, fault.text, effect=REFUSES)._replace(ways=ways)
             return
         if owner.node_id is None:
             text = f"Error: node ID not found in {directory.path}"
