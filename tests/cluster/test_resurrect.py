@@ -672,7 +672,7 @@ def test_old_server_properties_tell_what_the_directories_do_not(run: Run, tmp_pa
     assert node["properties"]["log.retention.hours"] == "-1"
     assert node["properties"]["unclean.leader.election.enable"] == "false"
     assert "secret" not in run.out
-    assert any("names 2 log directories" in text and "1 were given" in text for _, text in notes(run, "lost"))
+    assert any("names 2 log directories" in text and "1 was given" in text for _, text in notes(run, "lost"))
     assert any(subject == str(file) and "becomes false" in text for subject, text in notes(run, "setting"))
     assert run(*arguments) == 1
     assert f"and the other lines of {file}" in run.out
