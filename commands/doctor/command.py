@@ -87,7 +87,7 @@ def command(
         else:
             from .text import Page
 
-            style = {"color": wants_color(color), "is_live": is_live}
+            style = {"is_colored": wants_color(color), "is_live": is_live}
             screen = Page(health, chosen, prose_width(), **style, is_complete=diagnostics.code == exit_codes.OK)
             if has_answer:
                 out.write("".join(f"{line}\n" for line in (screen.brief() if brief else screen.all())))

@@ -42,17 +42,24 @@ class Page:
     """The lines of one checkup."""
 
     def __init__(
-        self, health: Health, paths: Sequence[str], width: int | None, *, color: bool, is_live: bool, is_complete: bool
+        self,
+        health: Health,
+        paths: Sequence[str],
+        width: int | None,
+        *,
+        is_colored: bool,
+        is_live: bool,
+        is_complete: bool,
     ) -> None:
         self._health = health
         self._paths = paths
         self._width = width
         self._is_live = is_live
         self._is_complete = is_complete
-        self._bold = Style(color, bold=True)
-        self._bad = Style(color, "red", bold=True)
-        self._careful = Style(color, "yellow", bold=True)
-        self._good = Style(color, "green", bold=True)
+        self._bold = Style(is_colored, bold=True)
+        self._bad = Style(is_colored, "red", bold=True)
+        self._careful = Style(is_colored, "yellow", bold=True)
+        self._good = Style(is_colored, "green", bold=True)
         self._budget = LineBudget()
         self._heads = 0
 

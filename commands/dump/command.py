@@ -331,4 +331,4 @@ def _format_of(out: Output, options: Options, *, schemas: bool) -> Format:
     from .text import TextLines
 
     batches_only = options.request.batches_only
-    return TextLines(out.write, color=wants_color(options.color), full=options.full, batches_only=batches_only)
+    return TextLines(out.write, is_colored=wants_color(options.color), full=options.full, batches_only=batches_only)

@@ -31,17 +31,19 @@ _SPECIAL = TRANSACTIONAL | CONTROL | DELETE_HORIZON
 class TextLines:
     """Prints text, in colour if asked to."""
 
-    def __init__(self, write: Write, *, color: bool = False, full: bool = False, batches_only: bool = False) -> None:
+    def __init__(
+        self, write: Write, *, is_colored: bool = False, full: bool = False, batches_only: bool = False
+    ) -> None:
         """`full` shows binary contents to their end; `batches_only` makes a table of the batches."""
         self._write = write
         self._is_table = batches_only
         self._full = full
-        self._title = Style(color, bold=True)
-        self._head = Style(color, "cyan")
-        self._dim = Style(color, dim=True)
-        self._key = Style(color, "green")
-        self._bad = Style(color, "red", bold=True)
-        self._control = Style(color, "yellow")
+        self._title = Style(is_colored, bold=True)
+        self._head = Style(is_colored, "cyan")
+        self._dim = Style(is_colored, dim=True)
+        self._key = Style(is_colored, "green")
+        self._bad = Style(is_colored, "red", bold=True)
+        self._control = Style(is_colored, "yellow")
         self._widths = [0, 0, 0]  # of offsets, number of records and position in the lines of batches
         self._begun = self._has_heading = False
         self._shows_schemas = True

@@ -49,7 +49,7 @@ def command(words: tuple[str, ...], log: TextIO | None, format_: OutputFormat, c
             return _explain_log(log, out, format_)
         kinds = _kinds(words)
         if kinds:
-            _explain_codes(kinds, out, format_, color=wants_color(color), is_list=_is_list(words))
+            _explain_codes(kinds, out, format_, is_colored=wants_color(color), is_list=_is_list(words))
             return exit_codes.OK
         return _explain_line(" ".join(words), out, format_)
 
@@ -66,7 +66,9 @@ def _kinds(words: Sequence[str]) -> list[FindingKind]:
         raise click.UsageError(safe(str(error))) from None
 
 
-def _explain_codes(kinds: list[FindingKind], out: Output, format_: OutputFormat, *, color: bool, is_list: bool) -> None:
+def _explain_codes(
+    kinds: list[FindingKind], out: Output, format_: OutputFormat, *, is_colored: bool, is_list: bool
+) -> None:
     if format_ is OutputFormat.JSONL:
         from .jsonl import explanation
 
@@ -74,7 +76,10 @@ def _explain_codes(kinds: list[FindingKind], out: Output, format_: OutputFormat,
             out.write(json_line("explanation", explanation(kind)))
         return
     width = prose_width()
-    texts = [list(listed(kinds))] if is_list else [list(explained_lines(kind, width, color=color)) for kind in kinds]
+    if is_list:
+        texts = [list(listed(kinds))]
+    else:
+        texts = [list(explained_lines(kind, width, is_colored=is_colored)) for kind in kinds]
     out.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
 
 

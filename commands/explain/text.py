@@ -23,10 +23,10 @@ _MAX_NAMES = 2
 _BATCH_CODES = ("KD-LOG-", "KD-BATCH-")
 
 
-def explained_lines(kind: FindingKind, width: int | None, *, color: bool = False) -> Iterator[str]:
+def explained_lines(kind: FindingKind, width: int | None, *, is_colored: bool = False) -> Iterator[str]:
     """Yield the lines about a finding's code."""
     known = EXPLANATIONS[kind.code]
-    yield Style(color, bold=True)(f"{kind.code} ({kind.severity}): {known.title}")
+    yield Style(is_colored, bold=True)(f"{kind.code} ({kind.severity}): {known.title}")
     yield ""
     fields = {"Meaning": kind.meaning, "Broker": known.broker, "Consumers": known.consumers, "Causes": known.causes}
     for label, text in fields.items():

@@ -99,10 +99,10 @@ def _printer(out: Output, format_: OutputFormat, color: str, *, graph: bool) -> 
     if graph:
         from .graph import Graphs
 
-        return Graphs(out.write, color=wants_color(color))
+        return Graphs(out.write, is_colored=wants_color(color))
     from .text import Text
 
-    return Text(out.write, color=wants_color(color))
+    return Text(out.write, is_colored=wants_color(color))
 
 
 class _Listing(Failures):

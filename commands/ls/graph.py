@@ -62,10 +62,10 @@ class Bar(NamedTuple):
 class Graphs(Tables):
     """Draws partitions in place of their tables of segments."""
 
-    def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
+    def __init__(self, write: Callable[[str], None], *, is_colored: bool = False) -> None:
         """`write` takes whole lines."""
-        super().__init__(write, color=color)
-        self._color = color
+        super().__init__(write, is_colored=is_colored)
+        self._is_colored = is_colored
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
         """Print the facts about the partition, and its picture."""
@@ -73,7 +73,7 @@ class Graphs(Tables):
         if segments and info.outline:
             columns = Screen.current.width or NO_TERMINAL
             lines = picture(info, info.outline, columns, plain=not _can_draw())
-            self._write(f"\n{_rendered(lines, self._color)}")
+            self._write(f"\n{_rendered(lines, self._is_colored)}")
 
 
 def picture(info: PartitionInfo, outline: Outline, columns: int, *, plain: bool = False) -> Iterator[Text]:
@@ -219,15 +219,15 @@ def _can_draw() -> bool:
     return True
 
 
-def _rendered(lines: Iterator[Text], color: bool) -> str:
+def _rendered(lines: Iterator[Text], is_colored: bool) -> str:
     """Return the lines as text, with the escapes of colours where there are any."""
     from rich.console import Console
 
     out = StringIO()
     console = Console(
         file=out,
-        force_terminal=color,
-        color_system="standard" if color else None,
+        force_terminal=is_colored,
+        color_system="standard" if is_colored else None,
         legacy_windows=False,
         highlight=False,
     )

@@ -95,12 +95,12 @@ SEGMENT_COLUMNS = (
 class Text(TextPrinter):
     """Prints facts as tables."""
 
-    def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
+    def __init__(self, write: Callable[[str], None], *, is_colored: bool = False) -> None:
         """`write` takes whole lines."""
         super().__init__(write)
-        self._name = Style(color, bold=True)
-        self._head = Style(color, dim=True)
-        self._note = Style(color, "yellow")
+        self._name = Style(is_colored, bold=True)
+        self._head = Style(is_colored, dim=True)
+        self._note = Style(is_colored, "yellow")
         self._rows = LineBudget()
         self._remarks = LineBudget(MAX_NOTES)
         self._lists_files = False

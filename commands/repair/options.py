@@ -116,4 +116,4 @@ def _printer(format_: OutputFormat, color: str, out: Output, *, summarizes: bool
         return JsonPrinter(out.write)
     from .text import TextPrinter
 
-    return TextPrinter(out.write, color=wants_color(color), summarizes=summarizes)
+    return TextPrinter(out.write, is_colored=wants_color(color), summarizes=summarizes)

@@ -33,12 +33,12 @@ _VERB_WIDTH = max(map(len, _VERBS.values()))
 class TextPrinter:
     """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed."""
 
-    def __init__(self, write: Callable[[str], None], *, color: bool = False, summarizes: bool = False) -> None:
+    def __init__(self, write: Callable[[str], None], *, is_colored: bool = False, summarizes: bool = False) -> None:
         """`write` takes whole lines. `summarizes`: plans of several partitions that drop nothing are a line each."""
         self._summarizes = summarizes
         self._write = write
-        self._bad = Style(color, "red", bold=True)
-        self._good = Style(color, "green", bold=True)
+        self._bad = Style(is_colored, "red", bold=True)
+        self._good = Style(is_colored, "green", bold=True)
         self._undecided: list[str] = []
         self._to_decide: list[str] = []
         self._planned: list[tuple[int, str, SafeLine | None]] = []

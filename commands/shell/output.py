@@ -301,10 +301,12 @@ class Style:
 
     __slots__ = ("after", "before")
 
-    def __init__(self, color: bool, foreground: str | None = None, *, bold: bool = False, dim: bool = False) -> None:
+    def __init__(
+        self, is_colored: bool, foreground: str | None = None, *, bold: bool = False, dim: bool = False
+    ) -> None:
         """`foreground` is one of click's names of colours."""
         self.before = self.after = ""
-        if color:
+        if is_colored:
             styled = click.style("\0", fg=foreground, bold=bold or None, dim=dim or None)
             self.before, _, self.after = styled.partition("\0")
 

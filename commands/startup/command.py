@@ -89,7 +89,7 @@ def command(
         else:
             from .text import Text
 
-            printer = Text(out.write, verbose=verbose, color=wants_color(color))
+            printer = Text(out.write, verbose=verbose, is_colored=wants_color(color))
         if format_ is OutputFormat.TEXT and any(map(is_beside_broker, paths)):
             out.write("A broker is running. This is what a crash now would leave.\n\n")
         with ProgressBar(paths) as bar:

@@ -86,7 +86,7 @@ class Text:
     The answer comes first where the broker does not start as it should, so nothing is written before `end`.
     """
 
-    def __init__(self, write: Callable[[str], None], *, verbose: bool = False, color: bool = False) -> None:
+    def __init__(self, write: Callable[[str], None], *, verbose: bool = False, is_colored: bool = False) -> None:
         """`write` takes whole lines."""
         self._write = write
         self._verbose = verbose
@@ -95,9 +95,9 @@ class Text:
         self._blocks: list[str] = []
         self._ranks: dict[int, int] = {}
         self._heads: list[tuple[int, DirectoryState, bool | None, int, int]] = []
-        self._bold = Style(color, bold=True)
-        self._bad = Style(color, "red", bold=True)
-        self._careful = Style(color, "yellow")
+        self._bold = Style(is_colored, bold=True)
+        self._bad = Style(is_colored, "red", bold=True)
+        self._careful = Style(is_colored, "yellow")
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
         """Print what concerns a log directory as a whole."""

@@ -165,7 +165,7 @@ def command(
     with ProgressBar(chosen) as bar, output as out:
         printer = partial(_printer, is_strict=fail_on == "warning", verbose=bool(verbose), paths=paths)
         files = [ReportFile(kind, path) for kind, path in reports]
-        printers = [printer(format_, out, color=wants_color(color), width=Screen.current.width)]
+        printers = [printer(format_, out, is_colored=wants_color(color), width=Screen.current.width)]
         printers += (printer(file.format, file) for file in files)
         options = options._replace(progress=PeriodicFlush(out, bar).progress)
         begin = partial(_begin, printers)
@@ -200,12 +200,12 @@ def _printer(
     is_strict: bool,
     verbose: bool,
     paths: Sequence[str],
-    color: bool = False,
+    is_colored: bool = False,
     width: int | None = None,
 ) -> Report:
     """Return what prints in one of the formats."""
     if format_ is OutputFormat.TEXT:
-        return TextReport(out, verbose=verbose, color=color, paths=paths, width=width)
+        return TextReport(out, verbose=verbose, is_colored=is_colored, paths=paths, width=width)
     if format_ in (OutputFormat.JSON, OutputFormat.JSONL):
         from .jsonl import JsonLinesReport
 

@@ -63,7 +63,7 @@ class TextReport(Report):
     """
 
     def __init__(
-        self, out: Sink, *, verbose: bool, color: bool, paths: Sequence[str] = (), width: int | None = None
+        self, out: Sink, *, verbose: bool, is_colored: bool, paths: Sequence[str] = (), width: int | None = None
     ) -> None:
         """`paths` are those of the command line, `width` is that of the screen (None: lines are not folded)."""
         self._out = out
@@ -79,13 +79,13 @@ class TextReport(Report):
         self._codes: set[str] = set()
         self._unlisted: Counter[str] = Counter()
         self._unlisted_groups: defaultdict[str, set[str]] = defaultdict(set)
-        self._bold = Style(color, bold=True)
-        self._dim = Style(color, dim=True)
-        self._good = Style(color, "green", bold=True)
+        self._bold = Style(is_colored, bold=True)
+        self._dim = Style(is_colored, dim=True)
+        self._good = Style(is_colored, "green", bold=True)
         self._styles: dict[str, Style] = {
-            ERROR: Style(color, "red", bold=True),
-            WARNING: Style(color, "yellow"),
-            NOTE: Style(color, "cyan"),
+            ERROR: Style(is_colored, "red", bold=True),
+            WARNING: Style(is_colored, "yellow"),
+            NOTE: Style(is_colored, "cyan"),
         }
 
     def finding(self, finding: Finding) -> None:
