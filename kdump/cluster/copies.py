@@ -16,7 +16,7 @@ from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, CorruptSnapshotError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
-from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES, decode_producer_snapshot
 from kdump.formats.schemas.transaction_state import TransactionState
 from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.partition import PartitionLog
@@ -24,8 +24,6 @@ from kdump.storage.replica import Replica
 from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 from kdump.topics.transaction_ids import ENDING, transactional_ids
-
-_SNAPSHOT_LIMIT = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ def _read_snapshots(copy: Copy, log: PartitionLog) -> None:
     for name, parsed in log.files.items():
         if parsed.kind == names.PRODUCER_SNAPSHOT and not parsed.state:
             try:
-                entries = decode_producer_snapshot(read_small(os.path.join(log.path, name), _SNAPSHOT_LIMIT))
+                entries = decode_producer_snapshot(read_small(os.path.join(log.path, name), MAX_SNAPSHOT_BYTES))
             except CorruptSnapshotError:
                 continue
             copy.highest_producer_id = max([copy.highest_producer_id, *(each.producer_id for each in entries)])

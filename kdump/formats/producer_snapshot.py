@@ -41,6 +41,9 @@ _CRC_AT = _VERSION.size
 _COUNT_AT = _CRC_AT + _CRC.size
 _ENTRIES_AT = _COUNT_AT + _COUNT.size
 
+MAX_SNAPSHOT_BYTES = 1 << 28
+"""What is read of a snapshot, at most."""
+
 _ENTRIES = "producer_entries"
 _ENTRY_FIELDS = (
     "producer_id",

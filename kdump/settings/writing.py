@@ -15,7 +15,7 @@ from kdump.settings.sources import TopicSettings
 from kdump.settings.table import COMPACT, Setting
 from kdump.settings.views import Fields, values_of
 
-_INDEX_LEAST = 12  # one entry of a time index
+_MIN_INDEX_BYTES = 12  # one entry of a time index
 FIELDS: Fields = {
     "segment_bytes": table.SEGMENT_BYTES,
     "segment_ms": table.SEGMENT_MS,
@@ -79,9 +79,9 @@ class WritingSettings(NamedTuple):
         Raises ConfigError.
         """
         values = values_of(FIELDS, settings, release)
-        if values["segment_index_bytes"] < _INDEX_LEAST:
+        if values["segment_index_bytes"] < _MIN_INDEX_BYTES:
             name, size = table.SEGMENT_INDEX_BYTES.name, values["segment_index_bytes"]
-            text = f"{name} is {size}: Kafka cannot make a time index of less than {_INDEX_LEAST} bytes"
+            text = f"{name} is {size}: Kafka cannot make a time index of less than {_MIN_INDEX_BYTES} bytes"
             raise ConfigError(text, name)
         level = settings.get(table.GZIP_LEVEL)
         return cls(

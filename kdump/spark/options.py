@@ -92,9 +92,9 @@ class ReadOptions:
     min_partitions: int | None = None
     task_offsets: int | None = None
     fails: bool = True
-    most_offsets: int | None = None
-    least_offsets: int | None = None
-    most_delay_ms: int = DEFAULT_DELAY_MS
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = DEFAULT_DELAY_MS
     limit: int = DEFAULT_LIMIT
     deep: bool = False
     now: int | None = None
@@ -153,9 +153,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         min_partitions=given.number("minPartitions", 1),
         task_offsets=given.number("maxRecordsPerPartition", 1) if kind == RECORDS else None,
         fails=given.truth("failOnDataLoss", True),
-        most_offsets=most,
-        least_offsets=least,
-        most_delay_ms=given.value("maxTriggerDelay", _delay) or DEFAULT_DELAY_MS,
+        max_offsets=most,
+        min_offsets=least,
+        max_delay_ms=given.value("maxTriggerDelay", _delay) or DEFAULT_DELAY_MS,
         limit=given.number("maxDecompressedBytes", 1) or DEFAULT_LIMIT,
         deep=given.truth("deep", False),
         now=given.number("now", 0),

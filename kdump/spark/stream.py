@@ -59,7 +59,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return maxOffsetsPerTrigger, if it is given."""
-        most = self._options.most_offsets
+        most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -89,11 +89,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _is_too_early(self, begins: dict[Key, int], ends: dict[Key, int]) -> bool:
         """Return whether to wait for more offsets: minOffsetsPerTrigger, for no longer than maxTriggerDelay."""
-        least = self._options.least_offsets
+        least = self._options.min_offsets
         if least is None or self._target is not None:
             return False
         now = time.monotonic()
-        is_late = self._last is None or (now - self._last) * 1000 >= self._options.most_delay_ms
+        is_late = self._last is None or (now - self._last) * 1000 >= self._options.max_delay_ms
         if not is_late and sum(end - begins.get(key, end) for key, end in ends.items()) < least:
             return True
         self._last = now

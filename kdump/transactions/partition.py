@@ -15,7 +15,7 @@ from kdump.disk.reading import read_small
 from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES, ProducerEntry, decode_producer_snapshot
 from kdump.named_tuples import NamedTuple
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
@@ -30,7 +30,6 @@ LATE_BUFFER_MS = 300_000
 
 _MARKED = bytes(bool(flags & (TRANSACTIONAL | CONTROL)) for flags in range(256))
 _LOW_BYTE = 0 if sys.byteorder == "little" else 7
-_SNAPSHOT_LIMIT = 1 << 28
 
 
 @dataclass
@@ -284,7 +283,7 @@ class _Walk:
     def _entries(self, path: str) -> list[ProducerEntry] | None:
         """Return what a snapshot has; None where it cannot be read, which is reported."""
         try:
-            return list(decode_producer_snapshot(read_small(path, _SNAPSHOT_LIMIT)))
+            return list(decode_producer_snapshot(read_small(path, MAX_SNAPSHOT_BYTES)))
         except CorruptSnapshotError as error:
             self._report(Problem(path, None, str(error)))
         except OSError as error:

@@ -205,7 +205,7 @@ def used_entries(segment: Segment, kind: str) -> int:
         return 0
 
 
-_LEAST_ROOM = 1 << 12
+_MIN_ROOM = 1 << 12
 """Bytes of zeros that tell a preallocated index from one that something else has added zeros to."""
 
 
@@ -231,9 +231,9 @@ def preallocated(segment: Segment) -> frozenset[names.FileKind]:
         fits = max(offset_size, time_size) < min(offset_size + OFFSET_ENTRY_SIZE, time_size + TIME_ENTRY_SIZE)
     elif names.TIME_INDEX in with_zeros:
         used = (offset_size // OFFSET_ENTRY_SIZE + 1) * TIME_ENTRY_SIZE
-        fits = time_size - used >= _LEAST_ROOM
+        fits = time_size - used >= _MIN_ROOM
     else:
         count = used_entries(segment, names.OFFSET_INDEX)
-        has_room = offset_size - count * OFFSET_ENTRY_SIZE >= _LEAST_ROOM and not offset_size % OFFSET_ENTRY_SIZE
+        has_room = offset_size - count * OFFSET_ENTRY_SIZE >= _MIN_ROOM and not offset_size % OFFSET_ENTRY_SIZE
         fits = bool(with_zeros) and has_room and count >= time_size // TIME_ENTRY_SIZE - 2
     return frozenset(with_zeros if fits else ())

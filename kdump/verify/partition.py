@@ -20,6 +20,7 @@ from kdump.findings.kind import (
     TRUNCATES,
 )
 from kdump.formats import names
+from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.segment import Segment, segment_end_offset
@@ -41,8 +42,6 @@ from kdump.verify.work import Before, PartitionTask
 if TYPE_CHECKING:
     from kdump.query.inventory import Placing
     from kdump.verify.broker_load import BrokerLoad
-
-SNAPSHOT_LIMIT = 1 << 28
 
 _SERVES = (SERVES_WRONG_DATA, BLOCKS_COMPACTION)
 """The effects of what a broker serves, unless its start fails over it."""
@@ -151,7 +150,7 @@ class PartitionCheck:
     def _snapshot(self, offset: int, *, compares: bool) -> Iterator[Finding]:
         path = os.path.join(self.log.path, self._snapshots.pop(offset))
         try:
-            data = read_small(path, SNAPSHOT_LIMIT)
+            data = read_small(path, MAX_SNAPSHOT_BYTES)
         except OSError as error:
             yield unreadable(path, error)
             return

@@ -8,9 +8,8 @@ from kdump.disk.durable import remove_file, replace_file
 from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
+from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES
 from kdump.recovery.snapshots import SnapshotFiles
-
-_MAX_BYTES = 1 << 28
 
 
 class SnapshotsOnDisk(SnapshotFiles):
@@ -28,7 +27,7 @@ class SnapshotsOnDisk(SnapshotFiles):
 
     def read(self, offset: int) -> bytes:
         """Return the content of a snapshot. Raises OSError."""
-        return read_small(os.path.join(self.folder, self.by_offset[offset]), _MAX_BYTES)
+        return read_small(os.path.join(self.folder, self.by_offset[offset]), MAX_SNAPSHOT_BYTES)
 
     def write(self, offset: int, data: bytes) -> None:
         """Write a snapshot. Raises OSError."""
