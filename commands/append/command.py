@@ -18,7 +18,7 @@ from kdump.formats.words import number_words, offset_words
 from kdump.interchange.dumped import Item
 from kdump.interchange.lines import Lines, Reading
 from kdump.operations.append import NewLog, opened
-from kdump.operations.append_input import ABORT, COMMIT, OPEN, READERS, Appender, AppendOptions, Tally
+from kdump.operations.append_input import READERS, Appender, AppendOptions, Ending, Tally
 from kdump.releases import KafkaRelease
 from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.packing import Packing
@@ -68,7 +68,7 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     help="By default the producer's last one in the log, else 0.")
 @click.option("--base-sequence", type=click.IntRange(0, INT_MAX), metavar="N",
     help="The producer's first sequence number. By default the one that is due.")
-@click.option("--transactional", type=click.Choice((COMMIT, ABORT, OPEN)),
+@click.option("--transactional", type=click.Choice([each.value for each in Ending]),
     help="Write in a transaction of the producer: commit it, abort it, or leave it open.")
 @click.option("--transaction-version", type=click.IntRange(0, 2), metavar="N",
     help="The level of the cluster's transaction.version: with 2 the marker has the next producer epoch. By default as"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from kdump.errors import KdumpError, RefusedError, check_number, check_word
 from kdump.formats.encode import NewRecord
@@ -21,10 +22,17 @@ from kdump.write.packing import Packing, pack
 from kdump.write.record_source import Message
 from kdump.write.sessions import Producer, epoch_of_markers
 
-COMMIT, ABORT, OPEN = "commit", "abort", "open"
 MAX_BYTES = (1 << 31) - 1
 READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
 """What reads an input, by its format."""
+
+
+class Ending(StrEnum):
+    """What becomes of the transaction that records are appended in."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+    OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class AppendOptions:
         check_number("coordinator_epoch", self.coordinator_epoch, 0, INT_MAX)
         check_number("leader_epoch", self.leader_epoch, 0, INT_MAX)
         if self.ending is not None:
-            check_word("ending", self.ending, (COMMIT, ABORT, OPEN))
+            check_word("ending", self.ending, tuple(Ending))
         if self.producer_id is None and (self.ending or self.base_sequence is not None):
             raise ValueError("ending and base_sequence need a producer_id")
 
@@ -189,11 +197,11 @@ class Appender:
     def _end(self) -> None:
         """End the producer's transaction, if that is wished."""
         options = self._options
-        if options.ending in (COMMIT, ABORT):
+        if options.ending in (Ending.COMMIT, Ending.ABORT):
             self._log.end_transaction(
                 self._packing.producer_id,
                 epoch_of_markers(self._packing.producer_epoch, options.transaction_version or 0),
-                is_commit=options.ending == COMMIT,
+                is_commit=options.ending == Ending.COMMIT,
                 coordinator_epoch=options.coordinator_epoch,
                 leader_epoch=options.leader_epoch,
             )
