@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdump.columns import avro_types, protobuf_types
-from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE
+from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE, Decode
 from kdump.interchange.rows import Payload
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
@@ -34,13 +33,6 @@ from kdump.storage.partition import PartitionLog
 
 Make = Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
 Convert = Callable[[pa.DataType], pa.DataType]
-
-
-class Decode(StrEnum):
-    """What becomes of keys and values: columns of their type, or JSON text."""
-
-    COLUMNS = "columns"
-    JSON = "json"
 
 
 class Choice(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from enum import StrEnum
 
 from kdump.errors import KdumpError
 from kdump.formats.close_names import closest
@@ -43,6 +44,13 @@ RECORD_NEEDS: dict[str, tuple[str, ...]] = {
     "path": (),
 }
 """The columns of records. Sizes are bytes, -1 for null; `position` is that of the batch in its file, in bytes."""
+
+
+class Decode(StrEnum):
+    """What becomes of keys and values: columns of their type, or JSON text."""
+
+    COLUMNS = "columns"
+    JSON = "json"
 
 
 class Labels(NamedTuple):

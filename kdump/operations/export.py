@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Decoding(NamedTuple):
     """How keys and values are decoded: by which schemas, into what, and values by which schema of a reader.
 
-    `decoder` is asked for once there is something to decode. `kind` is one of columns.decoding.Decode: columns by
+    `decoder` is asked for once there is something to decode. `kind` is one of columns.names.Decode: columns by
     default, and JSON whatever it is where the files are text.
     """
 
@@ -135,7 +135,8 @@ def _report_unit(report: Report, unit: Unit, outcome: Result | Failure) -> None:
 
 def _topics_decoded(logs: Iterable[PartitionLog], format_: str, decoding: Decoding) -> dict[str, TopicColumns]:
     """Return how the records of each topic are decoded. Raises KdumpError, OSError."""
-    from kdump.columns.decoding import Decode, topic_columns
+    from kdump.columns.decoding import topic_columns
+    from kdump.columns.names import Decode
 
     decoder = decoding.decoder()
     kind = Decode(decoding.kind or Decode.COLUMNS) if format_ == PARQUET else Decode.JSON

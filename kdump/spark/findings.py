@@ -9,7 +9,7 @@ import pyarrow as pa
 from kdump.columns.names import utf8
 from kdump.findings.finding import Finding
 from kdump.spark.arrow_types import arrow_type
-from kdump.spark.options import FINDINGS, OptionError, ReadOptions
+from kdump.spark.options import OptionError, ReadOptions, RowKind
 from kdump.spark.places import directory_at, expand, find_partitions
 from kdump.spark.schema import COLUMNS, column_names
 from kdump.spark.shares import partition_sizes, shares
@@ -77,7 +77,7 @@ def _row(finding: Finding, number: int) -> tuple[object, ...]:
 
 
 def _batch(rows: Sequence[tuple[object, ...]], columns: tuple[str, ...]) -> pa.RecordBatch:
-    known = COLUMNS[FINDINGS]
+    known = COLUMNS[RowKind.FINDINGS]
     by_name = dict(zip(known, zip(*rows, strict=True), strict=True))
     arrays = [pa.array(map(_text, by_name[name]), arrow_type(known[name].ddl)) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))

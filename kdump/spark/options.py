@@ -7,10 +7,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kdump.columns.names import Decode
 from kdump.errors import KdumpError
 from kdump.formats.close_names import closest
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -20,9 +22,6 @@ from kdump.transactions.isolation_level import Isolation
 if TYPE_CHECKING:
     from kdump.spark.typed import Typed
 
-RECORDS, BATCHES, SEGMENTS, FINDINGS = KINDS = ("records", "batches", "segments", "findings")
-JSON, TYPED = DECODES = ("json", "columns")
-ONE, ALL = REPLICAS = ("one", "all")
 EARLIEST, LATEST = "earliest", "latest"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
 """What stands for the ends of a partition in offsets as JSON."""
@@ -41,6 +40,23 @@ READ_OPTIONS = (
 DEFAULT_DELAY_MS = 15 * 60_000
 """Of maxTriggerDelay, as in Spark's Kafka source."""
 _DELAY_UNITS = {**MS, "m": MS["min"]}
+
+
+class RowKind(StrEnum):
+    """What the rows are."""
+
+    RECORDS = "records"
+    BATCHES = "batches"
+    SEGMENTS = "segments"
+    FINDINGS = "findings"
+
+
+class Replicas(StrEnum):
+    """Which replicas of a partition are read."""
+
+    ONE = "one"
+    ALL = "all"
+
 
 PartitionOffsets = dict[tuple[str, int], int]
 Value = TypeVar("Value")
@@ -73,12 +89,12 @@ class ReadOptions:
     """
 
     paths: tuple[str, ...]
-    kind: str = RECORDS
+    kind: RowKind = RowKind.RECORDS
     columns: tuple[str, ...] = ()
     headers: bool = False
     control: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    decode: str | None = None
+    decode: Decode | None = None
     schemas: str | None = None
     schema_id: int | None = None
     typed: Typed | None = None
@@ -86,7 +102,7 @@ class ReadOptions:
     topic_pattern: str | None = None
     assigned: frozenset[tuple[str, int]] | None = None
     partitions: tuple[tuple[int, int], ...] = ()
-    replicas: str = ONE
+    replicas: Replicas = Replicas.ONE
     start: Bound = field(default_factory=lambda: Bound(EARLIEST_OFFSET))
     stop: Bound = field(default_factory=lambda: Bound(LATEST_OFFSET))
     min_partitions: int | None = None
@@ -124,7 +140,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     given = Given(options, READ_OPTIONS)
     if given.ignored:
         _note_ignored(tuple(given.ignored))
-    kind = given.choice("kind", KINDS, RECORDS)
+    kind = RowKind(given.choice("kind", tuple(RowKind), RowKind.RECORDS))
+    decode = given.choice("decode", tuple(Decode), "")
     topics = (*given.names("topics"), *given.names("subscribe"))
     pattern = given.value("subscribePattern", _pattern)
     assigned = given.value("assign", _assignment)
@@ -140,18 +157,18 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         headers=given.truth("includeHeaders", False),
         control=given.truth("includeControlRecords", False),
         isolation=_isolation(given),
-        decode=given.choice("decode", DECODES, "") or None,
+        decode=Decode(decode) if decode else None,
         schemas=given.text("schemas"),
         schema_id=given.number("schemaId", 0),
         topics=topics,
         topic_pattern=pattern,
         assigned=assigned,
         partitions=given.value("partitions", _ranges) or (),
-        replicas=given.choice("replicas", REPLICAS, ONE),
+        replicas=Replicas(given.choice("replicas", tuple(Replicas), Replicas.ONE)),
         start=_bound(given, "starting", EARLIEST_OFFSET),
         stop=_bound(given, "ending", LATEST_OFFSET),
         min_partitions=given.number("minPartitions", 1),
-        task_offsets=given.number("maxRecordsPerPartition", 1) if kind == RECORDS else None,
+        task_offsets=given.number("maxRecordsPerPartition", 1) if kind is RowKind.RECORDS else None,
         fails=given.truth("failOnDataLoss", True),
         max_offsets=most,
         min_offsets=least,

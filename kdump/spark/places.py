@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
-from kdump.spark.options import ONE, ReadOptions
+from kdump.spark.options import ReadOptions, Replicas
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
 from kdump.storage.open import open_directory
@@ -46,7 +46,7 @@ def find_partitions(options: ReadOptions) -> list[Partition]:
             found.setdefault(os.path.realpath(partition.log.path), partition)
     if not found:
         raise PathError(f"no partition in {', '.join(options.paths)} is one of those asked for")
-    return one_replica_each(found.values()) if options.replicas == ONE else list(found.values())
+    return one_replica_each(found.values()) if options.replicas is Replicas.ONE else list(found.values())
 
 
 def expand(paths: Iterable[str]) -> Iterator[str]:

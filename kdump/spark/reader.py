@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kdump.spark.bounds import Interval, interval_of
-from kdump.spark.options import BATCHES, FINDINGS, SEGMENTS, OptionError, ReadOptions
+from kdump.spark.options import OptionError, ReadOptions, RowKind
 from kdump.spark.places import Partition, end_offset, find_partitions, reading
 from kdump.spark.splits import Range, pack, ranges_of, task_size
 from kdump.spark.worker import settle
@@ -34,11 +34,11 @@ class LogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks. Raises KdumpError."""
         options = self._options
-        if options.kind == FINDINGS:
+        if options.kind is RowKind.FINDINGS:
             from kdump.spark.findings import finding_tasks
 
             return [Task(task) for task in finding_tasks(options, processors())]
-        if options.kind == SEGMENTS:
+        if options.kind is RowKind.SEGMENTS:
             from kdump.spark.segments import segment_tasks
 
             return [Task(task) for task in segment_tasks(options, processors())]
@@ -49,11 +49,11 @@ class LogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a task. Raises KdumpError."""
         options = self._options
-        if options.kind == FINDINGS:
+        if options.kind is RowKind.FINDINGS:
             from kdump.spark.findings import read_findings
 
             return read_findings(partition.value, options)
-        if options.kind == SEGMENTS:
+        if options.kind is RowKind.SEGMENTS:
             from kdump.spark.segments import read_segments
 
             return read_segments(partition.value, options)
@@ -104,4 +104,5 @@ def offset_tasks(partition: Partition, interval: Interval, most: int) -> Iterato
 def tasks_of(ranges: list[Range], options: ReadOptions) -> Iterator[list[Range]]:
     """Return the ranges packed into tasks."""
     total = sum(each.size for each in ranges)
-    return pack(ranges, task_size(total, processors(), options.min_partitions, decodes=options.kind != BATCHES))
+    decodes = options.kind is not RowKind.BATCHES
+    return pack(ranges, task_size(total, processors(), options.min_partitions, decodes=decodes))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kdump.columns.names import Decode
 from kdump.formats.close_names import closest
 from kdump.named_tuples import NamedTuple
-from kdump.spark.options import BATCHES, FINDINGS, JSON, RECORDS, SEGMENTS, OptionError, ReadOptions
+from kdump.spark.options import OptionError, ReadOptions, RowKind
 
 DAMAGE = "damage"
 HEADERS = "headers"
@@ -132,10 +133,10 @@ _FINDINGS = {
 }
 
 COLUMNS: Mapping[str, Mapping[str, Column]] = {
-    RECORDS: _RECORDS,
-    BATCHES: _BATCHES,
-    SEGMENTS: _SEGMENTS,
-    FINDINGS: _FINDINGS,
+    RowKind.RECORDS: _RECORDS,
+    RowKind.BATCHES: _BATCHES,
+    RowKind.SEGMENTS: _SEGMENTS,
+    RowKind.FINDINGS: _FINDINGS,
 }
 """The columns of each kind of rows. `number` puts findings in the order of `kdump verify`; sizes are bytes."""
 
@@ -145,9 +146,9 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
     known = COLUMNS[options.kind]
     if not options.columns:
         wanted = [name for name, column in known.items() if column.is_default]
-        if options.kind == RECORDS:
+        if options.kind is RowKind.RECORDS:
             wanted += [HEADERS] if options.headers else []
-            wanted += DECODED if options.decode == JSON else ()
+            wanted += DECODED if options.decode is Decode.JSON else ()
             wanted += (name for name in ADDED if _is_typed(options, name))
         return tuple(wanted)
     names = {name.lower(): name for name in known}
@@ -164,7 +165,7 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
             raise OptionError(f"option columns: there is no column {chosen[-1]}: {why}; the bytes are in {field}")
     if len(set(chosen)) < len(chosen):
         raise OptionError("option columns names a column twice")
-    if options.headers and options.kind == RECORDS and HEADERS not in chosen:
+    if options.headers and options.kind is RowKind.RECORDS and HEADERS not in chosen:
         chosen.append(HEADERS)
     return tuple(chosen)
 

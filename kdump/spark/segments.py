@@ -11,7 +11,7 @@ from kdump.columns.names import utf8
 from kdump.query.selection import Selection
 from kdump.spark.arrow_types import arrow_type
 from kdump.spark.bounds import interval_of
-from kdump.spark.options import SEGMENTS, ReadOptions
+from kdump.spark.options import ReadOptions, RowKind
 from kdump.spark.places import find_partitions, reading
 from kdump.spark.schema import COLUMNS, column_names
 from kdump.spark.tables import DataLossError
@@ -50,7 +50,7 @@ def read_segments(jobs: Sequence[Job], options: ReadOptions) -> Iterator[pa.Reco
 
 def _column(name: str, rows: list[dict[str, object]]) -> pa.Array:
     values = [row[name] for row in rows]
-    kind = arrow_type(COLUMNS[SEGMENTS][name].ddl)
+    kind = arrow_type(COLUMNS[RowKind.SEGMENTS][name].ddl)
     if kind == MICROSECONDS:
         return timestamps(pa.array(values, pa.int64()), MICROSECONDS)
     return pa.array(values, kind)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kdump.spark.options import RECORDS, TYPED, OptionError, ReadOptions, read_options
+from kdump.columns.names import Decode
+from kdump.spark.options import OptionError, ReadOptions, RowKind, read_options
 from kdump.spark.schema import column_names, ddl, types
 from kdump.spark.worker import settle
 
@@ -23,7 +24,7 @@ def schema(options: Mapping[str, str]) -> str:
 def wanted(options: Mapping[str, str]) -> ReadOptions:
     """Return the options of a read; with decode=columns it is found out what the records hold. Raises KdumpError."""
     found = read_options(options)
-    if found.decode != TYPED or found.kind != RECORDS:
+    if found.decode is not Decode.COLUMNS or found.kind is not RowKind.RECORDS:
         return found
     from kdump.spark.typed import typed
 
@@ -61,7 +62,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
     from kdump.spark.stream import LogStreamReader
 
     found = checked(options, schema)
-    if found.kind != RECORDS:
+    if found.kind is not RowKind.RECORDS:
         raise OptionError(f"kind={found.kind} cannot be streamed: only records can")
     if found.stop.offsets or found.stop.times or found.stop.timestamp is not None:
         raise OptionError("a stream has no end: leave endingOffsets and endingTimestamp out")

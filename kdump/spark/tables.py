@@ -15,7 +15,7 @@ from kdump.errors import KdumpError
 from kdump.query.selection import Selection
 from kdump.spark.arrow_types import arrow_type
 from kdump.spark.decoding import payload_decoder
-from kdump.spark.options import RECORDS, ReadOptions
+from kdump.spark.options import ReadOptions, RowKind
 from kdump.spark.schema import ADDED, COLUMNS, DAMAGE, DECODED, column_names
 from kdump.spark.splits import Range
 from kdump.storage.damage import Damage, is_zero_tail
@@ -84,7 +84,7 @@ class _Tables:
         if self._options.isolation is not Isolation.READ_UNCOMMITTED:
             selection = isolated(selection, PartitionLog(os.path.dirname(each.path)), self._options.isolation)
         fields = [self._known[name].field for name in self._names if name != DAMAGE]
-        if self._options.kind == RECORDS:
+        if self._options.kind is RowKind.RECORDS:
             decoded = [name for name in self._names if self._is_decoded(name)]
             needed = self._needed(decoded) if decoded else fields
             records = RecordTables(needed, labels, control=self._options.control)
@@ -165,7 +165,7 @@ class _Tables:
 
 def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
     """Return the Arrow schema of records or batches with these columns."""
-    fields = RECORD_FIELDS if options.kind == RECORDS else BATCH_FIELDS
+    fields = RECORD_FIELDS if options.kind is RowKind.RECORDS else BATCH_FIELDS
     known = COLUMNS[options.kind]
 
     def kind(name: str) -> pa.DataType:

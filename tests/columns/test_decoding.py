@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kdump.columns import RecordTables, read_records
-from kdump.columns.decoding import Decode, topic_columns
+from kdump.columns.decoding import topic_columns
+from kdump.columns.names import Decode
 from kdump.schemas.decoder import PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.storage.partition import PartitionLog

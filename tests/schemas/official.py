@@ -18,7 +18,8 @@ from confluent_kafka.schema_registry import (
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kdump.columns import RecordTables, read_records
-from kdump.columns.decoding import Decode, topic_columns
+from kdump.columns.decoding import topic_columns
+from kdump.columns.names import Decode
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.interchange.rows import Payload
 from kdump.schemas.decoder import PayloadDecoder

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kdump.spark.options import ALL, BATCHES, OptionError, local_path, read_options
+from kdump.spark.options import OptionError, Replicas, RowKind, local_path, read_options
 from kdump.spark.schema import ADDED, COLUMNS, DECODED, column_names, ddl
 from kdump.spark.write_options import check_columns, write_options
 from tests.spark.building import options_of
@@ -21,7 +21,7 @@ def test_everything_has_a_default() -> None:
 
 def test_names_and_words_in_any_case() -> None:
     found = read_options({"PATH": "/data", "KIND": "Batches", "FailOnDataLoss": "FALSE", "replicas": "all"})
-    assert (found.kind, found.fails, found.replicas) == (BATCHES, False, ALL)
+    assert (found.kind, found.fails, found.replicas) == (RowKind.BATCHES, False, Replicas.ALL)
 
 
 @pytest.mark.parametrize(
