@@ -29,22 +29,22 @@ NO_TERMINAL = 110
 MIN_LABEL = 16
 
 
-class Look(NamedTuple):
+class SectionStyle(NamedTuple):
     """How a kind of range is drawn, where it can be and in plain ASCII, its colour, and what the legend calls it."""
 
     sign: str
     plain: str
-    style: str
+    color: str
     words: str
 
 
-LOOKS = {
-    SectionKind.DELETED: Look("·", ".", "dim", "before the log start"),
-    SectionKind.CLEAN: Look("█", "#", "green", "clean"),
-    SectionKind.DIRTY: Look("▓", "%", "yellow", "dirty"),
-    SectionKind.HELD: Look("▒", "+", "magenta", "dirty, not to be cleaned yet"),
-    SectionKind.CLOSED: Look("█", "#", "cyan", "closed segments"),
-    SectionKind.ACTIVE: Look("░", "-", "blue", "active segment"),
+STYLES = {
+    SectionKind.DELETED: SectionStyle("·", ".", "dim", "before the log start"),
+    SectionKind.CLEAN: SectionStyle("█", "#", "green", "clean"),
+    SectionKind.DIRTY: SectionStyle("▓", "%", "yellow", "dirty"),
+    SectionKind.HELD: SectionStyle("▒", "+", "magenta", "dirty, not to be cleaned yet"),
+    SectionKind.CLOSED: SectionStyle("█", "#", "cyan", "closed segments"),
+    SectionKind.ACTIVE: SectionStyle("░", "-", "blue", "active segment"),
 }
 
 
@@ -96,8 +96,8 @@ def picture(info: PartitionInfo, outline: Outline, columns: int, *, plain: bool 
         yield Text(indent + text)
     legend = Text(indent)
     for kind in dict.fromkeys(section.kind for section in sections):
-        sign = LOOKS[kind].plain if plain else LOOKS[kind].sign
-        legend.append(sign, LOOKS[kind].style).append(f" {LOOKS[kind].words}  ")
+        sign = STYLES[kind].plain if plain else STYLES[kind].sign
+        legend.append(sign, STYLES[kind].color).append(f" {STYLES[kind].words}  ")
     legend.rstrip()
     yield legend
 
@@ -166,8 +166,8 @@ def _drawn(bar: Bar, sections: Sequence[Section], scale: _Scale, plain: bool) ->
     line = Text(" " * span.start)
     for column in span:
         offset = max(bar.first, scale.offset(column))
-        look = LOOKS[next((each.kind for each in sections if offset < each.stop), sections[-1].kind)]
-        line.append(look.plain if plain else look.sign, look.style)
+        style = STYLES[next((each.kind for each in sections if offset < each.stop), sections[-1].kind)]
+        line.append(style.plain if plain else style.sign, style.color)
     line.append(" " * (scale.width - span.stop))
     return line
 

@@ -92,7 +92,7 @@ def _partition(info: PartitionInfo, directory: str | None) -> Row:
         "leftovers": [_file(file) for file in info.leftovers],
         "replaced": [_file(file) for file in info.replaced],
         "orphans": [_file(file) for file in info.orphans],
-        "strangeFiles": [_file(file) for file in info.strange],
+        "strangeFiles": [_file(file) for file in info.unexpected],
         "problems": list(info.problems),
         "placement": _placement(info.placement),
     }

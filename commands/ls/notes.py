@@ -120,8 +120,8 @@ def partition_notes(info: PartitionInfo) -> Iterator[str]:
         yield f"{number_words(len(info.replaced), 'file')} that .swap files replace, {size}: {listed}"
     if info.orphans:
         yield f"{_listed([file.name for file in info.orphans])}: an index without its .log"
-    if info.strange:
-        yield f"{_listed([file.name for file in info.strange])}: not a name that Kafka gives"
+    if info.unexpected:
+        yield f"{_listed([file.name for file in info.unexpected])}: not a name that Kafka gives"
     if info.placement:
         yield from _placement_notes(info, info.placement)
     yield from map(safe, info.problems)

@@ -147,7 +147,7 @@ class Doctor:
         began = time.monotonic()
         places = [(path, LogDirectory(path) if _is_log_directory(path) else None) for path in self._paths]
         for path, directory in places:
-            self._look_at_start(path, directory)
+            self._check_start(path, directory)
         health = self.health
         self._start.end()
         health.stops, health.offline = self._start.stops, self._start.offline
@@ -158,7 +158,7 @@ class Doctor:
         health.seconds = time.monotonic() - began
         return health
 
-    def _look_at_start(self, path: str, directory: LogDirectory | None) -> None:
+    def _check_start(self, path: str, directory: LogDirectory | None) -> None:
         if directory is None:
             events: Iterator[DirectoryState | Loaded] = self._start.partition(path)
         else:

@@ -135,15 +135,15 @@ class Lookups:
         trace: Tracing = _no_tracing,
     ) -> Iterator[Located | Failed]:
         """Yield where something is in each partition that is still there."""
-        return self._looked(logs, lambda lookup: (self._located(lookup, request),), trace)
+        return self._answers(logs, lambda lookup: (self._located(lookup, request),), trace)
 
     def answers(
         self, log: PartitionLog, requests: Iterable[Request], trace: Tracing = _no_tracing
     ) -> Iterator[Answer | Failed]:
         """Yield the answers of a partition to requests, each when it is asked."""
-        return self._looked((log,), lambda lookup: (_answer(lookup, request) for request in requests), trace)
+        return self._answers((log,), lambda lookup: (_answer(lookup, request) for request in requests), trace)
 
-    def _looked(
+    def _answers(
         self, logs: Iterable[PartitionLog], ask: Callable[[LogLookup], Iterable[_Item]], trace: Tracing
     ) -> Iterator[_Item | Failed]:
         for log in logs:

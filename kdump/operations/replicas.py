@@ -206,7 +206,7 @@ class Replicas:
             self._clusters[cluster_id] = _Cluster(state, source)
 
     def _add(self, path: str) -> None:
-        def look() -> None:
+        def examine() -> None:
             log = opened(path)
             if log is None or log.name is None:
                 return
@@ -218,7 +218,7 @@ class Replicas:
                 self._report(Problem(os.path.join(path, names.PARTITION_METADATA), None, str(error)))
             self._found.append(Found(path, log.name, self._owners.get(folder), topic_id))
 
-        self._tried(path, look)
+        self._tried(path, examine)
 
     def _check_duplicates(self, joined: Joined) -> None:
         """Report a broker that has a partition twice: it does not start (LogManager.loadLog)."""

@@ -78,7 +78,7 @@ class PartitionInfo(NamedTuple):
     `log_start_offset` and `end_offset` (absolute) bound what a broker would serve from this disk. `size` is that of
     the logs in bytes, `total_size` that of all files. `leftovers` have a suffix, and a broker removes them at start or
     completes what they are part of; `replaced` are those that it removes then for .swap files. `orphans` are index
-    files without a log; `strange` are files that Kafka does not write (among them files of a segment from whose name
+    files without a log; `unexpected` are files that Kafka does not write (among them files of a segment from whose name
     no offset can be read: with one a broker does not start). `problems` are texts of what cannot be parsed, `errors`
     say why files cannot be read, those of segments among them. `placement` is None where the cluster's metadata is not
     at hand, `outline` where nobody has asked for it (kdump.operations.outline) and without segments.
@@ -106,7 +106,7 @@ class PartitionInfo(NamedTuple):
     leftovers: tuple[FileInfo, ...]
     replaced: tuple[FileInfo, ...]
     orphans: tuple[FileInfo, ...]
-    strange: tuple[FileInfo, ...]
+    unexpected: tuple[FileInfo, ...]
     problems: tuple[str, ...]
     errors: tuple[OSError, ...]
     placement: Placement | None = None
@@ -258,7 +258,7 @@ def partition_info(
         leftovers=tuple(file for file in files if file.state != names.LIVE),
         replaced=tuple(file for file in files if file.name in replaced),
         orphans=tuple(file for file in files if file.name in orphan_names),
-        strange=tuple(file for file in live if _is_strange(file)),
+        unexpected=tuple(file for file in live if _is_unexpected(file)),
         problems=tuple(faults.problems),
         errors=(*faults.errors, *(segment.error for segment in segments if segment.error)),
         placement=placing(log.name, metadata.topic_id if metadata else None) if placing and knows_topic else None,
@@ -304,7 +304,7 @@ def _file_info(folder: str, name: str, parsed: FileName) -> FileInfo:
     return FileInfo(name, size, parsed.kind, parsed.state, parsed.offset, parsed.epoch)
 
 
-def _is_strange(file: FileInfo) -> bool:
+def _is_unexpected(file: FileInfo) -> bool:
     return file.kind == names.OTHER or (file.kind in names.SEGMENT_KINDS and file.offset is None)
 
 

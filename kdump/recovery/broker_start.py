@@ -111,22 +111,22 @@ def pending_state(log: PartitionLog) -> str | None:
 
 def directory_state(directory: LogDirectory, *, is_controller: bool = False) -> DirectoryState:
     """Look at a log directory as a broker does, or a controller alone. What cannot be read is a problem of its own."""
-    look = _Look(directory)
-    broker = look.broker()
+    files = _SmallFiles(directory)
+    broker = files.broker()
     checkpoints = Checkpoints("")
     if is_controller:  # KafkaRaftServer has no LogManager then: of all the rest it does not even read the names
-        look.warnings += _left_alone(directory)
+        files.warnings += _left_alone(directory)
     else:
-        checkpoints = look.checkpoints()
-        look.failures += _bad_names(directory)
+        checkpoints = files.checkpoints()
+        files.failures += _bad_names(directory)
     return DirectoryState(
         directory.path,
         directory.clean_shutdown,
         broker,
         checkpoints,
-        tuple(look.failures),
-        tuple(look.warnings),
-        tuple(look.problems),
+        tuple(files.failures),
+        tuple(files.warnings),
+        tuple(files.problems),
         is_controller,
     )
 
@@ -233,7 +233,7 @@ def _bad_names(directory: LogDirectory) -> Iterable[Failure]:
             yield Failure(KAFKA, str(error), name, offline=False)
 
 
-class _Look:
+class _SmallFiles:
     """Reads the small files of a log directory and keeps what is wrong with them."""
 
     def __init__(self, directory: LogDirectory) -> None:

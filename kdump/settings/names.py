@@ -31,7 +31,7 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | N
     Where `counting` is None the file is given for something else than its settings: only unknown names are named.
     """
     used = _ALL if counting is None else names_of(counting)
-    idle, strange = [], []
+    idle, unknown = [], []
     open_names = tuple(filter(None, (properties.get(name, "").strip() for name in PREFIX_NAMES)))
     for name, text in properties.items():
         if name in used:
@@ -45,11 +45,11 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | N
         elif not is_known(name) and not name.startswith(open_names):
             close = closest(name, _ALL, 0.8)
             if close is None:
-                strange.append(name)
+                unknown.append(name)
             else:
                 yield f"{name} is not a setting of Kafka: not used. Did you mean '{close}'?"
-    if strange:
-        yield f"not a setting of Kafka, not used: {listed(strange, MAX_NAMED)}"
+    if unknown:
+        yield f"not a setting of Kafka, not used: {listed(unknown, MAX_NAMED)}"
     if idle:
         yield f"not used here: {', '.join(idle)}"
 

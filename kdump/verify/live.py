@@ -71,18 +71,18 @@ def is_doubtful(finding: Finding) -> bool:
 
 
 def confirmed(
-    first: Iterable[Finding], look_again: Callable[[list[Finding]], Iterable[Finding]], since: float
+    first: Iterable[Finding], check_again: Callable[[list[Finding]], Iterable[Finding]], since: float
 ) -> Iterator[Finding]:
     """Yield those of the findings of a first look that a second one finds as well, and the notes among them.
 
-    `since` is when the first look ended (time.monotonic()); `look_again` is given what is in doubt.
+    `since` is when the first look ended (time.monotonic()); `check_again` is given what is in doubt.
     """
     found = list(first)
     doubtful = list(filter(is_doubtful, found))
     again: set[Key] = set()
     if doubtful:
         time.sleep(max(0.0, since + PAUSE - time.monotonic()))
-        again = set(map(key_of, look_again(doubtful)))
+        again = set(map(key_of, check_again(doubtful)))
     for finding in found:
         if key_of(finding) in again or (not is_doubtful(finding) and is_named(finding.path)):
             yield finding._replace(severity=NOTE) if finding.code in _IN_TRANSIT else finding

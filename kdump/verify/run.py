@@ -107,7 +107,7 @@ class Verification:
                     if is_over:
                         first, self._doubtful = self._doubtful, []
                         task.hold.close()
-                        settled = confirmed(first, partial(self._look_again, task), time.monotonic())
+                        settled = confirmed(first, partial(self._check_again, task), time.monotonic())
                         yield from self._notes.seen(settled)
                 if is_over and task is not None:
                     self._notes.keep(task)
@@ -119,7 +119,7 @@ class Verification:
             self._tasks.close()
             self._check = None  # it knows this run: as a circle all of it would wait for the garbage collector
 
-    def _look_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
+    def _check_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
         """Yield what a second look at a partition finds, which goes as far as what is in doubt does."""
         if need_metadata(doubtful):
             self._tasks.clusters = self._tasks.clusters.anew()

@@ -153,11 +153,11 @@ class Tasks:
             return
         from kdump.verify.cluster import check_metadata
 
-        def look_again(_: list[Finding]) -> Iterable[Finding]:
+        def check_again(_: list[Finding]) -> Iterable[Finding]:
             directory = LogDirectory(path)
             return [*self._directory(directory)[1], *check_metadata(Clusters([path]), directory)]
 
-        yield from confirmed(judged(findings), look_again, time.monotonic())
+        yield from confirmed(judged(findings), check_again, time.monotonic())
 
     def _directory(self, directory: LogDirectory) -> tuple[LogDirectoryContext, list[Finding]]:
         from kdump.verify.kraft import check_bootstrap

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.commands.ls.graph import LOOKS, MAX_ROWS, picture
+from kdump.commands.ls.graph import MAX_ROWS, STYLES, picture
 from kdump.formats import names
 from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.operations.outline import outline, outline_of
@@ -185,7 +185,7 @@ def test_not_as_json(run: Run, keyed: Path) -> None:
 
 
 def test_signs_are_one_column_wide_each() -> None:
-    assert all(len(look.sign) == len(look.plain) == 1 and look.plain.isascii() for look in LOOKS.values())
+    assert all(len(style.sign) == len(style.plain) == 1 and style.plain.isascii() for style in STYLES.values())
 
 
 def test_all_of_kafkas_own_logs_can_be_drawn(run: Run) -> None:

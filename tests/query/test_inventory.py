@@ -287,7 +287,7 @@ def test_a_partition_with_transactions() -> None:
     assert info.checkpoints == PartitionCheckpoints(None, 557, 557, None)
     assert info.leader_epochs == ((3, 0),)
     assert [file.offset for file in info.producer_snapshots] == [142, 289, 406, 538, 557]
-    assert (info.leftovers, info.orphans, info.strange, info.problems, info.errors) == ((), (), (), (), ())
+    assert (info.leftovers, info.orphans, info.unexpected, info.problems, info.errors) == ((), (), (), (), ())
     assert info.size == sum(segment.size for segment in info.segments)
     assert info.total_size == sum(path.stat().st_size for path in (CORPUS / "s-src-txn" / "topic-0").iterdir())
 
@@ -345,7 +345,7 @@ def test_names_that_kafka_does_not_give(tmp_path: Path) -> None:
     for name in ("notes.txt", "00000000000000000000 (1).log", "x.index"):
         (tmp_path / "t-0" / name).write_bytes(b"")
     info = partition_info(PartitionLog(str(tmp_path / "t-0")))
-    assert {file.name for file in info.strange} == {"notes.txt", "00000000000000000000 (1).log"}
+    assert {file.name for file in info.unexpected} == {"notes.txt", "00000000000000000000 (1).log"}
     assert [file.name for file in info.orphans] == ["x.index"]
 
 
