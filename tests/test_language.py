@@ -194,3 +194,47 @@ def test_lines_fit_a_terminal(name: str) -> None:
             continue
         long = [line for line in printed.splitlines() if len(line) > 80 and not line.startswith("2> ")]
         assert long == [], f"$ {command}"
+
+
+# Words of the glossary's right column that names are not made of. What scripts read keeps its name.
+PRIVATE = re.compile(
+    r"alike|mend(?:s|ed|ing)?|passedover|rails?|rescued?|retell|retold|sheets?|sister|strange|stretch(?:es)?"
+    r"|troubles?|whither|wish(?:es)?"
+)
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+def defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What a module gives names to: functions, classes, parameters, variables and fields."""
+    for each in ast.walk(tree):
+        match each:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield each.lineno, name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield each.lineno, name
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The docstrings of a module."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(each)):
+            yield getattr(each, "lineno", 1), text
+
+
+SAID_OF_CODE = re.compile(r"\bgood batch|\bpassed over\b|\bon paper\b|\bclosed in order\b|\bheld against\b|\banew\b")
+
+
+@pytest.mark.parametrize("package", ["kdump", "commands"])
+def test_names_and_docstrings_have_no_private_words(package: str) -> None:
+    found: list[str] = []
+    for path in sorted((DOCS.parent / package).rglob("*.py")):
+        name = path.relative_to(DOCS.parent).as_posix()
+        words = {part.lower() for part in path.stem.split("_")}
+        found += [f"{name}: {word}" for word in words if PRIVATE.fullmatch(word)]
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for line, defined in defined_names(tree):
+            if any(PRIVATE.fullmatch(word.lower()) for word in WORD.findall(defined)):
+                found.append(f"{name}:{line}: {defined}")
+        for line, text in docstrings(tree):
+            found += [f"{name}:{line}: {said[0]}" for said in SAID_OF_CODE.finditer(" ".join(text.split()))]
+    assert found == []

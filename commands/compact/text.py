@@ -11,7 +11,7 @@ from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, count_text, duration, listed, number_words, size_text
 from kdump.operations.compact import Compacted
 
-from ..shell.line_budget import LineBudget, more_alike
+from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
@@ -97,7 +97,7 @@ class Text(TextPrinter):
             if len(paths) > MAX_SKIPPED:
                 self._lines([f"and {count_text(len(paths) - MAX_SKIPPED)} more: --format jsonl lists them"])
         if self._more:
-            self._write(f"{more_alike(self._more)}\n")
+            self._write(f"{more_similar(self._more)}\n")
         if self._routine:
             verb = "is" if self._routine == 1 else "are"
             self._heading(f"{number_words(self._routine, 'partition')} {verb} not due (-v)")

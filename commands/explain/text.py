@@ -90,8 +90,8 @@ def summarized(log: ServerLog, path: str, width: int | None) -> Iterator[str]:
     wanted = [entry for entry in entries if entry.message.do]
     budget = LineBudget()
     more = 0
-    for alike in _alike(wanted):
-        lines = [*_entry(alike, width), ""]
+    for equal in _equal(wanted):
+        lines = [*_entry(equal, width), ""]
         if budget.takes(len(lines)):
             yield from lines
         else:
@@ -110,7 +110,7 @@ def summarized(log: ServerLog, path: str, width: int | None) -> Iterator[str]:
     yield f"Checked: {number_words(log.lines, 'line')} of {safe(path)}."
 
 
-def _alike(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
+def _equal(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
     """Group the entries of which the same is said, in the order of the first ones."""
     found: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
@@ -119,11 +119,11 @@ def _alike(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
     return found.values()
 
 
-def _entry(alike: Sequence[Entry], width: int | None) -> Iterator[str]:
+def _entry(equal: Sequence[Entry], width: int | None) -> Iterator[str]:
     """Yield the lines about one message: when it was printed first, about which places, what it means."""
-    first, lines = alike[0], sum(entry.count for entry in alike)
+    first, lines = equal[0], sum(entry.count for entry in equal)
     times = f", {number_words(lines, 'line')}" if lines > 1 else ""
-    places = list(dict.fromkeys(safe(entry.place) for entry in alike if entry.place))
+    places = list(dict.fromkeys(safe(entry.place) for entry in equal if entry.place))
     shown = places[:_MAX_NAMES]
     more = f" and {len(places) - len(shown)} more" if len(places) > len(shown) else ""
     yield f"{safe(first.time or 'line ' + str(first.line))}{times}  {', '.join(shown)}{more}".rstrip()

@@ -16,7 +16,7 @@ from kdump.operations.safe_plans import SafePlan, safe_plan
 from kdump.recovery.outcome import Loss
 from kdump.repair.task import Task
 
-from ..shell.line_budget import LineBudget, more_alike
+from ..shell.line_budget import LineBudget, more_similar
 
 _MAX_WIDTH = 40
 _NOUNS: dict[str, tuple[str, str]] = {
@@ -58,7 +58,7 @@ def safe_lines(plans: Sequence[SafeLine], budget: LineBudget) -> Iterator[str]:
     listed = [plan for plan in others if budget.takes()]
     yield from (f"  {plan.path:<{width}}   {plan.work}" for plan in listed)
     if len(listed) < len(others):
-        yield f"  {more_alike(len(others) - len(listed))}"
+        yield f"  {more_similar(len(others) - len(listed))}"
     if routine:
         yield f"  {label:<{width}}   {_together(routine)}"
 

@@ -16,7 +16,7 @@ from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.task import Task
 
-from ..shell.line_budget import LineBudget, more_alike
+from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style, nothing_changed, to_apply
 from ..shell.screen import Screen
 from ..shell.words import loss_words
@@ -158,7 +158,7 @@ class TextPrinter:
         self._write("\n".join(shown) + "\n")
         more = len(self._undecided) - len(shown)
         if more > 0:
-            self._write(f"{more_alike(more)}\n\n")
+            self._write(f"{more_similar(more)}\n\n")
 
     def _shows(self, text: str, *, is_first: bool = False) -> bool:
         return self._budget.takes(text.count("\n") + 1) or is_first

@@ -17,7 +17,7 @@ from kdump.replicas.loss import LostRange
 from kdump.replicas.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
-from ..shell.line_budget import LineBudget, more_alike
+from ..shell.line_budget import LineBudget, more_similar
 from ..shell.tables import aligned
 from ..shell.times import iso_time
 from ..shell.words import verdict
@@ -57,7 +57,7 @@ class Text:
     def end(self, code: int) -> None:
         """Print the verdict of a run that exits with `code`."""
         if self._more:
-            self._write(f"{more_alike(self._more)}\n\n")
+            self._write(f"{more_similar(self._more)}\n\n")
         total = number_words(self._partitions, "partition")
         parts = []
         if self._behind:

@@ -38,6 +38,6 @@ def unlisted(partitions: int) -> str:
     return f"{number_words(partitions, 'more partition')}: -v lists all, --topic some."
 
 
-def more_alike(partitions: int) -> str:
+def more_similar(partitions: int) -> str:
     """Return the line that stands for partitions of which the same is to be said."""
     return f"{number_words(partitions, 'more partition')} like these: -v lists all."

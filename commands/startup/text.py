@@ -29,7 +29,7 @@ from kdump.recovery.outcome import (
     total_loss,
 )
 
-from ..shell.line_budget import LineBudget, more_alike
+from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style
 from ..shell.words import loss_words
 
@@ -49,7 +49,7 @@ _VERBS = {
 }
 _WIDTH = max(map(len, _VERBS.values())) + 1
 _TAKING = (TRUNCATE, EMPTY, DROP, HIDE)
-_MAX_ALIKE = 3
+_MAX_SIMILAR = 3
 
 
 class Totals:
@@ -136,7 +136,7 @@ class Text:
             if not budget.takes(self._blocks[at].count("\n") + 1):
                 self._blocks[at] = ""
                 more += 1
-        return f"{more_alike(more)}\n" if more else ""
+        return f"{more_similar(more)}\n" if more else ""
 
     def _top(self, start: BrokerStart) -> Iterator[str]:
         if start.stops:
@@ -280,7 +280,7 @@ def _offsets(loaded: Loaded) -> str:
 
 def _expiring_words(bases: Sequence[int]) -> str:
     return (
-        f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({listed(bases, _MAX_ALIKE)}): the"
+        f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({listed(bases, _MAX_SIMILAR)}): the"
         " broker treats the records as written in 1970 and deletes them at the first check of retention"
     )
 
@@ -295,11 +295,11 @@ def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:
     kinds: dict[str, list[Failure]] = {}
     for failure in failures:
         kinds.setdefault(failure.exception, []).append(failure)
-    for alike in kinds.values():
-        for failure in alike[:_MAX_ALIKE]:
+    for similar in kinds.values():
+        for failure in similar[:_MAX_SIMILAR]:
             yield f"  {_failure_words(failure)}"
-        if len(alike) > _MAX_ALIKE:
-            yield f"  and {len(alike) - _MAX_ALIKE} more like these"
+        if len(similar) > _MAX_SIMILAR:
+            yield f"  and {len(similar) - _MAX_SIMILAR} more like these"
 
 
 def _step_words(step: Step) -> str:

@@ -17,7 +17,7 @@ from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Closed, Listed, Pruned, Undone
 from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
-from ..shell.line_budget import LineBudget, more_alike
+from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import again, nothing_changed
 from ..shell.tables import aligned
 
@@ -93,7 +93,7 @@ class Text:
         """Print the last lines; `reason` is why something was refused or could not be done, "" for nothing."""
         asked = self._asked
         if self._unlisted:
-            self._write(f"{more_alike(self._unlisted)}\n")
+            self._write(f"{more_similar(self._unlisted)}\n")
         if asked.id is None and not asked.prune:
             self._list(reason)
         elif self._count and not asked.applies:

@@ -47,7 +47,7 @@ def append(
     index_per_batch: bool | None = None,
     opening: Opening | None = None,
 ) -> AbstractContextManager[LogWriter]:
-    """Open a partition directory for appending as its leader does; it is closed in order when the `with` ends.
+    """Open a partition directory for appending as its leader does; it is closed cleanly when the `with` ends.
 
     `config` is a properties file, or settings of the topic that must matter here; it wins over what the cluster's
     metadata has. `release` is the one of Kafka that writes ("4.1"), that of the cluster unless given; with

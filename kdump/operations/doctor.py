@@ -237,10 +237,10 @@ class Doctor:
         stops = ((self._place_of(each), each) for each in self._start.stops)
         for path, failure in chain(stops, self._start.offline.items()):
             if failure not in blamed:
-                alike = [each for each in findings if _is_about(failure, path, each)]
+                same = [each for each in findings if _is_about(failure, path, each)]
                 for group in groups.values():
-                    group[:] = [each for each in group if not any(each is finding for finding in alike)]
-                yield of_failure(alike[0].path if alike else path, failure, alike)
+                    group[:] = [each for each in group if not any(each is finding for finding in same)]
+                yield of_failure(same[0].path if same else path, failure, same)
         for path in dict.fromkeys((*self._loaded, *groups)):
             found = groups.get(path, [])
             yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)

@@ -71,7 +71,7 @@ class GroupsOf:
             # a name for an id is a kindness, no more: what is wrong here is not what was asked for
             with suppress(KdumpError, OSError):
                 if replica.topic == names.CLUSTER_METADATA_TOPIC:
-                    topics = state_of_directory(replica.log, lambda _trouble: None).image.topics
+                    topics = state_of_directory(replica.log, lambda _problem: None).image.topics
                     known |= {topic.topic_id: topic.name for topic in topics.values()}
                 elif replica.log.metadata is not None:
                     known[replica.log.metadata.topic_id] = replica.topic

@@ -36,7 +36,7 @@ class Shutdown(NamedTuple):
     recovery_point: int = 0
 
     def recovers(self, segment: Segment, end_offset: int) -> bool:
-        """Return whether a broker that starts reads the whole segment, whose offsets end before `end_offset`, anew."""
+        """Return whether a broker that starts reads the whole segment again, whose offsets end before `end_offset`."""
         if not segment.has(names.OFFSET_INDEX):
             return True
         return not self.clean and end_offset > self.recovery_point
@@ -82,8 +82,8 @@ def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState,
 
 
 def _state(log: PartitionLog, facts: SegmentFacts, shutdown: Shutdown) -> SegmentState:
-    is_read_anew = shutdown.recovers(facts.segment, facts.end_offset)
-    found = facts.largest(TimestampRule.SCANNED if is_read_anew else TimestampRule.AS_STORED)
+    is_read_again = shutdown.recovers(facts.segment, facts.end_offset)
+    found = facts.largest(TimestampRule.SCANNED if is_read_again else TimestampRule.AS_STORED)
     return SegmentState(
         facts.segment,
         facts.end_offset,

@@ -43,13 +43,13 @@ MAX_PARTITIONS = 1 << 16
 class Commit:
     """One write's end."""
 
-    def __init__(self, options: WriteOptions, staging: str, counts: Counts, *, anew: bool) -> None:
-        """`anew`: the topics that are written to are replaced as a whole."""
+    def __init__(self, options: WriteOptions, staging: str, counts: Counts, *, replaces: bool) -> None:
+        """Prepare a commit; with `replaces` the topics that are written to are replaced as a whole."""
         self._options = options
         self._root = options.to.path
         self._staging = staging
         self._counts = counts
-        self._anew = anew
+        self._replaces = replaces
         self._topic_ids: dict[str, bytes] = {}
 
     def run(self, files: Iterable[Staged]) -> None:
@@ -69,7 +69,7 @@ class Commit:
             mark = take_clean_mark(self._root)
             for key in sorted(staged):
                 self._partition(key, staged[key], state)
-            if self._anew:
+            if self._replaces:
                 self._remove_others(staged)
             if mark is not None:
                 put_clean_mark(self._root, mark)
@@ -83,7 +83,7 @@ class Commit:
             counts[topic] = max(counts.get(topic, self._counts.of(topic)), number + 1)
         for topic, count in counts.items():
             for number in range(min(count, MAX_PARTITIONS)):
-                if self._anew or not os.path.isdir(self._final((topic, number))):
+                if self._replaces or not os.path.isdir(self._final((topic, number))):
                     staged.setdefault((topic, number), [])
 
     def _final(self, key: Key) -> str:
@@ -109,7 +109,7 @@ class Commit:
         """Return the log to append to: a copy of what is there, or a new one."""
         config = self._options.config
         log = PartitionLog(final) if os.path.isdir(final) else None
-        if log is None or self._anew or not log.segments:
+        if log is None or self._replaces or not log.segments:
             return LogWriter.create(new, config, topic_id=self._topic_id(new))
         copy_log(final, new)
         return open_log(new, config, state.shutdown_of(log), backup=False)

@@ -32,16 +32,16 @@ class Staged(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many partitions topics have: those that are there, and what was asked for; `anew`: topics are replaced."""
+    """How many partitions topics have: those there are, and what was asked for; `replaces`: topics are replaced."""
 
     existing: dict[str, int]
     asked: int | None
-    anew: bool
+    replaces: bool
 
     def of(self, topic: str) -> int:
         """Return the number of partitions that keys are spread over."""
         existing = self.existing.get(topic)
-        if existing is None or (self.anew and self.asked is not None):
+        if existing is None or (self.replaces and self.asked is not None):
             return self.asked or 1
         return existing
 

@@ -55,7 +55,7 @@ class LogWriterOfRows(DataSourceArrowWriter):
 
         files = [file for message in sorted(_written(messages), key=lambda each: each.part) for file in message.files]
         try:
-            Commit(self._options, self._staging, self._counts, anew=self._overwrite).run(files)
+            Commit(self._options, self._staging, self._counts, replaces=self._overwrite).run(files)
         finally:
             remove_tree(self._staging, ignore_errors=True)
 

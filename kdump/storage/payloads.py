@@ -13,7 +13,7 @@ from kdump.formats.faults import DamageError, Fault, fault_error
 from kdump.formats.message_set import LENGTH_SIZE, check_limit, key_size_at, length_at
 from kdump.named_tuples import NamedTuple
 
-STRETCH_BYTES = 128 << 10
+RANGE_BYTES = 128 << 10
 """Decompressed bytes after which a range ends: what is kept is still in the cache when it is used (128 KiB measured
 best), and memory stays flat however well a log compresses."""
 
@@ -33,7 +33,7 @@ class Payloads(NamedTuple):
 
 
 def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int = DEFAULT_LIMIT) -> Payloads:
-    """Decompress the batches from row `first` on, up to `stop` or until `STRETCH_BYTES` are reached.
+    """Decompress the batches from row `first` on, up to `stop` or until `RANGE_BYTES` are reached.
 
     `limit` bounds the decompressed bytes of one batch. Every row must be held by the block.
     """
@@ -54,7 +54,7 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
             return Payloads(first, row + 1, [*payloads, None], error.with_traceback(None))
         payloads.append(payload)
         total += len(payload)
-        if total >= STRETCH_BYTES:
+        if total >= RANGE_BYTES:
             return Payloads(first, row + 1, payloads)
     return Payloads(first, stop, payloads)
 

@@ -69,7 +69,7 @@ class PartitionCheck:
         `placing` tells what the cluster's metadata says of partitions, where that is at hand, `coordinator` what the
         coordinators at hand say of transactions, `retention` which segments the broker deletes and how it loads them.
 
-        `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
+        `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last valid
         batch begins, in bytes, and `_walked_end` the offset behind that batch.
         """
         self.log = log = task.log

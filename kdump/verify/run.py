@@ -70,7 +70,7 @@ class Verification:
         self._jobs = options.jobs or processors()
         self._place = KnownPartitions()
         self._has_around = around is not None
-        self._alike = FindingLimit(options.max_per_code)
+        self._limit = FindingLimit(options.max_per_code)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
         self._effects = Effects()
         self._notes = Notes(state, deep=options.deep)
@@ -137,7 +137,7 @@ class Verification:
         partition: PartitionTask | None = None
         for task, result in ordered(tasks, _walked, _is_ahead, self._jobs):
             if isinstance(task, DirectoryFindings):
-                yield self._alike.first(task.findings), partition, False
+                yield self._limit.first(task.findings), partition, False
                 continue
             if isinstance(task, PartitionTask):
                 partition = task
@@ -147,7 +147,7 @@ class Verification:
             if isinstance(task, Opening):
                 self.mark = self._mark_at(task.segment.base_offset)
                 if self._is_late():
-                    yield self._alike.rest(), partition, True
+                    yield self._limit.rest(), partition, True
                     return
                 self._is_open, self._serial = True, False
                 yield self._chosen(self._check.open_segment(task.segment)), partition, False
@@ -159,11 +159,11 @@ class Verification:
                 if self._is_open:
                     self._notes.closed(task.segment, self._check.before_next)
             else:
-                yield chain(self._chosen(self._check.finish()), self._alike.rest()), partition, True
+                yield chain(self._chosen(self._check.finish()), self._limit.rest()), partition, True
                 if partition is not None:
                     partition.hold.close()
                 partition = None
-        yield self._alike.rest(), None, True
+        yield self._limit.rest(), None, True
         self.mark = None
 
     def _mark_at(self, base_offset: int) -> Mark:
@@ -232,7 +232,7 @@ class Verification:
             findings = self._check.advised(findings)
         if self._only:
             findings = (finding for finding in findings if os.path.basename(finding.path).startswith(self._only))
-        return self._alike.first(findings)
+        return self._limit.first(findings)
 
     def _piece(
         self, check: PartitionCheck, piece: Piece, result: list[Part] | BaseException | None

@@ -99,7 +99,7 @@ class Producer:
         return self._end(is_commit=False, timestamp=timestamp)
 
     def bump_epoch(self) -> None:
-        """Begin the next producer epoch; sequence numbers begin anew, the one before is fenced."""
+        """Begin the next producer epoch; sequence numbers begin again, the one before is fenced."""
         self.epoch += 1
 
     def _end(self, *, is_commit: bool, timestamp: int | None) -> list[AppendInfo]:

@@ -39,14 +39,14 @@ def staged(folder: Path, *batches: pa.RecordBatch, counts: Counts | None = None,
 
 
 def written(
-    root: Path, *batches: pa.RecordBatch, anew: bool = False, existing: dict[str, int] | None = None, **options: str
+    root: Path, *batches: pa.RecordBatch, replaces: bool = False, existing: dict[str, int] | None = None, **options: str
 ) -> None:
     """Write some rows to a log directory."""
     asked = write_options({"path": str(root), "topic": "t", **options})
-    counts = Counts(existing or {}, asked.to.partitions, anew)
+    counts = Counts(existing or {}, asked.to.partitions, replaces)
     staging = root / f".staging-{len(list(root.glob('.staging*')))}"
     files = Stage(str(staging / "task"), asked, counts).write(batches)
-    Commit(asked, str(staging), counts, anew=anew).run(files)
+    Commit(asked, str(staging), counts, replaces=replaces).run(files)
     for folder, _, names in os.walk(staging, topdown=False):
         for name in names:
             os.remove(os.path.join(folder, name))
@@ -90,7 +90,7 @@ def test_rows_without_keys_are_spread(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("existing", "asked", "anew", "count"),
+    ("existing", "asked", "replaces", "count"),
     [
         ({"t": 4}, None, False, 4),
         ({"t": 4}, 2, False, 4),
@@ -100,8 +100,10 @@ def test_rows_without_keys_are_spread(tmp_path: Path) -> None:
         ({}, None, True, 1),
     ],
 )
-def test_how_many_partitions_a_topic_has(existing: dict[str, int], asked: int | None, anew: bool, count: int) -> None:
-    assert Counts(existing, asked, anew).of("t") == count
+def test_how_many_partitions_a_topic_has(
+    existing: dict[str, int], asked: int | None, replaces: bool, count: int
+) -> None:
+    assert Counts(existing, asked, replaces).of("t") == count
 
 
 def test_topics_by_column(tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_overwriting_replaces_whole_topics_and_no_others(tmp_path: Path) -> None
     written(root, rows(9), numPartitions="3")
     other: dict[str, Any] = {"topic": "u"}
     written(root, rows(4), **other)
-    written(root, rows(2), anew=True, existing={"t": 3}, numPartitions="2")
+    written(root, rows(2), replaces=True, existing={"t": 3}, numPartitions="2")
     assert sorted(path.name for path in root.iterdir() if path.is_dir()) == ["t-0", "t-1", "u-0"]
     assert sum(len(values(root / name)) for name in ("t-0", "t-1")) == 2
     assert len(values(root / "u-0")) == 4
@@ -292,5 +294,5 @@ def test_a_staged_file_that_was_cut_short_is_noticed(tmp_path: Path) -> None:
         batches.truncate(os.path.getsize(file.path) - 1)
     asked = write_options({"path": str(root), "topic": "t"})
     with pytest.raises(KdumpError, match="cut short"):
-        Commit(asked, str(root / ".staging"), Counts({}, None, False), anew=False).run([file])
+        Commit(asked, str(root / ".staging"), Counts({}, None, False), replaces=False).run([file])
     assert not (root / "t-0").exists()
