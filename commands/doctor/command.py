@@ -16,7 +16,7 @@ from ..shell.paths import directories
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width
 from ..shell.rows import OutputFormat, format_option, output_for
-from ..shell.screen import Screen
+from ..shell.screen import FailOn, Screen
 from ..shell.session import Diagnostics
 from ..shell.startup_options import chosen_startup
 from ..shell.values import read_by, time_ms
@@ -75,7 +75,7 @@ def command(
                     diagnostics.worsen(exit_codes.INCOMPLETE)
             health = checked.run()
         has_answer = bool(chosen or health.stops)
-        counted = Severity.ERROR if Screen.current.fail_on == "error" else Severity.WARNING
+        counted = Severity.ERROR if Screen.current.fail_on is FailOn.ERROR else Severity.WARNING
         code = max(exit_codes.FINDINGS if health.needs_somebody(counted) else exit_codes.OK, diagnostics.code)
         shown = severities_from(Screen.current.min_severity or "note")
         health.diagnoses = [each for each in health.diagnoses if each.severity in shown]

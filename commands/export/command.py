@@ -11,7 +11,7 @@ import click
 
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.export.object_store import Uploaded, is_object_store
-from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.options import CODECS, DEFAULT_COLUMNS, LEVELS, ExportFormat, ExportOptionError, ExportOptions
 from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit
 from kdump.export.run import Engine, LocalEngine, Summary
@@ -66,7 +66,8 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     " an export with the same options was begun in; or a place in an object store: s3://, gs:// or az://.")
 @click.option("--staging", metavar="DIR", help="With --to in an object store: the directory in which the files are"
     " written before they are sent; a run that resumes needs it. By default a temporary one.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option("--format", "format_", type=click.Choice([each.value for each in ExportFormat]),
+    default=ExportFormat.PARQUET.value, show_default=True)
 @click.option("--by", metavar="LIST", default="topic,partition", show_default=True, callback=filters.read_by(_words),
     help=f"The levels of directories, separated by commas: {', '.join(LEVELS)} (of the record's timestamp, in UTC), or"
     f" {_NOTHING}.")
@@ -248,7 +249,7 @@ def _exported(
 
 def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -> Engine:
     if cluster is None:
-        if options.format == PARQUET:
+        if options.format == ExportFormat.PARQUET:
             from kdump.export.memory import prepare
 
             prepare()

@@ -22,7 +22,7 @@ from . import exit_codes
 from .choice import are_missing, check_chosen, chosen_paths, given_paths
 from .completing import offer_files, topics_of_paths
 from .release import ENVIRONMENT, asked_release
-from .screen import Screen
+from .screen import FailOn, Screen
 from .values import duration_seconds, read_by, time_ms
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -143,7 +143,7 @@ times_option: Option = click.option(
     help="Times in text: UTC in ISO 8601, or ms since 1970.",
 )  # fmt: skip
 fail_on_option: Option = click.option(
-    "--fail-on", type=click.Choice(("error", "warning", "never")), callback=_sets("fail_on"),
+    "--fail-on", type=click.Choice([each.value for each in FailOn]), callback=_sets("fail_on", FailOn),
     help="From which severity on to exit with 1. [default: any finding]",
 )  # fmt: skip
 min_severity_option: Option = click.option(
@@ -330,5 +330,5 @@ def _progress_of(name: str, given: Mapping[str, Any]) -> AbstractContextManager[
 
 
 def _exit_code(code: Any) -> Any:
-    is_forgiven = code == exit_codes.FINDINGS and Screen.current.fail_on == "never"
+    is_forgiven = code == exit_codes.FINDINGS and Screen.current.fail_on is FailOn.NEVER
     return exit_codes.OK if is_forgiven else code

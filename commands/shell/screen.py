@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ def all_partitions(_number: int) -> bool:
     return True
 
 
+class FailOn(StrEnum):
+    """From which findings on a command exits with 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NEVER = "never"
+
+
 class Screen:
     """What the options that every command has ask for."""
 
@@ -37,7 +46,7 @@ class Screen:
     has_progress: bool = True
     times_in_ms: bool = False
     min_severity: str | None = None
-    fail_on: str | None = None
+    fail_on: FailOn | None = None
     words: tuple[str, ...] = ()
     """The command line after `kdump`."""
     asked: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ from ..shell.output import Output, about, complain, holds_text, note, wants_colo
 from ..shell.paths import check_target, matches
 from ..shell.progress import ProgressBar
 from ..shell.rows import OutputFormat, ReportFile, format_options, output_for
-from ..shell.screen import Screen
+from ..shell.screen import FailOn, Screen
 from ..shell.values import read_by, size
 from .text import Report, Sink, TextReport
 
@@ -73,8 +73,8 @@ def _report_to(text: str) -> tuple[OutputFormat, str]:
     help="Treat findings of a code as error, warning or note.")
 @click.option("--max-per-code", "max_per_code", type=click.IntRange(0), default=MAX_PER_CODE, show_default=True,
     metavar="N", help="List up to N findings of one code in one file, then count the rest; 0: list all.")
-@click.option("--fail-on", type=click.Choice(("error", "warning", "never")), default="error", show_default=True,
-    help="From which severity on to exit with 1.")
+@click.option("--fail-on", type=click.Choice([each.value for each in FailOn]), default=FailOn.ERROR.value,
+    callback=lambda _ctx, _param, word: FailOn(word), show_default=True, help="From which severity on to exit with 1.")
 @click.option("--since-checkpoint", is_flag=True,
     help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.")
 @max_duration_option()
@@ -103,7 +103,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     severities: tuple[str, ...],
-    fail_on: str,
+    fail_on: FailOn,
     max_duration: float | None,
     resume: str | None,
     state_file: str | None,
@@ -163,7 +163,7 @@ def command(
     chosen, unread = _existing(paths)
     output = Output(escape_json) if format_ is OutputFormat.SARIF else output_for(format_)
     with ProgressBar(chosen) as bar, output as out:
-        printer = partial(_printer, is_strict=fail_on == "warning", verbose=bool(verbose), paths=paths)
+        printer = partial(_printer, is_strict=fail_on is FailOn.WARNING, verbose=bool(verbose), paths=paths)
         files = [ReportFile(kind, path) for kind, path in reports]
         printers = [printer(format_, out, is_colored=wants_color(color), width=Screen.current.width)]
         printers += (printer(file.format, file) for file in files)
@@ -298,10 +298,10 @@ def _existing(paths: Sequence[str]) -> tuple[list[str], int]:
     return chosen, unread
 
 
-def _exit_code(totals: Totals, fail_on: str) -> int:
+def _exit_code(totals: Totals, fail_on: FailOn) -> int:
     if totals.unread:
         return exit_codes.INCOMPLETE
-    if fail_on == "never":
+    if fail_on is FailOn.NEVER:
         return exit_codes.OK
-    found = totals.counts[ERROR] + (totals.counts[WARNING] if fail_on == "warning" else 0)
+    found = totals.counts[ERROR] + (totals.counts[WARNING] if fail_on is FailOn.WARNING else 0)
     return exit_codes.FINDINGS if found else exit_codes.OK

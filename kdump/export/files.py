@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kdump.disk.durable import new_file, remove_file
-from kdump.export.options import CSV, NO_CODEC, PARQUET, ExportOptions
+from kdump.export.options import NO_CODEC, ExportFormat, ExportOptions
 
 GROUP_BYTES = 32 << 20
 """Bytes of rows after which a Parquet row group ends: memory stays flat, and readers have enough to do at once."""
@@ -34,9 +34,9 @@ def create(path: str, schema: pa.Schema, options: ExportOptions) -> RowFile:
     """Return a new file, in the place of what a task that ended early has left. Raises OSError."""
     codec = options.effective_codec
     remove_file(path)
-    if options.format == PARQUET:
+    if options.format == ExportFormat.PARQUET:
         return _Parquet(new_file(path), schema, codec)
-    return _Text(new_file(path), schema, codec, is_csv=options.format == CSV)
+    return _Text(new_file(path), schema, codec, is_csv=options.format == ExportFormat.CSV)
 
 
 class _Parquet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError, check_number
@@ -14,14 +15,22 @@ from kdump.transactions.isolation_level import Isolation
 if TYPE_CHECKING:
     from kdump.columns.decoding import TopicColumns
 
-PARQUET, JSONL, CSV = FORMATS = ("parquet", "jsonl", "csv")
 TOPIC, PARTITION, DATE = LEVELS = ("topic", "partition", "date")
 NO_CODEC = "none"
 
-CODECS = {
-    PARQUET: ("zstd", "snappy", "gzip", "lz4", "brotli", NO_CODEC),
-    JSONL: (NO_CODEC, "gzip", "zstd"),
-    CSV: (NO_CODEC, "gzip", "zstd"),
+
+class ExportFormat(StrEnum):
+    """The format of the files of an export."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+CODECS: Mapping[str, tuple[str, ...]] = {
+    ExportFormat.PARQUET: ("zstd", "snappy", "gzip", "lz4", "brotli", NO_CODEC),
+    ExportFormat.JSONL: (NO_CODEC, "gzip", "zstd"),
+    ExportFormat.CSV: (NO_CODEC, "gzip", "zstd"),
 }
 """The codecs of each format, the one that is taken where nothing is said first."""
 
@@ -57,7 +66,7 @@ class ExportOptions:
     most, None for a file or several of each segment.
     """
 
-    format: str = PARQUET
+    format: str = ExportFormat.PARQUET
     by: tuple[str, ...] = (TOPIC, PARTITION)
     codec: str = ""
     columns: tuple[str, ...] = DEFAULT_COLUMNS
@@ -72,7 +81,7 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         """Raise ExportOptionError, ValueError, TypeError."""
-        _check_words("format", (self.format,), FORMATS)
+        _check_words("format", (self.format,), tuple(ExportFormat))
         check_number("limit", self.limit, 1)
         check_number("target_bytes", self.target_bytes, 1)
         _check_words("level", self.by, LEVELS)
@@ -96,7 +105,7 @@ class ExportOptions:
     @property
     def suffix(self) -> str:
         """How the names of the files end."""
-        return ".parquet" if self.format == PARQUET else f".{self.format}{_SUFFIXES[self.effective_codec]}"
+        return ".parquet" if self.format == ExportFormat.PARQUET else f".{self.format}{_SUFFIXES[self.effective_codec]}"
 
     def as_json(self) -> dict[str, Any]:
         """Return all that the rows and the files depend on."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import KdumpError, Problem, RefusedError, Report
 from kdump.export.journal import Result
 from kdump.export.object_store import Uploaded, check_library, is_object_store, staging_directory, upload
-from kdump.export.options import PARQUET, ExportOptionError, ExportOptions
+from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
 from kdump.export.outcome import Failure
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, LocalEngine, Summary
@@ -139,7 +139,7 @@ def _topics_decoded(logs: Iterable[PartitionLog], format_: str, decoding: Decodi
     from kdump.columns.names import Decode
 
     decoder = decoding.decoder()
-    kind = Decode(decoding.kind or Decode.COLUMNS) if format_ == PARQUET else Decode.JSON
+    kind = Decode(decoding.kind or Decode.COLUMNS) if format_ == ExportFormat.PARQUET else Decode.JSON
     by_topic: dict[str, list[PartitionLog]] = {}
     for log in logs:
         if log.name and not log.name.topic.startswith("_"):

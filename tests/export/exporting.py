@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kdump.export.journal import FOLDER, SUCCESS, Result
-from kdump.export.options import CSV, JSONL, PARQUET, ExportOptions
+from kdump.export.options import ExportFormat, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import LocalEngine, Summary, export
 from kdump.storage.partition import PartitionLog
@@ -123,7 +123,11 @@ def csv_rows(target: Path) -> list[Row]:
     return rows
 
 
-READERS = {PARQUET: parquet_rows, JSONL: json_rows, CSV: csv_rows}
+READERS: dict[str, Callable[[Path], list[Row]]] = {
+    ExportFormat.PARQUET: parquet_rows,
+    ExportFormat.JSONL: json_rows,
+    ExportFormat.CSV: csv_rows,
+}
 
 
 def log(folder: Path, segments: int = 3, count: int = 20) -> Path:

@@ -20,7 +20,7 @@ import pytest
 from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
-from kdump.export.options import CSV, FORMATS, JSONL, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
 from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit, plan
 from kdump.export.rendering import RowLines
@@ -37,7 +37,7 @@ from tests.topics.building import Log
 DAY = 86_400_000
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", ExportFormat)
 @pytest.mark.parametrize("case", sound_cases(), ids=lambda case: case.name)
 def test_the_rows_of_kafkas_own_logs(case: Case, format_: str, tmp_path: Path) -> None:
     options = ExportOptions(format=format_, columns=NAMES, control=True)
@@ -78,7 +78,7 @@ def test_dates(most_open: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(parquet_rows(tmp_path), key=repr) == sorted(expected_rows(folder), key=repr)
     for path in data_files(tmp_path):
         named = path.parent.name.removeprefix("date=")
-        for row in READERS[PARQUET](path.parent):
+        for row in READERS[ExportFormat.PARQUET](path.parent):
             if named == NO_DATE:
                 assert row.timestamp == -1 or abs(row.timestamp) > 10**14
             else:
@@ -192,7 +192,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         run([folder], tmp_path / "full", ExportOptions())
     run([folder], target, ExportOptions())
     with pytest.raises(RefusedError, match=r"other options \(format, codec\)"):
-        run([folder], target, ExportOptions(format=CSV))
+        run([folder], target, ExportOptions(format=ExportFormat.CSV))
     (target / "topic=orders" / "mine.txt").write_text("mine")
     with pytest.raises(RefusedError, match="was not written by this export"):
         run([folder], target, ExportOptions())
@@ -276,7 +276,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     with pytest.raises(ExportOptionError, match="'day' is not a level"):
         ExportOptions(by=("day",))
     with pytest.raises(ExportOptionError, match="csv has the codecs none, gzip, zstd, not snappy"):
-        ExportOptions(format=CSV, codec="snappy")
+        ExportOptions(format=ExportFormat.CSV, codec="snappy")
     with pytest.raises(ExportOptionError, match="no column is left"):
         ExportOptions(columns=("topic",))
     with pytest.raises(ExportOptionError, match="named twice"):
@@ -298,7 +298,8 @@ def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_compressed_text_and_quotes(tmp_path: Path) -> None:
     folder = log(tmp_path / "orders-0", segments=1)
-    run([folder], tmp_path / "out", ExportOptions(format=CSV, codec="gzip", columns=("offset", "key", "value")))
+    options = ExportOptions(format=ExportFormat.CSV, codec="gzip", columns=("offset", "key", "value"))
+    run([folder], tmp_path / "out", options)
     path = data_files(tmp_path / "out")[0]
     assert path.name.endswith(".csv.gz")
     rows = list(csv.DictReader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))
@@ -324,7 +325,7 @@ def test_records_of_aborted_transactions_are_marked(tmp_path: Path) -> None:
     pair = (b"k", b"v")
     log = Log(tmp_path / "t-0").add(pair).add(pair, producer=(7, 0)).add(pair, producer=(8, 0)).roll()
     log.add(pair, producer=(9, 0)).abort(7, 0).commit(8, 0).write()
-    run([tmp_path / "t-0"], tmp_path / "out", ExportOptions(JSONL))
+    run([tmp_path / "t-0"], tmp_path / "out", ExportOptions(ExportFormat.JSONL))
     rows = [json.loads(line) for path in data_files(tmp_path / "out") for line in path.read_text().splitlines()]
     states = {row["offset"]: row["transaction"] for row in rows}
     assert states == {0: "none", 1: "aborted", 2: "committed", 3: "open"}
