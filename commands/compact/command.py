@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     help="Leave batches of formats v0 and v1 in their format, as Kafka up to 3.9 does, or rewrite them in v2, as from"
     " 4.0 on. By default as the release does.")
 @kafka_option
-@click.option("--compare-keys", "exact_keys", is_flag=True,
+@click.option("--compare-keys", "compares_keys", is_flag=True,
     help="Compare keys themselves, not their MD5 sums; needs more memory for each key.")
 @now_option
 @format_option

@@ -278,10 +278,10 @@ def _dump(
     payloads = None if request.raw else payload_decoder(places, options.schemas)
     with output_for(options.format) as out:
         if options.format is OutputFormat.CSV:
-            out.write(f"{','.join(columns(jobs, request, schemas=payloads is not None))}\n")
+            out.write(f"{','.join(columns(jobs, request, has_schemas=payloads is not None))}\n")
         met = Met(
             out,
-            _format_of(out, options, schemas=payloads is not None),
+            _format_of(out, options, has_schemas=payloads is not None),
             is_text=options.format is OutputFormat.TEXT,
         )
         for path, reason in unreached:
@@ -318,16 +318,16 @@ def _nothing_in(place: Place, request: DumpRequest) -> str:
     return text
 
 
-def _format_of(out: Output, options: Options, *, schemas: bool) -> Format:
+def _format_of(out: Output, options: Options, *, has_schemas: bool) -> Format:
     """Return what prints in the format that is asked for."""
     if options.format is OutputFormat.JSONL:
         from kdump.interchange.jsonl import JsonLines
 
-        return JsonLines(out.write, schemas=schemas)
+        return JsonLines(out.write, has_schemas=has_schemas)
     if options.format is OutputFormat.CSV:
         from kdump.interchange.csv import CsvRows
 
-        return CsvRows(out.write, batches=options.request.batches_only, schemas=schemas)
+        return CsvRows(out.write, has_batches=options.request.batches_only, has_schemas=has_schemas)
     from .text import TextLines
 
     batches_only = options.request.batches_only

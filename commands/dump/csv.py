@@ -30,14 +30,14 @@ def _row_type(job: Job, request: DumpRequest) -> str:
     return table.type
 
 
-def columns(jobs: Sequence[Job], request: DumpRequest, *, schemas: bool = False) -> tuple[str, ...]:
-    """Return the names of the values in the rows of jobs of one kind, with `schemas` those of decoded records."""
+def columns(jobs: Sequence[Job], request: DumpRequest, *, has_schemas: bool = False) -> tuple[str, ...]:
+    """Return the names of the values in the rows of jobs of one kind, with `has_schemas` those of decoded records."""
     table = _table_of(jobs[0]) if jobs else None
     if table is None:
         if request.batches_only:
             return BATCH_COLUMNS
         at = RECORD_COLUMNS.index("headers") + 1
-        return (*RECORD_COLUMNS[:at], *(SCHEMA_COLUMNS if schemas else ()), *RECORD_COLUMNS[at:])
+        return (*RECORD_COLUMNS[:at], *(SCHEMA_COLUMNS if has_schemas else ()), *RECORD_COLUMNS[at:])
     return table.all_columns()
 
 

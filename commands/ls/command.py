@@ -152,9 +152,9 @@ class _Listing(Failures):
         """Print what is found of a place; `partition` is the one that a single file is of."""
         for row in rows:
             if isinstance(row, ListedDirectory):
-                self._printer.log_directory(row.info, row.partitions, segments=self._segments or False)
+                self._printer.log_directory(row.info, row.partitions, lists_segments=self._segments or False)
             elif isinstance(row, PartitionInfo):
-                self._printer.partition(row, segments=self._segments is not False)
+                self._printer.partition(row, lists_segments=self._segments is not False)
             elif isinstance(row, SegmentInfo):
                 self._printer.segment(row, partition)
             elif isinstance(row, FileInfo):

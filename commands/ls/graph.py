@@ -67,10 +67,10 @@ class Graphs(Tables):
         super().__init__(write, is_colored=is_colored)
         self._is_colored = is_colored
 
-    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
+    def partition(self, info: PartitionInfo, *, lists_segments: bool) -> None:
         """Print the facts about the partition, and its picture."""
-        super().partition(info, segments=False)
-        if segments and info.outline:
+        super().partition(info, lists_segments=False)
+        if lists_segments and info.outline:
             columns = Screen.current.width or NO_TERMINAL
             lines = picture(info, info.outline, columns, plain=not _can_draw())
             self._write(f"\n{_rendered(lines, self._is_colored)}")

@@ -30,15 +30,15 @@ _CHECKPOINT_KEYS = {
 class JsonLines(RowPrinter):
     """Prints facts as JSON lines."""
 
-    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
+    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, lists_segments: bool) -> None:
         """Write the log directory's line, then those of its partitions."""
         self.row("logDirectory", _log_directory(info), _OLD_DIRECTORY)
         for partition in partitions:
-            self._partition(partition, info.path, segments)
+            self._partition(partition, info.path, lists_segments)
 
-    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
+    def partition(self, info: PartitionInfo, *, lists_segments: bool) -> None:
         """Write the partition's line, then those of its segments."""
-        self._partition(info, None, segments)
+        self._partition(info, None, lists_segments)
 
     def segment(self, info: SegmentInfo, whose: PartitionDirName | PartitionInfo | None) -> None:
         """Write the segment's line."""
@@ -53,9 +53,9 @@ class JsonLines(RowPrinter):
         for each in found:
             self.row("duplicate", fields_of(each, "topic partition paths"))
 
-    def _partition(self, info: PartitionInfo, directory: str | None, segments: bool) -> None:
+    def _partition(self, info: PartitionInfo, directory: str | None, lists_segments: bool) -> None:
         self.row("partition", _partition(info, directory))
-        if segments:
+        if lists_segments:
             for segment in info.segments:
                 self.segment(segment, info)
 
@@ -113,7 +113,7 @@ def _segment(info: SegmentInfo, whose: PartitionDirName | PartitionInfo | None) 
         "path": info.path,
         **fields_of(whose, "topic partition"),
         **fields_of(info, "base_offset end_offset records batches size used_size allocatedSize=on_disk"),
-        **fields_of(info, "hasZeroTail=zero_tail first_timestamp largest_timestamp codecs magics"),
+        **fields_of(info, "has_zero_tail first_timestamp largest_timestamp codecs magics"),
         **fields_of(info, "isComplete=is_counted"),
         "offsetIndex": _index(info.offset_index),
         "timeIndex": _index(info.time_index),

@@ -162,7 +162,7 @@ def log_notes(info: SegmentInfo) -> Iterator[str]:
     """Yield what is wrong with a .log."""
     if info.error:
         yield f"cannot be read: {info.error.strerror or info.error}"
-    if info.zero_tail:
+    if info.has_zero_tail:
         yield f"zeros from byte {info.used_size} on: preallocated, or never written"
     for damage in info.damage[:NAMES_SHOWN]:
         yield f"byte {damage.position}: {safe(damage.text)}"

@@ -81,7 +81,7 @@ SEGMENT_COLUMNS = (
     Column("RECORDS", lambda info: info.records, flush_right=True),
     Column("BATCHES", lambda info: info.batches, flush_right=True),
     Column("SIZE", lambda info: size_text(info.size), flush_right=True),
-    Column("USED", lambda info: size_text(info.used_size) if info.zero_tail else "", flush_right=True),
+    Column("USED", lambda info: size_text(info.used_size) if info.has_zero_tail else "", flush_right=True),
     Column("FIRST RECORD", lambda info: info.first_timestamp, is_time=True),
     Column("LAST RECORD", lambda info: info.largest_timestamp, is_time=True),
     Column("CODECS", lambda info: ",".join(info.codecs)),
@@ -105,14 +105,14 @@ class Text(TextPrinter):
         self._remarks = LineBudget(MAX_NOTES)
         self._lists_files = False
 
-    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
+    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, lists_segments: bool) -> None:
         """Print a heading that says whose directory it is, the table of its partitions or their segments, notes."""
         self._heading(safe_path(info.path), directory_words(info, partitions))
         self._lines(directory_lines(info))
         self._notes(directory_notes(info), "")
-        if segments:
+        if lists_segments:
             for partition in partitions:
-                self.partition(partition, segments=True)
+                self.partition(partition, lists_segments=True)
         elif partitions:
             self._line("")
             self._partitions(partitions)
@@ -149,11 +149,11 @@ class Text(TextPrinter):
             self._notes([text], "")
         return has_room
 
-    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
+    def partition(self, info: PartitionInfo, *, lists_segments: bool) -> None:
         """Print a heading with the facts about the partition, the table of its segments, notes."""
         self._heading(safe_path(info.path))
         self._lines(partition_lines(info))
-        if segments and info.segments:
+        if lists_segments and info.segments:
             self._line("")
             self._segments(info.segments)
         self._notes(partition_notes(info), "")

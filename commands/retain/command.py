@@ -140,12 +140,12 @@ class _Run:
         self._progress = PathCounter()
         self._has_looked = False
 
-    def group(self, group: PartitionGroup, segments: bool) -> None:
+    def group(self, group: PartitionGroup, lists_segments: bool) -> None:
         """Take one log directory."""
         for event in operation.retain(group, self._request, self._safety, self._progress.over):
             if isinstance(event, PartitionRetention):
                 self._has_looked = True
-                self._printer.partition(event, segments=segments)
+                self._printer.partition(event, lists_segments=lists_segments)
                 if event.has_work and not self._safety.applies:
                     self._failures.worsen(exit_codes.FINDINGS)
             elif isinstance(event, Totals):

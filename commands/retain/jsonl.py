@@ -27,10 +27,10 @@ _OLD_BLOCK = {"blockedSegments": "heldSegments", "blockedSpace": "heldSpace", "b
 class JsonLines(RowPrinter):
     """Prints findings as JSON lines."""
 
-    def partition(self, found: PartitionRetention, *, segments: bool) -> None:
+    def partition(self, found: PartitionRetention, *, lists_segments: bool) -> None:
         """Write the partition's line, then those of its segments."""
         self.row("partition", _partition(found), _OLD_PARTITION)
-        for number in range(len(found.segments) if segments else 0):
+        for number in range(len(found.segments) if lists_segments else 0):
             self.row("segment", _segment(found, number), _OLD_SEGMENT)
 
     def directory(self, path: str, totals: Totals) -> None:

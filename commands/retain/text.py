@@ -51,7 +51,7 @@ class Text(TextPrinter):
         self._routine = self._changed = self._more = self._blocked = self._working = 0
         self._done: list[tuple[str, int, str | None]] = []
 
-    def partition(self, found: PartitionRetention, *, segments: bool) -> None:
+    def partition(self, found: PartitionRetention, *, lists_segments: bool) -> None:
         """Print a heading with the settings, the table of the segments, what goes and what comes next, what blocks.
 
         Of a log directory, partitions of which nothing goes and nothing is blocked are counted; of the others those
@@ -60,7 +60,7 @@ class Text(TextPrinter):
         lines = list(_partition_lines(found))
         self._blocked += found.block is not None
         self._working += found.has_work
-        if not self._is_all and not segments:
+        if not self._is_all and not lists_segments:
             if not found.has_work and found.block is None:
                 self._routine += 1
                 self._changed += bool(found.problems)
@@ -69,7 +69,7 @@ class Text(TextPrinter):
                 self._more += 1
                 return
         self._heading(f"{safe_path(found.log.path)}   {_settings_words(found)}")
-        if segments and found.segments:
+        if lists_segments and found.segments:
             rows = [_row(found, number) for number in range(len(found.segments))]
             self._table(_HEAD, rows, right=_RIGHT, indent="  ", drop=_DROP)
         self._lines(lines)

@@ -59,7 +59,7 @@ def figures(stats: Stats) -> dict[str, Any]:
         "batchesWithoutTimestamp": batches.no_timestamp,
         "lateBatches": batches.late,
         "producers": len(batches.producers),
-        "hasMoreProducers": batches.more_producers,
+        "hasMoreProducers": batches.has_more_producers,
         "idempotentBatches": batches.idempotent,
         "transactionalBatches": batches.transactional,
         "controlBatches": batches.control,

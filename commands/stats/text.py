@@ -185,7 +185,7 @@ def _times(batches: BatchStats) -> str:
 def _producers(batches: BatchStats) -> str:
     if not batches.idempotent:
         return "no producer ids"
-    more = f"more than {MAX_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
+    more = f"more than {MAX_PRODUCERS}" if batches.has_more_producers else str(len(batches.producers))
     noun = "producer id" if more == "1" else "producer ids"
     text = f"{more} {noun}, in {percent(batches.idempotent / batches.batches)} of the batches"
     if batches.transactional:

@@ -51,21 +51,21 @@ def clean_in_place(state: PartitionState, clean: Clean, files: ChangeFiles, *, k
     return cleaning
 
 
-def _check_room(state: PartitionState, clean: Clean | None, directory: str, *, copies: bool = False) -> None:
+def _check_room(state: PartitionState, clean: Clean | None, directory: str, *, makes_copies: bool = False) -> None:
     """Raise RefusedError where there is no room for what cleaning writes, and what stays if that is copied.
 
     Where there is room for as much as is read nothing else matters; only otherwise it is found out how much it will be.
     Raises OSError, KdumpError.
     """
     cleaned = sum(each.size for each in state.segments if each.base_offset < state.first_uncleanable_offset)
-    staying = state.size - cleaned if copies else 0
+    staying = state.size - cleaned if makes_copies else 0
     try:
         check_room(SPARE_BYTES + staying + cleaned, directory)
     except RefusedError:
         if clean is None:
             raise
         paper = clean(Staging(None))
-        staying = paper.state.size - paper.counts.size_before if copies else 0
+        staying = paper.state.size - paper.counts.size_before if makes_copies else 0
         check_room(SPARE_BYTES + staying + paper.counts.size_after, directory)
 
 
@@ -83,7 +83,7 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
     source = os.path.abspath(state.log.path)
     target = os.path.join(directory, os.path.basename(source))
     make_directories(directory)
-    _check_room(state, clean, directory, copies=True)
+    _check_room(state, clean, directory, makes_copies=True)
     with durable.filled_directory(target):
         cleaning = clean(Staging(partial(os.path.join, target))) if clean else None
         for name in _staying(state, cleaning):

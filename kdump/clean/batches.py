@@ -32,15 +32,15 @@ def rebuilt(
     count: int,
     horizon: int | None,
     *,
-    convert: bool,
+    converts: bool,
 ) -> tuple[bytes | bytearray, Written]:
     """Return a batch with those of its records, which have these `numbers`, that stay: `count`, at least one.
 
-    `horizon` (ms) is set as its delete horizon. A batch of format v0 or v1 becomes one of v2 if `convert`; otherwise it
-    keeps its format, and has no horizon.
+    `horizon` (ms) is set as its delete horizon. A batch of format v0 or v1 becomes one of v2 if `converts`; else
+    it keeps its format, and has no horizon.
     """
     block, records = batches.block, batches.records
-    if block.magic[row] < 2 and not convert:
+    if block.magic[row] < 2 and not converts:
         return _rebuilt_legacy(batches, row, [at for at in numbers if verdicts[at] & 1])
     last = numbers.stop - 1
     while not verdicts[last] & 1:

@@ -69,7 +69,7 @@ def clean(
     now: int,
     staging: Staging,
     *,
-    exact_keys: bool,
+    compares_keys: bool,
     progress: Progress = lambda *_: None,
 ) -> Cleaning:
     """Clean a partition as of the time `now` (ms), in the plan but for what `staging` writes.
@@ -78,7 +78,7 @@ def clean(
     cleaner would not get through).
     """
     buffer = ReadBuffer(config)
-    found = build_map(new_keys(config, exact=exact_keys), state, buffer, progress)
+    found = build_map(new_keys(config, compares_keys=compares_keys), state, buffer, progress)
     legacy_horizon = _legacy_horizon(state, config)
     rewriting = Rewriting(state, config, found, buffer, now, progress)
     any_aborted = any(each.segment.has(names.TXN_INDEX) for each in state.segments)

@@ -44,9 +44,9 @@ class OffsetMap:
         return self.latest_offset + 1
 
 
-def new_keys(config: CleaningSettings, *, exact: bool) -> KeyOffsets:
-    """Return an empty map; `exact`: keys are kept as they are, not as MD5 sums."""
-    if exact:
+def new_keys(config: CleaningSettings, *, compares_keys: bool) -> KeyOffsets:
+    """Return an empty map; `compares_keys`: keys are kept as they are, not as MD5 sums."""
+    if compares_keys:
         from kdump.clean.exact_keys import ExactKeys
 
         return ExactKeys(config.map_bytes)

@@ -203,7 +203,7 @@ class Rewriting:
         if kept == end - start and not is_due and not converts and not self._is_mixed(batches, row):
             target.put(*unchanged(block, row))
         else:
-            target.put(*rebuilt(batches, row, range(start, end), verdicts, kept, horizon, convert=converts))
+            target.put(*rebuilt(batches, row, range(start, end), verdicts, kept, horizon, converts=converts))
         self._end_large_chunk(block, row)
 
     def _put_emptied(self, log: LogFile, block: BatchBlock, row: int) -> None:

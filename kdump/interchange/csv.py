@@ -22,11 +22,11 @@ from kdump.storage.txn_state import TxnState
 class CsvRows:
     """Prints rows. A text is quoted whatever it is, so that an empty one differs from none."""
 
-    def __init__(self, write: Write, *, batches: bool, schemas: bool = False) -> None:
-        """Rows are those of batches, or of their records; with `schemas` these have SCHEMA_COLUMNS too."""
-        self._schemas = schemas
+    def __init__(self, write: Write, *, has_batches: bool, has_schemas: bool = False) -> None:
+        """Rows are those of batches, or of their records; with `has_schemas` these have SCHEMA_COLUMNS too."""
+        self._schemas = has_schemas
         self._write = write
-        self._batches = batches
+        self._batches = has_batches
         self._place = ""
 
     def begin(self, origin: Origin, _size: int) -> None:

@@ -28,10 +28,10 @@ decoded_json = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class JsonLines:
     """Prints objects. What it writes has to go through `output.escape_json` before it leaves."""
 
-    def __init__(self, write: Write, *, schemas: bool = False) -> None:
-        """With `schemas` every record has the fields that say by which schemas it was decoded."""
+    def __init__(self, write: Write, *, has_schemas: bool = False) -> None:
+        """With `has_schemas` every record has the fields that say by which schemas it was decoded."""
         self._write = write
-        self._schemas = schemas
+        self._schemas = has_schemas
         self._place = ""
 
     def begin(self, origin: Origin, _size: int) -> None:

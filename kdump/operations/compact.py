@@ -43,7 +43,7 @@ class CompactRequest:
     converts_legacy: bool | None = None
     release: KafkaRelease | None = None
     passes: int = 1
-    exact_keys: bool = False
+    compares_keys: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError, TypeError."""
@@ -199,7 +199,7 @@ class _Run:
         if number > 1 and not state.is_due(config):
             return None
         try:
-            capacity = None if request.exact_keys else config.map_keys
+            capacity = None if request.compares_keys else config.map_keys
             found = self._clean(guard, state, config, number)._replace(number=number, capacity=capacity)
         except (OSError, KdumpError) as error:
             yield Compacted(state, config, None, number=number, failure=str(error))
@@ -240,7 +240,7 @@ class _Run:
 
         def run(staging: Staging) -> Cleaning:
             cleaning = clean(
-                state, config, request.now, staging, exact_keys=request.exact_keys, progress=self._progress
+                state, config, request.now, staging, compares_keys=request.compares_keys, progress=self._progress
             )
             if guarded and cleaning.counts.keyless and not config.is_compacted:
                 raise RefusedError(

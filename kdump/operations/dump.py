@@ -499,7 +499,7 @@ class Dump:
             if isinstance(job, KafkaFile) and not _grows(job):
                 yield from self._file(job)
             else:
-                followers[job.path] = self._follower(job.path, single=isinstance(job, KafkaFile))
+                followers[job.path] = self._follower(job.path, is_single=isinstance(job, KafkaFile))
         directories = list(_directories(places))
         while True:
             waiting = [follower for follower in followers.values() if not follower.is_done]
@@ -514,16 +514,16 @@ class Dump:
                     if found not in followers:
                         followers[found] = self._follower(found)
 
-    def _follower(self, path: str, *, single: bool = False) -> Follower:
+    def _follower(self, path: str, *, is_single: bool = False) -> Follower:
         from kdump.query.follow import Follower
 
         selection = self._request.selection
-        if self._request.tail is not None and not single:
+        if self._request.tail is not None and not is_single:
             selection = self._tail(PartitionLog(path), selection)
         return Follower(
             path,
             selection,
-            single=single,
+            is_single=is_single,
             batches_only=self._request.batches_only,
             use_indexes=self._request.use_indexes,
             includes_damaged=self._includes_damaged,

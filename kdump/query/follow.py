@@ -39,17 +39,17 @@ class Follower:
         path: str,
         selection: Selection,
         *,
-        single: bool = False,
+        is_single: bool = False,
         batches_only: bool = False,
         use_indexes: bool = True,
         includes_damaged: bool = False,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        """`path` is a partition directory's or, if `single`, a log file's; the rest as for Sweep."""
+        """`path` is a partition directory's or, if `is_single`, a log file's; the rest as for Sweep."""
         self.path = path
         self.is_done = False
         self._selection = selection
-        self._single = single
+        self._single = is_single
         self._batches_only = batches_only
         self._use_indexes = use_indexes
         self._includes_damaged = includes_damaged

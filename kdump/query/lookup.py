@@ -89,7 +89,7 @@ class LogLookup:
         self.log = log
         self._trace = trace
         self._segments = [
-            OpenSegment(segment, self._files, trim=not clean, recovers=not clean and segment is log.segments[-1])
+            OpenSegment(segment, self._files, trims=not clean, recovers=not clean and segment is log.segments[-1])
             for segment in log.segments
         ]
         first = self._segments[0].base_offset if self._segments else 0

@@ -26,8 +26,8 @@ def no_trace(_: str) -> None:
 class OpenSegment:
     """A segment with the files that lookups read, opened when first needed."""
 
-    def __init__(self, segment: Segment, files: ExitStack, *, trim: bool, recovers: bool) -> None:
-        """Open the files of a segment; zeros at the end of a file do not count if `trim`.
+    def __init__(self, segment: Segment, files: ExitStack, *, trims: bool, recovers: bool) -> None:
+        """Open the files of a segment; zeros at the end of a file do not count if `trims`.
 
         A segment that a broker `recovers` first gets its indexes from the batches: entries beyond the log go, and the
         largest timestamp counts all batches.
@@ -35,7 +35,7 @@ class OpenSegment:
         self.segment = segment
         self.base_offset = segment.base_offset
         self._files = files
-        self._trim = trim
+        self._trim = trims
         self._recovers = recovers
         self._largest: TimeIndexEntry | None = None
         self._log: LogFile | None = None

@@ -30,8 +30,8 @@ class BatchStats:
 
     `records` are as declared, markers included; `wrappers` are v0/v1 ones, whose headers do not say. `payload` is what
     is behind the headers of v2 batches. `producers` are the ids met, up to MAX_PRODUCERS of them, and then
-    `more_producers` tells that there are others. Offsets are absolute; `missing` are those between the first and the
-    last that no record has (None with wrappers), `gaps` the places where a batch does not follow on the one before.
+    `has_more_producers` tells that there are others. Offsets are absolute; `missing` are those between the first and
+    the last that no record has (None with wrappers), `gaps` the places where a batch does not follow on the one before.
     Timestamps are ms: `earliest` and `latest` are those of the batches' max timestamps without -1; `late` batches have
     one below that of a batch before.
     """
@@ -58,7 +58,7 @@ class BatchStats:
     codecs: dict[int, CodecShare] = field(default_factory=dict)
     magics: Counter[int] = field(default_factory=Counter)
     producers: set[int] = field(default_factory=set)
-    more_producers: bool = False
+    has_more_producers: bool = False
     series: TimeSeries = field(default_factory=TimeSeries)
     envelope: Envelope = field(default_factory=Envelope)
 
@@ -119,7 +119,7 @@ class BatchStats:
     def _add_producers(self, found: set[int]) -> None:
         new = found - self.producers
         room = MAX_PRODUCERS - len(self.producers)
-        self.more_producers |= len(new) > room
+        self.has_more_producers |= len(new) > room
         self.producers.update(sorted(new)[:room])
 
     def _add_times(self, block: BatchBlock, first: int, stop: int) -> None:
@@ -167,7 +167,7 @@ class BatchStats:
             own.records += share.records
             own.bytes += share.bytes
         self.magics.update(other.magics)
-        self.more_producers |= other.more_producers
+        self.has_more_producers |= other.has_more_producers
         self._add_producers(other.producers)
         self.series.merge(other.series)
 

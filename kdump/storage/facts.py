@@ -54,7 +54,7 @@ class SegmentInfo(NamedTuple):
     """One segment. Offsets are absolute, timestamps in ms, sizes in bytes; None is not known, or not there.
 
     `end_offset` is the last offset + 1, as a broker finds it. `used_size` is where the last batch ends, `on_disk` what
-    the file system has allocated; both are below `size` in a preallocated log, where `zero_tail` tells that zeros
+    the file system has allocated; both are below `size` in a preallocated log, where `has_zero_tail` tells that zeros
     follow the last batch. `largest_timestamp` is the time index's where that fits the log. `codecs` (names) and
     `magics` are those of all batches where `is_counted`, else those of the batches looked at; `damage` was met in the
     same. `error` says why the segment cannot be read.
@@ -65,7 +65,7 @@ class SegmentInfo(NamedTuple):
     size: int = 0
     used_size: int | None = None
     on_disk: int = 0
-    zero_tail: bool = False
+    has_zero_tail: bool = False
     end_offset: int | None = None
     batches: int | None = None
     records: int | None = None
@@ -206,7 +206,7 @@ def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
         tail = _walked(log, start) if is_last or log.size - start <= MAX_TAIL else None
         is_counted = True
         if count or log.size <= SMALL:
-            seen = _counted(segment, log, decode=count)
+            seen = _counted(segment, log, decodes=count)
         elif start == 0 and tail:
             seen = tail
         else:
@@ -223,7 +223,7 @@ def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
         size=log.size,
         used_size=used_size,
         on_disk=on_disk,
-        zero_tail=zero_tail,
+        has_zero_tail=zero_tail,
         end_offset=_end_offset(segment, tail) if tail else None,
         batches=seen.batches if is_counted else None,
         records=seen.records if is_counted and not seen.wrappers else None,
@@ -274,15 +274,15 @@ def _ends(log: LogFile, tail: _Seen | None) -> _Seen:
     return seen
 
 
-def _counted(segment: Segment, log: LogFile, *, decode: bool) -> _Seen:
-    """Return all batches that can be trusted, and the damage between them; `decode` opens v0/v1 wrappers to count."""
+def _counted(segment: Segment, log: LogFile, *, decodes: bool) -> _Seen:
+    """Return all batches that can be trusted, and the damage between them; `decodes` opens v0/v1 wrappers to count."""
     seen = _Seen()
-    for part in scan(log, segment.base_offset, whole=decode):
+    for part in scan(log, segment.base_offset, whole=decodes):
         if isinstance(part, Damage):
             seen.damage.append(part)
             continue
         seen.add(part.block, part.first, part.stop)
-        if decode and seen.wrappers:
+        if decodes and seen.wrappers:
             _open_wrappers(seen, part, log.path)
     return seen
 

@@ -124,7 +124,7 @@ def state_of(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW)
 
 def dry_run(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW, *, exact: bool = False) -> Cleaning:
     """A pass on paper."""
-    return clean(state_of(partition, config, now), config, now, Staging(None), exact_keys=exact)
+    return clean(state_of(partition, config, now), config, now, Staging(None), compares_keys=exact)
 
 
 def clean_once(
@@ -134,7 +134,7 @@ def clean_once(
     folder = new_change(str(partition))
     return clean_in_place(
         state_of(partition, config, now),
-        lambda staging: clean(state_of(partition, config, now), config, now, staging, exact_keys=exact),
+        lambda staging: clean(state_of(partition, config, now), config, now, staging, compares_keys=exact),
         folder,
         keep_old=keep_old,
     )

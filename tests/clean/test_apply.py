@@ -69,7 +69,7 @@ GROUPED = CONFIG._replace(segment_bytes=sum(map(len, SEGMENTS[0] + SEGMENTS[10])
 def cleaner(partition: Path, config: CleaningSettings = CONFIG) -> Clean:
     """A pass over the partition as it is now."""
     state = state_of(partition, config)
-    return lambda staging: clean(state, config, NOW, staging, exact_keys=False)
+    return lambda staging: clean(state, config, NOW, staging, compares_keys=False)
 
 
 def test_what_was_replaced_can_be_put_back(partition: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_copy_leaves_the_source_alone(partition: Path, tmp_path: Path) -> None
     state = state_of(partition)
     output = tmp_path / "out"
     check_output(str(output))
-    cleaning = clean_into(state, lambda staging: clean(state, CONFIG, NOW, staging, exact_keys=False), str(output))
+    cleaning = clean_into(state, lambda staging: clean(state, CONFIG, NOW, staging, compares_keys=False), str(output))
     assert cleaning is not None
     copy_directory_files(str(partition.parent), str(output), [cleaning])
     assert (files_of(partition), files_of(partition.parent)) == (before, beside)

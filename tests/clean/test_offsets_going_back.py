@@ -33,9 +33,8 @@ def cleaned(kernel: ModuleType, partition: Path, config: CleaningSettings) -> di
     """The files that a pass writes with the offset map of one set of kernels; why it fails where Kafka's would, too."""
     with tempfile.TemporaryDirectory() as out, patch.object(kernels, "OffsetMap", kernel.OffsetMap):
         try:
-            clean(
-                state_of(partition, config), config, NOW, Staging(lambda file: str(Path(out, file))), exact_keys=False
-            )
+            staging = Staging(lambda file: str(Path(out, file)))
+            clean(state_of(partition, config), config, NOW, staging, compares_keys=False)
         except CleaningError as error:
             return str(error)
         return files_of(Path(out))

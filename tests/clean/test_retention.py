@@ -511,7 +511,7 @@ def check_chunks(folder: Path, batches: dict[int, bytes], lasts: dict[int, int],
     def written(buffer: int) -> Path:
         out = folder / str(buffer)
         out.mkdir()
-        clean(state, chunked(buffer), NOW, Staging(partial(os.path.join, out)), exact_keys=False)
+        clean(state, chunked(buffer), NOW, Staging(partial(os.path.join, out)), compares_keys=False)
         return out
 
     sizes = {found.base_offset: found.size for found in batches_in(written(1 << 20))}
@@ -660,7 +660,7 @@ def test_progress_hears_of_all_bytes_twice(tmp_path: Path) -> None:
         assert size > 0
         heard[int(Path(path).stem)] += size
 
-    clean(state_of(partition, config), config, NOW, Staging(None), exact_keys=False, progress=progress)
+    clean(state_of(partition, config), config, NOW, Staging(None), compares_keys=False, progress=progress)
     sizes = {start: sum(map(len, batches)) for start, batches in segments.items()}
     assert heard == {0: sizes[0], 10: sizes[10] * 3 // 2, 20: 2 * sizes[20]}
 
@@ -862,9 +862,9 @@ def test_where_only_a_producers_marker_is_known_its_last_one_stays(tmp_path: Pat
 def test_of_such_a_producer_no_batch_with_data_stays(tmp_path: Path) -> None:
     gone = batch(0, (None, b"1"), producer_id=7, producer_epoch=0, base_sequence=0)
     state = state_of(build(tmp_path, {0: [gone, batch(1, (A, b"1"))], 100: [HEAD]}))
-    assert clean(state, CONFIG, NOW, Staging(None), exact_keys=False).counts.emptied == 1
+    assert clean(state, CONFIG, NOW, Staging(None), compares_keys=False).counts.emptied == 1
     state = replace(state, last_records={7: LastRecord(-1, 0)})
-    assert clean(state, CONFIG, NOW, Staging(None), exact_keys=False).counts.emptied == 0
+    assert clean(state, CONFIG, NOW, Staging(None), compares_keys=False).counts.emptied == 0
 
 
 def test_the_horizon_of_a_marker_is_none_of_a_tombstone(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_json_lines_of_a_dump(records: list[NewRecord]) -> None:
 def test_csv_of_a_dump(records: list[NewRecord]) -> None:
     written = [",".join(RECORD_COLUMNS) + "\n"]
     with TemporaryDirectory() as folder:
-        dumped(log_of(folder, records), CsvRows(written.append, batches=False))
+        dumped(log_of(folder, records), CsvRows(written.append, has_batches=False))
     assert list(read_csv(lines_of("".join(written)), READING)) == records
 
 

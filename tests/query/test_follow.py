@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_appended_batches_come_once(log: Path) -> None:
-    for follower in (Follower(str(log.parent), Selection()), Follower(str(log), Selection(), single=True)):
+    for follower in (Follower(str(log.parent), Selection()), Follower(str(log), Selection(), is_single=True)):
         assert poll(follower) == [0, 1, 2, 3]
         assert poll(follower) == []
     append(log, batch(4, 3))
@@ -136,7 +136,7 @@ def test_segments_that_are_deleted_do_not_matter(log: Path) -> None:
 
 
 def test_what_is_gone_altogether_is_an_error(log: Path) -> None:
-    single, whole = Follower(str(log), Selection(), single=True), Follower(str(log.parent), Selection())
+    single, whole = Follower(str(log), Selection(), is_single=True), Follower(str(log.parent), Selection())
     poll(single)
     poll(whole)
     log.unlink()

@@ -81,7 +81,7 @@ def test_a_small_segment_is_read_as_a_whole(tmp_path: Path) -> None:
     assert info.magics == (2,)
     assert info.size == info.used_size == os.path.getsize(info.path)
     assert info.on_disk == os.stat(info.path).st_blocks * 512
-    assert (info.zero_tail, info.damage, info.error) == (False, (), None)
+    assert (info.has_zero_tail, info.damage, info.error) == (False, (), None)
     assert info.offset_index == IndexInfo(2, 16, 16)
     assert info.time_index == IndexInfo(2, 24, 24)
     assert info.txn_index is None
@@ -165,11 +165,11 @@ def test_a_preallocated_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sma
     used = os.path.getsize(segment.log_path)
     os.truncate(segment.log_path, used + zeros)
     info = segment_info(segment)
-    assert info.zero_tail
+    assert info.has_zero_tail
     assert (info.used_size, info.size, info.end_offset) == (used, used + zeros, 20)
     assert info.damage == ()
     counted = segment_info(segment, count=True)
-    assert counted.zero_tail
+    assert counted.has_zero_tail
     assert (counted.used_size, counted.records, counted.damage) == (used, 20, ())
 
 
@@ -188,7 +188,7 @@ def test_zeros_before_something_else_are_damage(tmp_path: Path) -> None:
     parts = timed(10)
     parts[5] = bytes(len(parts[5]))
     info = segment_info(build(tmp_path, parts, index_every=100))
-    assert not info.zero_tail
+    assert not info.has_zero_tail
     assert (info.batches, info.used_size) == (9, info.size)
     assert [(found.position, found.resumed) for found in info.damage] == [(5 * len(parts[0]), 6 * len(parts[0]))]
     # a broker reads no further
@@ -204,7 +204,7 @@ def test_a_torn_tail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: boo
     os.truncate(segment.log_path, size - 20)
     info = segment_info(segment)
     assert info.end_offset == 18
-    assert not info.zero_tail
+    assert not info.has_zero_tail
     assert info.used_size == size // 10 * 9
     (damage,) = info.damage
     assert (damage.position, damage.resumed) == (info.used_size, size - 20)
@@ -319,7 +319,7 @@ def test_a_kraft_log_has_snapshots() -> None:
 
 def test_a_preallocated_case() -> None:
     (segment,) = partition_of_case("h-prealloc-log").segments
-    assert segment.zero_tail
+    assert segment.has_zero_tail
     assert (segment.used_size, segment.size, segment.end_offset) == (61612, 131072, 486)
 
 
@@ -337,7 +337,7 @@ def test_small_and_large_agree(case: str, monkeypatch: pytest.MonkeyPatch) -> No
         if not all_read.damage:
             assert set(some_read.codecs) <= set(all_read.codecs)
             assert some_read.used_size == all_read.used_size
-            assert some_read.zero_tail == all_read.zero_tail
+            assert some_read.has_zero_tail == all_read.has_zero_tail
 
 
 def test_names_that_kafka_does_not_give(tmp_path: Path) -> None:

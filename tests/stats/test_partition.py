@@ -140,7 +140,7 @@ def test_producers_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     data = [encode_batch([NewRecord(n, 0, None, b"")], NewBatch(producer_id=n, producer_epoch=0)) for n in range(5)]
     segment_file(tmp_path / "t-0", b"".join(data))
     batches = partition_stats(PartitionLog(str(tmp_path / "t-0")), StatsOptions()).batches
-    assert (len(batches.producers), batches.more_producers, batches.idempotent) == (3, True, 5)
+    assert (len(batches.producers), batches.has_more_producers, batches.idempotent) == (3, True, 5)
 
 
 def test_partitions_add_up_and_travel(tmp_path: Path) -> None:
