@@ -8,11 +8,9 @@ from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.interchange.rows import Format
-from kdump.operations.dump import BatchBegun, BrokenLog, Event, FileRows, LogBegun, Records, Waiting, ZeroTail
+from kdump.operations.dump import BrokenLog, Event, FileRows, Found, LogBegun, Waiting, ZeroTail
 from kdump.operations.results import Failed
 from kdump.storage.live import tally, was_deleted
-from kdump.storage.records import Batch
-from kdump.storage.txn_state import TxnState
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, note, os_error_text
@@ -28,18 +26,15 @@ class Met:
         self._is_text = is_text
         self._damaged = self._hidden = 0
         self._newer: set[str] = set()  # logs with records that are newer than kdump
-        self._batch: Batch | None = None
-        self._transaction = TxnState.NONE
 
     def print(self, events: Iterable[Event]) -> None:
         """Print what is found, as it comes."""
         for event in events:
-            if isinstance(event, Records):
-                assert self._batch is not None
-                self._printer.records(self._batch, self._transaction, event.selected, event.contents)
-            elif isinstance(event, BatchBegun):
-                self._batch, self._transaction = event
-                self._printer.batch(self._batch, self._transaction)
+            if isinstance(event, Found):
+                if event.starts:
+                    self._printer.batch(event.batch, event.transaction)
+                if event.selected is not None:
+                    self._printer.records(event.batch, event.transaction, event.selected, event.contents)
             elif isinstance(event, LogBegun):
                 self._printer.begin(event.origin._replace(path=safe_path(event.origin.path)), event.size)
             else:

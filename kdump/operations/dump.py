@@ -36,6 +36,7 @@ from kdump.transactions.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.change.kept import KeptPiece
+    from kdump.operations.decoded_rows import Undecoded
     from kdump.query.follow import Follower
     from kdump.schemas.decoder import PayloadDecoder
     from kdump.transactions.states import TransactionStates
@@ -261,18 +262,18 @@ class LogBegun(NamedTuple):
     size: int
 
 
-class BatchBegun(NamedTuple):
-    """A batch, and how its transaction ended; its records follow."""
+class Found(NamedTuple):
+    """A batch, how its transaction ended, and records of it; a batch with many comes several times, `starts` the first.
+
+    `selected` is None where there are no records to show. `contents` is what they hold, in their order (None: nothing
+    of it was decoded).
+    """
 
     batch: Batch
     transaction: TxnState
-
-
-class Records(NamedTuple):
-    """Records of the batch, with what they hold in their order (None: nothing of it was decoded)."""
-
-    selected: Selected
-    contents: Sequence[Contents] | None
+    starts: bool
+    selected: Selected | None = None
+    contents: Sequence[Contents] | None = None
 
 
 class BrokenLog(NamedTuple):
@@ -303,7 +304,7 @@ class Waiting(NamedTuple):
     """For now nothing more has come."""
 
 
-Event = LogBegun | BatchBegun | Records | BrokenLog | ZeroTail | FileRows | Waiting | Failed
+Event = LogBegun | Found | BrokenLog | ZeroTail | FileRows | Waiting | Failed
 
 
 class _LimitReached(Exception):  # noqa: N818 - no error: it ends the loop
@@ -331,7 +332,9 @@ class Dump:
             self._decoder = RowDecoder(payloads)
         self._left = request.limit
         self._batch: Batch | None = None
-        self._begun = ""  # the log that was begun last
+        self._transaction = TxnState.NONE
+        self._undecoded: Undecoded = []
+        self._begun: Segment | None = None  # the log that was begun last
 
     def run(self, jobs: Sequence[Job], places: Sequence[Place]) -> Iterator[Event]:
         """Yield what the jobs have now or, if so asked for, also what comes to them and to the places.
@@ -349,40 +352,51 @@ class Dump:
         if self._left == 0:
             raise _LimitReached
 
-    def _begin(self, segment: Segment, size: int) -> LogBegun:
-        self._begun = segment.log_path
+    def _begin(self, segment: Segment, size: int) -> Iterable[LogBegun]:
+        """Return the beginning of a log, once."""
+        is_known = self._begun is not None and self._begun.log_path == segment.log_path
+        self._begun = segment
+        if is_known:
+            return ()
         origin = self._logs.origin_of(segment)
         if self._decoder is not None:
             self._decoder.begin(origin)
-        return LogBegun(origin, size)
+        return (LogBegun(origin, size),)
 
-    def _of_batch(self, segment: Segment, size: int, selected: Selected) -> Iterator[Event]:
-        """Yield a batch of a log of `size` bytes, or records of it. Raises OSError."""
-        request = self._request
-        if selected.starts or self._batch is None:
-            if segment.log_path != self._begun:
-                yield self._begin(segment, size)
-            self._batch = batch_at(selected.block, selected.row)
-            yield BatchBegun(self._batch, self._logs.transaction_of(segment, self._batch))
-            self._count(request.batches_only)
-        if request.batches_only or not selected.picks:
-            return
-        if self._left is not None:
-            selected = selected._replace(picks=selected.picks[: self._left])
-        if self._decoder is None or not self._decoder.decodes:
-            yield Records(selected, None)
+    def _found(self, segment: Segment, selected: Selected) -> Found:
+        """Return a batch of a log, or records of it. Raises OSError."""
+        starts = selected.starts or self._batch is None
+        if starts:
+            self._batch = batch = batch_at(selected.block, selected.row)
+            self._transaction = self._logs.transaction_of(segment, batch)
         else:
-            contents, errors = self._decoder.decode(self._batch, selected)
-            yield Records(selected, contents)
-            for text, is_newer in errors:
-                path, position = self._logs.path_of(segment), self._batch.position
-                self._report(Problem(path, position, text, is_newer=is_newer))
-        self._count(len(selected.picks))
-
-    def _count(self, shown: int) -> None:
+            assert self._batch is not None
+            batch = self._batch
         if self._left is not None:
-            self._left -= shown
-            self._check_limit()
+            selected = self._counted(selected, starts=starts)
+        if self._request.batches_only or not selected.picks:
+            return Found(batch, self._transaction, starts)
+        if self._decoder is None or not self._decoder.decodes:
+            return Found(batch, self._transaction, starts, selected)
+        contents, self._undecoded = self._decoder.decode(batch, selected)
+        return Found(batch, self._transaction, starts, selected, contents)
+
+    def _counted(self, selected: Selected, *, starts: bool) -> Selected:
+        """Return what of it may still be shown."""
+        assert self._left is not None
+        if self._request.batches_only:
+            self._left -= starts
+            return selected
+        picks = selected.picks[: self._left]
+        self._left -= len(picks)
+        return selected._replace(picks=picks)
+
+    def _tell_undecoded(self, segment: Segment) -> None:
+        """Report what of the records that were shown last could not be decoded."""
+        assert self._batch is not None
+        for text, is_newer in self._undecoded:
+            self._report(Problem(self._logs.path_of(segment), self._batch.position, text, is_newer=is_newer))
+        self._undecoded = []
 
     # --- one file after the other
 
@@ -445,8 +459,8 @@ class Dump:
         self._check_limit()
         try:
             with segment.open_log() as log:
-                if not self._is_filtered and segment.log_path != self._begun:
-                    yield self._begin(segment, log.size)
+                if not self._is_filtered:
+                    yield from self._begin(segment, log.size)
                 start = selection.start(segment, log) if request.use_indexes else 0
                 sweep = Sweep(
                     segment,
@@ -459,7 +473,12 @@ class Dump:
                 )
                 for event in sweep:
                     if isinstance(event, Selected):
-                        yield from self._of_batch(segment, log.size, event)
+                        if segment is not self._begun:
+                            yield from self._begin(segment, log.size)
+                        yield self._found(segment, event)
+                        if self._undecoded:
+                            self._tell_undecoded(segment)
+                        self._check_limit()
                     elif is_zero_tail(event, log) and self._logs.may_end_in_zeros(segment):
                         yield ZeroTail(self._logs.path_of(segment), event)
                     else:
@@ -480,9 +499,9 @@ class Dump:
             file.name.offset,
         )
         rows = rows_of(file, lambda position, text: self._report(Problem(file.path, position, text)))
-        yield FileRows(TABLES[file.name.kind], origin, self._counted(rows))
+        yield FileRows(TABLES[file.name.kind], origin, self._counted_rows(rows))
 
-    def _counted(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
+    def _counted_rows(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
         for row in rows:
             if self._left is not None:
                 if self._left == 0:
@@ -536,7 +555,12 @@ class Dump:
         try:
             for segment, size, event in follower.poll():
                 if isinstance(event, Selected):
-                    yield from self._of_batch(segment, size, event)
+                    if segment is not self._begun:
+                        yield from self._begin(segment, size)
+                    yield self._found(segment, event)
+                    if self._undecoded:
+                        self._tell_undecoded(segment)
+                    self._check_limit()
                 elif isinstance(event, Truncated):
                     text = f"it had {event.was} bytes and was cut to {event.size}; the dump continues there"
                     self._report(Problem(segment.log_path, None, text))

@@ -8,7 +8,7 @@ from kdump.blocks import content_at
 from kdump.errors import KdumpError, Problem, Report
 from kdump.interchange.rows import Content, Contents, Origin, Value
 from kdump.named_tuples import NamedTuple
-from kdump.operations.dump import BatchBegun, BrokenLog, Event, FileRows, LogBegun, Records
+from kdump.operations.dump import BrokenLog, Event, FileRows, Found, LogBegun
 from kdump.operations.results import Failed
 from kdump.query.sweep import Selected
 from kdump.storage.damage import Damage
@@ -52,18 +52,14 @@ Row = BatchRow | RecordRow | FileRow
 def rows(events: Iterable[Event], report: Report, *, batches_only: bool = False) -> Iterator[Row | Damage]:
     """Yield what is found; `report` hears of what cannot be read. Records have their batch, which is no row then."""
     origin: Origin | None = None
-    batch: BatchBegun | None = None
     for event in events:
-        if isinstance(event, Records):
+        if isinstance(event, Found):
             assert origin is not None
-            assert batch is not None
-            for record, (key, value) in _records(event.selected, event.contents):
-                yield RecordRow(origin, *batch, record, key, value)
-        elif isinstance(event, BatchBegun):
-            batch = event
             if batches_only:
-                assert origin is not None
-                yield BatchRow(origin, *batch)
+                yield BatchRow(origin, event.batch, event.transaction)
+            elif event.selected is not None:
+                for record, (key, value) in _records(event.selected, event.contents):
+                    yield RecordRow(origin, event.batch, event.transaction, record, key, value)
         elif isinstance(event, LogBegun):
             origin = event.origin
         elif isinstance(event, BrokenLog):
