@@ -330,6 +330,7 @@ class Dump:
             from kdump.operations.decoded_rows import RowDecoder
 
             self._decoder = RowDecoder(payloads)
+        self._batches_only = request.batches_only
         self._left = request.limit
         self._batch: Batch | None = None
         self._transaction = TxnState.NONE
@@ -365,16 +366,14 @@ class Dump:
 
     def _found(self, segment: Segment, selected: Selected) -> Found:
         """Return a batch of a log, or records of it. Raises OSError."""
-        starts = selected.starts or self._batch is None
-        if starts:
+        batch = self._batch
+        starts = selected.starts or batch is None
+        if starts or batch is None:
             self._batch = batch = batch_at(selected.block, selected.row)
             self._transaction = self._logs.transaction_of(segment, batch)
-        else:
-            assert self._batch is not None
-            batch = self._batch
         if self._left is not None:
             selected = self._counted(selected, starts=starts)
-        if self._request.batches_only or not selected.picks:
+        if self._batches_only or not selected.picks:
             return Found(batch, self._transaction, starts)
         if self._decoder is None or not self._decoder.decodes:
             return Found(batch, self._transaction, starts, selected)
@@ -384,7 +383,7 @@ class Dump:
     def _counted(self, selected: Selected, *, starts: bool) -> Selected:
         """Return what of it may still be shown."""
         assert self._left is not None
-        if self._request.batches_only:
+        if self._batches_only:
             self._left -= starts
             return selected
         picks = selected.picks[: self._left]
