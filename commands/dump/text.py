@@ -26,6 +26,7 @@ KEY_WIDTH = 40
 TABLE_ROWS = 1000
 _SPECIAL = TRANSACTIONAL | CONTROL | DELETE_HORIZON
 """Attributes of few batches."""
+_NO_TIMESTAMP_TYPE, _, _LOG_APPEND_TIME = TimestampType  # a member costs more to look up in its class
 
 
 class TextLines:
@@ -68,7 +69,7 @@ class TextLines:
         records = f"{count} record" if count == "1" else f"{count} records"
         offsets, records, position = self._aligned(_offsets_of(batch), records, f"at byte {batch.position}")
         line = f"batch {offsets}  {records}  {position}  {batch.size:>7} bytes  v{batch.magic} {batch.codec:<6}  "
-        timed = batch.timestamp_type is not TimestampType.NO_TIMESTAMP_TYPE
+        timed = batch.timestamp_type is not _NO_TIMESTAMP_TYPE
         line += f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1)
         if batch.magic >= 2:
             line += f"  epoch {batch.leader_epoch}"
@@ -94,8 +95,8 @@ class TextLines:
             self._write(f"{self._dim(_row(titles, 'SIZE', 'CODEC', 'EPOCH'))}  {self._dim('MAX TIMESTAMP')}\n")
         kind, time = batch.timestamp_type, batch.max_timestamp
         line = _row(cells, batch.size, batch.codec, batch.leader_epoch if batch.magic >= 2 else "-")
-        line += f"  {_time(-1 if kind is TimestampType.NO_TIMESTAMP_TYPE else time)}"
-        if kind is TimestampType.LOG_APPEND_TIME:
+        line += f"  {_time(-1 if kind is _NO_TIMESTAMP_TYPE else time)}"
+        if kind is _LOG_APPEND_TIME:
             line += f"  {kind}"
         if batch.magic < 2:
             line += f"  v{batch.magic}"
@@ -132,7 +133,7 @@ class TextLines:
         key_width = min(KEY_WIDTH, max(map(len, keys)))
         dim, undim = self._dim.before, self._dim.after
         color, uncolor = key_style.before, key_style.after
-        has_times = batch.timestamp_type is not TimestampType.NO_TIMESTAMP_TYPE
+        has_times = batch.timestamp_type is not _NO_TIMESTAMP_TYPE
         times = _times([row[1] for row in rows]) if has_times else [""] * len(rows)
         time_width = max(map(len, times))
         lines = []

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from errno import EIO
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, Problem, Report, check_number, check_type, check_word
 from kdump.formats import names
+from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
 from kdump.formats.printable import safe, safe_path
@@ -110,6 +111,9 @@ INCLUDED: Mapping[str, tuple[str, ...]] = {
 """The words for what is dumped of a directory, and the kinds of files (formats.names) that each stands for."""
 ALL = "all"
 """Stands for all of them."""
+_NO_TRANSACTION = TxnState.NONE  # a member costs more to look up in its class
+
+_T = TypeVar("_T")
 
 
 def kinds_of(words: Iterable[str]) -> frozenset[str]:
@@ -229,8 +233,8 @@ class DumpedLogs:
 
     def transaction_of(self, segment: Segment, batch: Batch) -> TxnState:
         """Return how the transaction of a batch ended. Raises OSError."""
-        if not batch.is_transactional or segment.is_checkpoint:
-            return TxnState.NONE
+        if not batch.attributes & TRANSACTIONAL or segment.is_checkpoint:
+            return _NO_TRANSACTION
         folder = self.folder_of(segment)
         if segment.log_path in self.alone or not is_directory(folder):  # of what is kept of a partition that is gone
             return TxnState.UNKNOWN
@@ -307,10 +311,6 @@ class Waiting(NamedTuple):
 Event = LogBegun | Found | BrokenLog | ZeroTail | FileRows | Waiting | Failed
 
 
-class _LimitReached(Exception):  # noqa: N818 - no error: it ends the loop
-    """As many were shown as were asked for."""
-
-
 class Dump:
     """Finds what is asked for."""
 
@@ -343,15 +343,14 @@ class Dump:
         A file that cannot be read, or not to its end, is Failed. The call raises NothingToFollowError.
         """
         check_follows(self._request, jobs, places)
-        return self._events(jobs, places)
+        if self._request.follow:
+            return self._follow(jobs, places)
+        # no generator around the others, which a log of small batches would go through for each of them
+        return chain.from_iterable(map(self._all_of, self._until_enough(jobs)))
 
-    def _events(self, jobs: Sequence[Job], places: Sequence[Place]) -> Iterator[Event]:
-        with suppress(_LimitReached):
-            yield from self._follow(jobs, places) if self._request.follow else self._all(jobs)
-
-    def _check_limit(self) -> None:
-        if self._left == 0:
-            raise _LimitReached
+    def _until_enough(self, these: Iterable[_T]) -> Iterator[_T]:
+        """Yield some things until as many batches or records were found as were asked for."""
+        return takewhile(lambda _: self._left != 0, these)
 
     def _begin(self, segment: Segment, size: int) -> Iterable[LogBegun]:
         """Return the beginning of a log, once."""
@@ -399,28 +398,30 @@ class Dump:
 
     # --- one file after the other
 
-    def _all(self, jobs: Iterable[Job]) -> Iterator[Event]:
-        for job in jobs:
-            if isinstance(job, PartitionLog):
-                yield from self._partition(job)
-            elif isinstance(job, KafkaFile):
-                yield from self._file(job)
-            elif isinstance(job, LoneLog):
-                self._logs.alone[job.path] = job
-                yield from self._segment(job.segment(), self._request.selection)
-                if job.problem:
-                    yield Failed(job.shown, OSError(EIO, job.problem))
-            else:
-                segment = job.segment()
-                self._logs.kept[segment.log_path] = job
-                yield from self._segment(segment, self._request.selection)
+    def _all_of(self, job: Job) -> Iterator[Event]:
+        if isinstance(job, PartitionLog):
+            return self._partition(job)
+        if isinstance(job, KafkaFile):
+            return self._file(job)
+        if isinstance(job, LoneLog):
+            return self._alone(job)
+        segment = job.segment()
+        self._logs.kept[segment.log_path] = job
+        return self._segment(segment, self._request.selection)
+
+    def _alone(self, job: LoneLog) -> Iterator[Event]:
+        self._logs.alone[job.path] = job
+        yield from self._segment(job.segment(), self._request.selection)
+        if job.problem and self._left != 0:
+            yield Failed(job.shown, OSError(EIO, job.problem))
 
     def _partition(self, job: PartitionLog) -> Iterator[Event]:
         try:
             with held(job.path) as log:
                 if log is not None:
                     selection = self._tail(log, self._selection(log))
-                    for segment in selection.segments(log, use_indexes=self._request.use_indexes):
+                    segments = selection.segments(log, use_indexes=self._request.use_indexes)
+                    for segment in self._until_enough(segments):
                         yield from self._segment(segment, selection)
         except OSError as error:
             yield Failed(job.path, error)
@@ -455,7 +456,6 @@ class Dump:
 
     def _segment(self, segment: Segment, selection: Selection) -> Iterator[Event]:
         request = self._request
-        self._check_limit()
         try:
             with segment.open_log() as log:
                 if not self._is_filtered:
@@ -477,7 +477,8 @@ class Dump:
                         yield self._found(segment, event)
                         if self._undecoded:
                             self._tell_undecoded(segment)
-                        self._check_limit()
+                        if self._left == 0:
+                            return
                     elif is_zero_tail(event, log) and self._logs.may_end_in_zeros(segment):
                         yield ZeroTail(self._logs.path_of(segment), event)
                     else:
@@ -489,7 +490,6 @@ class Dump:
     def _table(self, file: KafkaFile) -> Iterator[Event]:
         from kdump.interchange.file_rows import TABLES, rows_of
 
-        self._check_limit()
         partition = file.partition
         origin = Origin(
             file.path,
@@ -513,18 +513,19 @@ class Dump:
     def _follow(self, jobs: Sequence[Job], places: Sequence[Place]) -> Iterator[Event]:
         """Yield everything as it is now, then what is appended, until nothing that is wanted can come."""
         followers = {}
-        for job in jobs:
+        for job in self._until_enough(jobs):
             if isinstance(job, KafkaFile) and not _grows(job):
                 yield from self._file(job)
             else:
                 followers[job.path] = self._follower(job.path, is_single=isinstance(job, KafkaFile))
         directories = list(_directories(places))
-        while True:
+        while self._left != 0:
             waiting = [follower for follower in followers.values() if not follower.is_done]
             if not waiting and not directories:
                 return
-            for follower in waiting:
-                yield from self._poll(follower)
+            yield from chain.from_iterable(map(self._poll, self._until_enough(waiting)))
+            if self._left == 0:
+                return
             yield Waiting()
             time.sleep(POLL_SECONDS)
             for path in directories:
@@ -559,7 +560,8 @@ class Dump:
                     yield self._found(segment, event)
                     if self._undecoded:
                         self._tell_undecoded(segment)
-                    self._check_limit()
+                    if self._left == 0:
+                        return
                 elif isinstance(event, Truncated):
                     text = f"it had {event.was} bytes and was cut to {event.size}; the dump continues there"
                     self._report(Problem(segment.log_path, None, text))

@@ -11,6 +11,8 @@ from kdump.formats.sequences import last_sequence
 from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 
+_NO_TIMESTAMP_TYPE, _CREATE_TIME, _LOG_APPEND_TIME = TimestampType  # a member costs more to look up in its class
+
 
 class Batch(NamedTuple):
     """One entry of a log; the fields are the columns of BatchBlock (`record_count` is its `count`)."""
@@ -40,9 +42,8 @@ class Batch(NamedTuple):
     def timestamp_type(self) -> TimestampType:
         """What its timestamps are; NoTimestampType in format v0."""
         if self.magic == 0:
-            return TimestampType.NO_TIMESTAMP_TYPE
-        is_append_time = self.attributes & LOG_APPEND_TIME
-        return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
+            return _NO_TIMESTAMP_TYPE
+        return _LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else _CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
