@@ -71,6 +71,5 @@ class SarifReport(Report):
 
     def end(self, totals: Totals, _code: int) -> None:
         """Close the document."""
-        whole = totals.is_complete and not totals.unread
-        invocation = {"executionSuccessful": whole, "properties": summary_row(totals)}
+        invocation = {"executionSuccessful": totals.is_complete, "properties": summary_row(totals)}
         self._out.write(f'\n], "invocations": [{json.dumps(invocation)}]}}]}}\n')

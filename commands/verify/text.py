@@ -253,7 +253,7 @@ def _pass_words(totals: Totals) -> str:
     """Return how far a pass is that may take several runs, with the totals of all of them."""
     whole = totals.whole
     runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
-    state = f"Complete pass finished{runs}" if totals.is_complete else f"The pass is not complete; so far{runs}"
+    state = f"Complete pass finished{runs}" if totals.has_reached_end else f"The pass is not complete; so far{runs}"
     counts = (whole.errors, "error"), (whole.warnings, "warning")
     found = [number_words(count, noun) for count, noun in counts if count]
     found += [f"{whole.unread} could not be read"] if whole.unread else []

@@ -80,8 +80,8 @@ class Totals:
     """What a run came to.
 
     `unread` counts what could not be read, `skipped` the segments that were verified before, `uncompared` the
-    partitions whose copies on other brokers there was no time for. `before` is what the earlier runs of the same pass
-    did. `is_part`: a pass may take several runs.
+    partitions whose copies on other brokers there was no time for. `has_reached_end`: nothing ended the run early.
+    `before` is what the earlier runs of the same pass did. `is_part`: a pass may take several runs.
     """
 
     counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0, NOTE: 0})
@@ -92,7 +92,7 @@ class Totals:
     bytes: int = 0
     uncompared: int = 0
     seconds: float = 0.0
-    is_complete: bool = False
+    has_reached_end: bool = False
     was_interrupted: bool = False
     before: PassTotals = NOTHING_YET
     is_part: bool = False
@@ -107,9 +107,14 @@ class Totals:
         return self.before.plus(now)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether all that was asked for was looked at."""
+        return self.has_reached_end and not self.unread
+
+    @property
     def is_sound(self) -> bool:
         """Whether all that was asked for was looked at, and no error was found."""
-        return self.is_complete and not self.unread and not self.counts[ERROR]
+        return self.is_complete and not self.counts[ERROR]
 
 
 class VerifyRun(Iterator[Finding]):
@@ -170,7 +175,7 @@ class VerifyRun(Iterator[Finding]):
         if resume and mark is not None:
             mark = mark._replace(partition=os.path.abspath(mark.partition))
             write_resume_point(resume, self._absolute, mark, self.totals.whole)
-        elif resume and self.totals.is_complete:
+        elif resume and self.totals.has_reached_end:
             remove_mark(resume)
         if self._asked.state and self._state is not None:
             write_state(self._asked.state, self._state)
@@ -207,7 +212,7 @@ class VerifyRun(Iterator[Finding]):
         totals, done = self.totals, self._verification
         totals.partitions, totals.segments = done.partitions, done.segments
         totals.skipped, totals.bytes = done.skipped, done.bytes
-        totals.is_complete = done.mark is None and not totals.was_interrupted
+        totals.has_reached_end = done.mark is None and not totals.was_interrupted
         totals.seconds = time.monotonic() - self._began
         if totals.is_complete and not totals.whole.unread and self._state is not None:
             self._state.last_pass = time.time()
