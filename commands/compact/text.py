@@ -15,6 +15,7 @@ from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
+from ..shell.words import ORIGINALS_KEPT
 
 GROUPS_SHOWN = 8
 _BASES_SHOWN = 6
@@ -43,7 +44,7 @@ class Text(TextPrinter):
         self._routine = self._more = 0
         self._now = now
         self._skipped: dict[str, list[str]] = {}
-        self._partitions = self._due = self._cleaned = self._freed = 0
+        self._partitions = self._due = self._cleaned = self._saved = 0
         self._changes: dict[str, str] = {}
 
     def partition(self, found: Compacted) -> None:
@@ -54,7 +55,7 @@ class Text(TextPrinter):
         if cleaning is not None:
             self._due += is_new
             self._cleaned += is_new and bool(found.is_done or found.output)
-            self._freed += state.size - cleaning.size_after
+            self._saved += state.size - cleaning.size_after
         if found.kept:
             self._changes.setdefault(found.kept, os.path.dirname(state.log.path))
         if self._is_all:
@@ -102,11 +103,12 @@ class Text(TextPrinter):
             verb = "is" if self._routine == 1 else "are"
             self._heading(f"{number_words(self._routine, 'partition')} {verb} not due (-v)")
         due = number_words(self._due, "partition")
-        frees = f"frees {byte_words(max(0, self._freed))}"
+        smaller = f"{byte_words(max(0, self._saved))} smaller"
         if self._due > self._cleaned:
-            self._heading(f"Dry run: nothing was changed. {due} would be; that {frees}.\nNext: {again('--apply')}")
+            self._heading(f"Dry run: nothing was changed. {due} would be {smaller}.\nNext: {again('--apply')}")
         elif self._due:
-            self._heading(f"Done. {due} cleaned; that {frees}.")
+            keeps = f"; {ORIGINALS_KEPT}" if self._changes else ""
+            self._heading(f"Done. {due} cleaned, {smaller}{keeps}.")
             for id_, directory in list(self._changes.items())[:MAX_UNDOS] if not self._is_all else ():
                 self._write(f"Undo:  kdump undo {safe_path(directory) or '.'} --change {id_}\n")
         elif self._partitions:
@@ -116,16 +118,15 @@ class Text(TextPrinter):
 def _summary(cleaning: Cleaning) -> str:
     counts = cleaning.counts
     dropped = counts.records_before - counts.records_after
-    return (
-        f"{number_words(dropped, 'record')} dropped, {size_text(max(0, counts.size_before - counts.size_after))} freed"
-    )
+    smaller = size_text(max(0, counts.size_before - counts.size_after))
+    return f"{number_words(dropped, 'record')} dropped, {smaller} smaller"
 
 
 def _done(found: Compacted) -> Iterator[str]:
     if found.output:
         yield f"written to {safe_path(found.output)}"
     elif found.is_done:
-        yield f"done{'; the originals are kept, and use their space until kdump undo --prune' if found.kept else ''}"
+        yield "done"
         if found.kept:
             yield f"Undo:  kdump undo {safe_path(found.state.log.path)} --change {found.kept}"
 

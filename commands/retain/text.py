@@ -24,6 +24,7 @@ from ..shell.line_budget import LineBudget
 from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
+from ..shell.words import ORIGINALS_KEPT
 
 WIDTH = 110
 NAMES_SHOWN = 3
@@ -109,8 +110,7 @@ class Text(TextPrinter):
         if self._applies and any(count for _, count, _ in self._done):
             self._line("")
             changed = number_words(sum(count for _, count, _ in self._done), "partition")
-            keeps = "the originals are kept, and use their space until kdump undo --prune"
-            self._line(f"Done. {changed} changed; {keeps if self._done[0][2] else 'nothing was kept'}.")
+            self._line(f"Done. {changed} changed; {ORIGINALS_KEPT if self._done[0][2] else 'nothing was kept'}.")
             for path, _, kept in self._done:
                 if kept:
                     self._line(f"Undo:  kdump undo {safe_path(path)} --change {kept}")

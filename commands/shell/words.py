@@ -36,6 +36,9 @@ def refusal_lines(refusals: Iterable[Refusal]) -> Iterator[str]:
         yield f"     do: {safe(refusal.way_out)}"
 
 
+ORIGINALS_KEPT = "the originals are kept, and use their space until kdump undo --prune"
+
+
 def loss_words(loss: Loss) -> str:
     """Return a loss in words."""
     if loss.zeros and not loss.has_data:

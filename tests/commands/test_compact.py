@@ -129,7 +129,7 @@ def test_apply_cleans_and_keeps_what_was_replaced(run: Run, partition: Path) -> 
     assert checkpoint_of(partition) == 20
     (kept,) = change_files(partition.parent, f"old+{name(10, 'log')}")
     assert kept.read_bytes() == old
-    assert "done; the originals are kept, and use their space until kdump undo --prune\n" in run.out
+    assert "smaller; the originals are kept, and use their space until kdump undo --prune.\n" in run.out
     assert run("compact", partition, AT, "--apply") == 0
     assert "nothing more can be cleaned now" in run.out
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_cleaned_is_said_and_the_others_go_on(run: Run, partition
     (partition / name(0, "log")).write_bytes(data)
     assert run("compact", partition, other, AT, "--apply") == 3
     assert f"{name(0, 'log')} at byte 0: batch " in run.err
-    assert "users-0   2 records dropped, 12 bytes freed: done" in run.out
+    assert "users-0   2 records dropped, 12 bytes smaller: done" in run.out
     assert len(list(partition.glob("*.log"))) == 3
     assert len(list(other.glob("*.log"))) == 2
 
