@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 from kdump.clean.cleaning import Cleaning
@@ -15,7 +14,7 @@ from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
-from ..shell.words import ORIGINALS_KEPT
+from ..shell.words import ORIGINALS_KEPT, check_and_undo, places, places_by_change
 
 GROUPS_SHOWN = 8
 _BASES_SHOWN = 6
@@ -24,10 +23,6 @@ _HEAD = ("", "NOW", "AFTER")
 
 MAX_SKIPPED = 10
 """So many partitions that are skipped for one reason are listed."""
-
-
-MAX_UNDOS = 5
-"""Changes that are named at the end of a run; kdump undo lists them all."""
 
 
 class Text(TextPrinter):
@@ -45,7 +40,8 @@ class Text(TextPrinter):
         self._now = now
         self._skipped: dict[str, list[str]] = {}
         self._partitions = self._due = self._cleaned = self._saved = 0
-        self._changes: dict[str, str] = {}
+        self._done: list[str] = []
+        self._changes: list[tuple[str, str]] = []
 
     def partition(self, found: Compacted) -> None:
         """Print one pass over a partition."""
@@ -56,8 +52,10 @@ class Text(TextPrinter):
             self._due += is_new
             self._cleaned += is_new and bool(found.is_done or found.output)
             self._saved += state.size - cleaning.size_after
+            if found.is_done or found.output:
+                self._done.append(found.output or state.log.path)
         if found.kept:
-            self._changes.setdefault(found.kept, os.path.dirname(state.log.path))
+            self._changes.append((state.log.path, found.kept))
         if self._is_all:
             self._block(found)
         elif cleaning is None:
@@ -109,8 +107,8 @@ class Text(TextPrinter):
         elif self._due:
             keeps = f"; {ORIGINALS_KEPT}" if self._changes else ""
             self._heading(f"Done. {due} cleaned, {smaller}{keeps}.")
-            for id_, directory in list(self._changes.items())[:MAX_UNDOS] if not self._is_all else ():
-                self._write(f"Undo:  kdump undo {safe_path(directory) or '.'} --change {id_}\n")
+            checked = f"verify {places(self._done)}"
+            self._write("".join(f"{line}\n" for line in check_and_undo(checked, places_by_change(self._changes))))
         elif self._partitions:
             self._heading("Nothing to do." if is_complete else "Nothing was changed.")
 
@@ -127,8 +125,6 @@ def _done(found: Compacted) -> Iterator[str]:
         yield f"written to {safe_path(found.output)}"
     elif found.is_done:
         yield "done"
-        if found.kept:
-            yield f"Undo:  kdump undo {safe_path(found.state.log.path)} --change {found.kept}"
 
 
 def _facts(found: Compacted) -> Iterator[str]:

@@ -13,7 +13,7 @@ from kdump.formats.words import count_text, number_words
 
 from ..shell.output import again
 from ..shell.tables import TextPrinter
-from ..shell.words import refusal_lines
+from ..shell.words import check_and_undo, places_by_change, refusal_lines
 
 _HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH")
 _SHOWN = 10
@@ -104,8 +104,10 @@ class Text(TextPrinter):
         if changes is None:
             self._line(f"\nDry run: nothing was changed.\nNext: {again('--apply')}")
             return
-        self._line(f"\nDone. Check: kdump quorum {self._paths}")
-        self._line(f"Undo:  kdump undo {safe_path(plan.leaders[0].path)} --change {changes[0].id} --apply")
+        self._line("\nDone.")
+        made = zip((copy.path for copy in plan.leaders), (change.id for change in changes), strict=True)
+        for line in check_and_undo(f"quorum {self._paths}", places_by_change(made)):
+            self._line(line)
 
 
 def _row(quorum: Quorum, copy: MetadataCopy) -> tuple[str, ...]:

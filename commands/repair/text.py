@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
@@ -19,7 +19,7 @@ from kdump.repair.task import Task
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style, nothing_changed, to_apply
 from ..shell.screen import Screen
-from ..shell.words import loss_words
+from ..shell.words import check_and_undo, loss_words, places, places_by_change
 from .run import Totals
 from .safe_plans import SafeLine, routine_line, safe_line, safe_lines
 
@@ -188,7 +188,7 @@ class TextPrinter:
             self._write("Nothing to do.\n")
         if undecided:
             names = listed(list(map(os.path.basename, self._to_decide)), 3)
-            then = to_apply() if work and not applies else f"kdump repair {_common(self._to_decide[:1])} OPTION"
+            then = to_apply() if work and not applies else f"kdump repair {places(self._to_decide[:1])} OPTION"
             self._write(f"Next: decide for {safe(names)}{'; then' if work and not applies else ':'} {then}\n")
         elif work and not applies:
             self._next(work)
@@ -210,10 +210,8 @@ class TextPrinter:
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
         given_up = f", {number_words(self._given_up, 'damaged range')} given up" if self._given_up else ""
         self._write(f"Done. {number_words(totals.changed, 'partition')} changed{given_up}, {dropped} dropped{more}.\n")
-        self._write(f"Check: kdump verify {_common(self._changed)}\n")
-        for id_ in sorted(set(totals.changes.values())) if totals.output is None else ():
-            paths = [path for path, change in totals.changes.items() if change == id_]
-            self._write(f"Undo:  kdump undo {_common(paths)} --change {id_}\n")
+        undo = places_by_change(totals.changes.items()) if totals.output is None else {}
+        self._write("".join(f"{line}\n" for line in check_and_undo(f"verify {places(self._changed)}", undo)))
 
     def _verdict(self, task: Task) -> Iterator[str]:
         if task.failure:
@@ -277,12 +275,6 @@ def _rank(done: Repaired, task: Task) -> int:
     if done.interrupted or task.failure:
         return 0
     return 1 if task.cuts or task.dropped.records else 2
-
-
-def _common(paths: Sequence[str]) -> str:
-    """Return the partition directory, or the log directories around several, as words of a command."""
-    found = paths if len(paths) == 1 else sorted({os.path.dirname(path) for path in paths})
-    return " ".join(map(safe_path, found))
 
 
 def _open_txn(producer: ProducerEntry) -> str:

@@ -14,7 +14,7 @@ from kdump.operations.cluster import Resurrected
 
 from ..shell.output import again
 from ..shell.tables import TextPrinter
-from ..shell.words import refusal_lines
+from ..shell.words import check_and_undo, refusal_lines
 
 _HEADINGS = {
     NoteKind.METADATA: "Metadata",
@@ -87,9 +87,10 @@ class Text(TextPrinter):
             self._line(f"\nDry run: nothing was changed.\nNext: {again('--apply')}")
             return
         paths = " ".join(safe_path(each.path) for each in self._directories)
-        self._line(f"\nDone.\nCheck: kdump verify {paths}")
-        if done.changes:
-            self._line(f"Undo:  kdump undo {self._paths} --change {done.changes[0].id} --apply (before any broker ran)")
+        can_undo = " It can be undone until a broker has run." if done.changes else ""
+        self._line(f"\nDone.{can_undo}")
+        for line in check_and_undo(f"verify {paths}", {change.id: self._paths for change in done.changes}):
+            self._line(line)
 
     def _how_to_start(self, found: Resurrection) -> Iterator[str]:
         for node in found.nodes:

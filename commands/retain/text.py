@@ -24,7 +24,7 @@ from ..shell.line_budget import LineBudget
 from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
-from ..shell.words import ORIGINALS_KEPT
+from ..shell.words import ORIGINALS_KEPT, check_and_undo, places, places_by_change
 
 WIDTH = 110
 NAMES_SHOWN = 3
@@ -50,7 +50,7 @@ class Text(TextPrinter):
         self._applies = applies
         self._budget = LineBudget(is_all=is_all)
         self._routine = self._changed = self._more = self._blocked = self._working = 0
-        self._done: list[tuple[str, int, str | None]] = []
+        self._done: list[tuple[str, str | None]] = []
 
     def partition(self, found: PartitionRetention, *, lists_segments: bool) -> None:
         """Print a heading with the settings, the table of the segments, what goes and what comes next, what blocks.
@@ -103,17 +103,18 @@ class Text(TextPrinter):
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
         """Keep what was done, and the id of the change that keeps the old, for the end."""
-        self._done.append((path, len(plans), kept))
+        self._done += ((os.path.join(path, os.path.basename(plan.path)), kept) for plan in plans)
 
     def end(self, *, is_complete: bool) -> None:
         """Print the answer; `is_complete`: everything could be read, and nothing was refused."""
-        if self._applies and any(count for _, count, _ in self._done):
+        if self._applies and self._done:
             self._line("")
-            changed = number_words(sum(count for _, count, _ in self._done), "partition")
-            self._line(f"Done. {changed} changed; {ORIGINALS_KEPT if self._done[0][2] else 'nothing was kept'}.")
-            for path, _, kept in self._done:
-                if kept:
-                    self._line(f"Undo:  kdump undo {safe_path(path)} --change {kept}")
+            changed = number_words(len(self._done), "partition")
+            self._line(f"Done. {changed} changed; {ORIGINALS_KEPT if self._done[0][1] else 'nothing was kept'}.")
+            paths = [path for path, _ in self._done]
+            undo = places_by_change((path, kept) for path, kept in self._done if kept)
+            for line in check_and_undo(f"verify {places(paths)}", undo):
+                self._line(line)
         elif self._applies and self._working:
             self._line("Nothing was changed.")
         elif self._working:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.findings.kind import Remedy
@@ -10,6 +11,7 @@ from kdump.formats.printable import safe
 from kdump.formats.words import byte_words, number_words, offset_range
 
 from . import exit_codes
+from .output import quoted
 
 if TYPE_CHECKING:
     from kdump.cluster.wanted import Refusal
@@ -37,6 +39,32 @@ def refusal_lines(refusals: Iterable[Refusal]) -> Iterator[str]:
 
 
 ORIGINALS_KEPT = "the originals are kept, and use their space until kdump undo --prune"
+
+
+def places(partitions: Iterable[str]) -> str:
+    """Return a partition directory, or the log directories around several, as words of a command."""
+    found = sorted(set(partitions))
+    if len(found) > 1:
+        found = sorted({os.path.dirname(path) or "." for path in found})
+    return " ".join(map(quoted, found))
+
+
+def places_by_change(changes: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the places of changes by their ids; `changes` has the id with the path of each partition."""
+    paths: dict[str, list[str]] = {}
+    for path, id_ in changes:
+        paths.setdefault(id_, []).append(path)
+    return {id_: places(found) for id_, found in paths.items()}
+
+
+def check_and_undo(check: str, undo: Mapping[str, str]) -> Iterator[str]:
+    """Yield what follows on what was applied: the command that checks it, and those that undo it, the last one first.
+
+    `undo` has the places of each change by its id.
+    """
+    yield f"Check: kdump {check}"
+    for id_, where in reversed([*undo.items()]):
+        yield f"Undo:  kdump undo {where} --change {id_}"
 
 
 def loss_words(loss: Loss) -> str:

@@ -20,6 +20,7 @@ from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import again, nothing_changed
 from ..shell.tables import aligned
+from ..shell.words import check_and_undo
 
 if TYPE_CHECKING:
     from .command import UndoArgs
@@ -104,9 +105,8 @@ class Text:
         elif self._count:
             partitions = number_words(self._count, "partition")
             self._write(f"Done. {partitions} {'left as is' if asked.close else 'restored'}.\n")
-            self._write(f"Check: kdump verify {self._paths}\n")
-            for id_ in sorted({change.id for change in self._by}):
-                self._write(f"Undo:  kdump undo {self._paths} --change {id_}\n")
+            undo = dict.fromkeys(sorted(change.id for change in self._by), self._paths)
+            self._write("".join(f"{line}\n" for line in check_and_undo(f"verify {self._paths}", undo)))
         elif reason:
             self._write(nothing_changed(reason))
         else:

@@ -240,7 +240,9 @@ def test_apply(run: Run, data: Path) -> None:
     assert log_names(data / "stuck-0") == ["0", "2", "3"]
     assert log_names(data / "keyed-0") == ["0", "1", "2"]
     change = only_change(data / "orders-0")
-    assert f"until kdump undo --prune.\nUndo:  kdump undo {data} --change {change.id}\n" in run.out
+    where = data / "orders-0"
+    end = f"Check: kdump verify {where}\nUndo:  kdump undo {where} --change {change.id}\n"
+    assert run.out.endswith(f"until kdump undo --prune.\n{end}")
     assert len(change_files(data, f"old+{0:020d}.log")) == 1
     assert run("retain", data, WEEK, AT, "--apply") == 0
     assert run.lines[-1] == "Nothing is deleted now."
