@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Totals:
-    """What came of a run: how many partitions have work, failed, and were changed by which change (its id).
+    """What came of a run: how many partitions have work, failed, and were changed, by which changes (their ids).
 
     `reason` is why the last partition, or log directory, that was left alone was; "" without one.
     """
@@ -49,7 +49,7 @@ class Totals:
     refused: int = 0
     changed: int = 0
     records: int = 0
-    changes: dict[str, str] = field(default_factory=dict)
+    changes: list[tuple[str, str]] = field(default_factory=list)
     reason: str = ""
     output: str | None = None
 
@@ -153,9 +153,10 @@ class Run(Complaints):
             totals.work += 1
             totals.changed += self._safety.applies
             totals.records += done.task.dropped.records
-            if done.change is not None and done.kept and done.change.keeps_old:
-                totals.changes[done.path] = done.change.id
-            if not self._safety.applies:
+            if self._safety.applies:
+                made = (*done.interrupted, done.change)
+                totals.changes += ((done.path, each.id) for each in made if each is not None and each.keeps_old)
+            else:
                 self.worsen(exit_codes.FINDINGS)
 
     def _problem(self, problem: Problem) -> None:

@@ -210,7 +210,7 @@ class TextPrinter:
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
         given_up = f", {number_words(self._given_up, 'damaged range')} given up" if self._given_up else ""
         self._write(f"Done. {number_words(totals.changed, 'partition')} changed{given_up}, {dropped} dropped{more}.\n")
-        undo = places_by_change(totals.changes.items()) if totals.output is None else {}
+        undo = places_by_change(totals.changes) if totals.output is None else {}
         self._write("".join(f"{line}\n" for line in check_and_undo(f"verify {places(self._changed)}", undo)))
 
     def _verdict(self, task: Task) -> Iterator[str]:

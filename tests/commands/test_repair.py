@@ -532,6 +532,7 @@ class TestInterrupted:
         assert f"change {id_} (repair) was interrupted, to be finished by --apply\n" in run.out
         assert run(*arguments, "--apply") == 0
         assert f"change {id_} (repair) was interrupted, finished\n" in run.out
+        assert f" --change {id_}\n" in run.out
         assert bytes_of(data) == bytes_of(undisturbed)
         assert [change.state for change in changes(data / "orders-1")] == [ChangeState.DONE]
 
