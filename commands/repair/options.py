@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -101,7 +102,7 @@ def run(
             examine,
             startup,
             safety,
-            _printer(format_, color, out, summarizes=command.startswith("repair")),
+            _printer(format_, color, out, safety.accepts, summarizes=command.startswith("repair")),
             out,
             takes_files=takes_files,
             files=PlanFiles(plan_out, apply_plan),
@@ -109,11 +110,13 @@ def run(
         ).paths(paths)
 
 
-def _printer(format_: OutputFormat, color: str, out: Output, *, summarizes: bool) -> Printer:
+def _printer(
+    format_: OutputFormat, color: str, out: Output, accepts: Callable[[int], bool], *, summarizes: bool
+) -> Printer:
     if format_ is OutputFormat.JSONL:
         from .jsonl import JsonPrinter
 
         return JsonPrinter(out.write)
     from .text import TextPrinter
 
-    return TextPrinter(out.write, is_colored=wants_color(color), summarizes=summarizes)
+    return TextPrinter(out.write, accepts, is_colored=wants_color(color), summarizes=summarizes)

@@ -33,8 +33,19 @@ _VERB_WIDTH = max(map(len, _VERBS.values()))
 class TextPrinter:
     """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed."""
 
-    def __init__(self, write: Callable[[str], None], *, is_colored: bool = False, summarizes: bool = False) -> None:
-        """`write` takes whole lines. `summarizes`: plans of several partitions that drop nothing are a line each."""
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        accepts: Callable[[int], bool],
+        *,
+        is_colored: bool = False,
+        summarizes: bool = False,
+    ) -> None:
+        """`write` takes whole lines, `accepts` tells whether a partition may lose so many valid records.
+
+        `summarizes`: plans of several partitions that drop nothing are a line each.
+        """
+        self._accepts = accepts
         self._summarizes = summarizes
         self._write = write
         self._bad = Style(is_colored, "red", bold=True)
@@ -47,7 +58,7 @@ class TextPrinter:
         self._routine: list[SafeLine] = []
         self._unlisted = 0
         self._dropped = self._given_up = 0
-        self._gives_up = False
+        self._gives_up = self._has_unaccepted = False
         self._budget = LineBudget()
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
@@ -65,6 +76,7 @@ class TextPrinter:
             self._notes(done.path, task)
             return
         self._dropped += task.dropped.records
+        self._has_unaccepted |= not self._accepts(task.dropped.records)
         self._gives_up |= task.salvaged is not None and bool(task.salvaged.given_up)
         text = self._block(done, applies=applies)
         if applies:
@@ -133,7 +145,7 @@ class TextPrinter:
         if done.change is not None:
             lines += (f"    kept    {_kept_path(done, kept.file)}" for kept in done.change.cuts)
             lines.append(f"  {self._good('done')}")
-        elif task.dropped.records and task.plan:
+        elif task.plan and not self._accepts(task.dropped.records):
             lines.append(f"  needs --accept-loss {task.dropped.records}")
         return "\n".join(lines) + "\n\n"
 
@@ -202,8 +214,9 @@ class TextPrinter:
         if not self._dropped:
             self._write("To give them up all the same: this command with --apply\n")
             return
-        accepts = f"--accept-loss {self._dropped}" if work == 1 else "and the --accept-loss of each partition"
-        self._write(f"To drop them all the same: this command with --apply {accepts}\n")
+        accepts = f" --accept-loss {self._dropped}" if work == 1 else " and the --accept-loss of each partition"
+        more = accepts if self._has_unaccepted else ""
+        self._write(f"To drop them all the same: this command with --apply{more}\n")
 
     def _done(self, totals: Totals, more: str) -> None:
         """Print what was changed, how to check it, and how to take it back."""

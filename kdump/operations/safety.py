@@ -59,6 +59,10 @@ class SafetyOptions(NamedTuple):
                 raise ValueError("backup_dir says where originals are kept, and none are to be")
             check_is_there(self.backup_dir)
 
+    def accepts(self, records: int) -> bool:
+        """Return whether a partition may lose so many valid records."""
+        return not records or self.accept_loss in (ALL_LOSSES, records)
+
 
 class Guard:
     """What is known of the partitions of a log directory while nobody else may change them.
@@ -205,7 +209,7 @@ def check_backup_dir(safety: SafetyOptions, path: str) -> None:
 
 def check_loss(path: str, dropped: Loss, safety: SafetyOptions) -> None:
     """Raise RefusedError where a plan drops valid records, unless as many as it drops were named."""
-    if not dropped.records or safety.accept_loss in (ALL_LOSSES, dropped.records):
+    if safety.accepts(dropped.records):
         return
     name = os.path.basename(path)
     number = number_words(dropped.records, "valid record")

@@ -114,8 +114,9 @@ class TestPlan:
             assert name(20, "log") in run.out
 
     def test_in_words(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, *AS_BROKER, *config)
+        run("repair", data, *AS_BROKER, *config[:-2])
         text = run.out
+        assert "  needs --accept-loss " in text
         assert f"{data}/orders-0\n  drops: " in text
         assert "log start offset 0, log end offset 20" in text
         assert f"cut     {name(20, 'log')} at byte 0 (of 1213): batch 20" in text
@@ -128,6 +129,8 @@ class TestPlan:
             "To drop them all the same: this command with --apply and the --accept-loss of each partition\n"
         )
         run("repair", data, "-v", *AS_BROKER, *config)
+        assert "--accept-loss" not in run.out
+        assert run.out.endswith("To drop them all the same: this command with --apply\n")
         assert f"{data}/orders-2\n  no valid batch is dropped\n" in run.out
         assert f"write   {name(0, 'index')}" in run.out
 
