@@ -229,7 +229,7 @@ class ProblemError(KdumpError):
         super().__init__(f"{problem.path}: {place}{problem.text}")
 
 
-# Exceptions in which Kafka's log loading ends, or which it handles on its way.
+# Exceptions in which Kafka's log loading or its dump tool ends, or which they handle on their way.
 _COMMON = "org.apache.kafka.common"
 
 CORRUPT_RECORD = f"{_COMMON}.errors.CorruptRecordException"
@@ -240,7 +240,8 @@ OFFSET_OVERFLOW = f"{_COMMON}.errors.LogSegmentOffsetOverflowException"
 STORAGE = f"{_COMMON}.errors.KafkaStorageException"
 KAFKA = f"{_COMMON}.KafkaException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
-CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
+CONFIG_EXCEPTION = f"{_COMMON}.config.ConfigException"
+UNSUPPORTED_VERSION = f"{_COMMON}.errors.UnsupportedVersionException"
 ILLEGAL_STATE = "java.lang.IllegalStateException"
 RUNTIME = "java.lang.RuntimeException"
 NULL_POINTER = "java.lang.NullPointerException"

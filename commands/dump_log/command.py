@@ -10,13 +10,12 @@ from io import DEFAULT_BUFFER_SIZE
 
 from kdump.disk.descriptors import lead_nowhere
 from kdump.dump_log_segments.exceptions import JavaError
-from kdump.errors import is_out_of_memory
+from kdump.errors import RUNTIME, is_out_of_memory
 
+from ..shell.exit_codes import INTERRUPTED
 from ..shell.unexpected import shows_where, unexpected_text
 from ..shell.whole_lines import write_lines
 from .options import Options, help_text, parse
-
-INTERRUPTED = 130
 
 
 def main() -> int:
@@ -35,7 +34,7 @@ def main() -> int:
             return _die(JavaError("java.lang.OutOfMemoryError", text))
         if shows_where():
             raise
-        return _die(JavaError("java.lang.RuntimeException", unexpected_text(error)))
+        return _die(JavaError(RUNTIME, unexpected_text(error)))
 
 
 def _run(arguments: list[str]) -> int:

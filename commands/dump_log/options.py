@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kdump.dump_log_segments.exceptions import JavaError
 from kdump.dump_log_segments.options import DECODERS, INT_MAX, DumpLogOptions
+from kdump.errors import RUNTIME
 from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, NO_OLD_DECODERS, SHARE_STATE_DECODER, KafkaRelease
 
@@ -206,7 +207,7 @@ class _Arguments:
         """Return Java's own word for a class that cannot be loaded, as none can be here."""
         if self._release.has(DUMP_IN_JAVA):
             cause = f"java.lang.ClassNotFoundException: {name}"
-            return JavaError("java.lang.RuntimeException", "Failed to load decoder class", cause)
+            return JavaError(RUNTIME, "Failed to load decoder class", cause)
         return JavaError("java.lang.ClassNotFoundException", name)
 
 

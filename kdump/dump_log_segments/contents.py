@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from kdump.dump_log_segments.exceptions import JavaError
+from kdump.errors import BUFFER_UNDERFLOW
 from kdump.formats.java_utf8 import java_utf8
 
 if TYPE_CHECKING:
@@ -71,5 +72,5 @@ def _decoded(decoder: str, data: bytes | None) -> bytes | None:
         return f"[B@{len(data):x}".encode()
     number = _FIXED[decoder]
     if len(data) < number.size:
-        raise JavaError("java.nio.BufferUnderflowException")
+        raise JavaError(BUFFER_UNDERFLOW)
     return str(number.unpack_from(data)[0]).encode()

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterable
 from itertools import accumulate
 
-from kdump.errors import CorruptSnapshotError
+from kdump.errors import BUFFER_UNDERFLOW, CorruptSnapshotError
 from kdump.formats.checksums import crc32c
 from kdump.formats.sequences import NO_SEQUENCE, decrement_sequence
 from kdump.named_tuples import NamedTuple
@@ -141,7 +141,7 @@ def schema_fault(data: bytes | memoryview) -> str | None:
 
 def _underflow(*fields: str) -> str:
     path = "".join(f"Error reading field '{field}': " for field in fields)
-    return f"{_INVALID}{path}java.nio.BufferUnderflowException"
+    return f"{_INVALID}{path}{BUFFER_UNDERFLOW}"
 
 
 def _field_at(size: int) -> str:

@@ -9,11 +9,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from kdump.errors import KdumpError, NewerError
+from kdump.errors import RUNTIME, UNSUPPORTED_VERSION, KdumpError, NewerError
 from kdump.releases import KafkaRelease
-
-RUNTIME_EXCEPTION = "java.lang.RuntimeException"
-UNSUPPORTED_VERSION = "org.apache.kafka.common.errors.UnsupportedVersionException"
 
 PACKERS = {
     "bool": struct.Struct(">?"),
@@ -49,7 +46,7 @@ class SchemaError(KdumpError):
         position: int | None = None,
         *,
         kafka_message: str | None = None,
-        java_class: str = RUNTIME_EXCEPTION,
+        java_class: str = RUNTIME,
     ) -> None:
         super().__init__(found)
         self.found = found

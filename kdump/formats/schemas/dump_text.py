@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from kdump.errors import KdumpError
+from kdump.errors import (
+    BUFFER_UNDERFLOW,
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    NULL_POINTER,
+    RUNTIME,
+    UNSUPPORTED_VERSION,
+    KdumpError,
+)
 from kdump.formats import names
 from kdump.formats.schemas.decoding import tables_of
-from kdump.formats.schemas.description import PACKERS, UNSUPPORTED_VERSION, Schema, SchemaError
+from kdump.formats.schemas.description import PACKERS, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic, read_frame
 from kdump.formats.schemas.java_values import json_text, string_hash
 from kdump.formats.schemas.json_form import to_json
-from kdump.formats.schemas.reader import BUFFER_UNDERFLOW, decode_as_broker
+from kdump.formats.schemas.reader import decode_as_broker
 from kdump.releases import (
     COORDINATOR_API_KEYS,
     DUMP_IN_JAVA,
@@ -36,9 +44,6 @@ DECODERS = (
 
 TOMBSTONE = "<DELETE>"
 
-_NULL_POINTER = "java.lang.NullPointerException"
-_ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
-_ILLEGAL_STATE = "java.lang.IllegalStateException"
 _RECORD_PACKAGE = "org.apache.kafka.common.record"
 _INT16 = PACKERS["int16"]
 _TRANSACTION_VERSIONS = range(3)
@@ -84,7 +89,7 @@ def control_text(control_type: int, value: bytes | None, release: KafkaRelease) 
         return f"controlType: LEADER_CHANGE({_LEADER_CHANGE})"
     if value is None:
         text = 'Cannot invoke "java.nio.ByteBuffer.slice()" because "<parameter1>" is null'
-        raise DecoderAbortError(_NULL_POINTER, text)
+        raise DecoderAbortError(NULL_POINTER, text)
     schema = SCHEMAS[control_type]
     try:
         fields, _ = decode_as_broker(schema, 0, value)
@@ -135,7 +140,7 @@ def _missing_key(offset: int, decoder: str, release: KafkaRelease) -> DecoderAbo
     if release.has(COORDINATOR_API_KEYS):
         which = "the specified"
     text = f"Failed to decode message at offset {offset} using {which} decoder (message had a missing key)"
-    return DecoderAbortError("java.lang.RuntimeException", text)
+    return DecoderAbortError(RUNTIME, text)
 
 
 def _skipped(offset: int, error: SchemaError) -> str:
@@ -202,7 +207,7 @@ def _parse_transaction(key: bytes | None, value: bytes | None) -> tuple[str, str
 
     if key is None:
         text = 'Cannot invoke "java.nio.ByteBuffer.getShort()" because "buffer" is null'
-        raise DecoderAbortError(_NULL_POINTER, text)
+        raise DecoderAbortError(NULL_POINTER, text)
     record_type = _short_or_abort(key)
     if record_type != TRANSACTION_LOG:
         return f"unknown::version={record_type}", None
@@ -220,15 +225,15 @@ def _transaction(schema: Schema, value: bytes) -> str:
 
     version = _short_or_abort(value)
     if not schema.first <= version <= schema.last:
-        raise DecoderAbortError(_ILLEGAL_STATE, f"Unknown version {version} from the transaction log message value")
+        raise DecoderAbortError(ILLEGAL_STATE, f"Unknown version {version} from the transaction log message value")
     fields, _ = decode_as_broker(schema, version, value, _INT16.size)
     status, client_version = fields["transactionStatus"], fields["clientTransactionVersion"]
     if not 0 <= status < len(STATES):
         text = f"Unknown transaction state id {status} from the transaction status message"
-        raise DecoderAbortError(_ILLEGAL_STATE, text)
+        raise DecoderAbortError(ILLEGAL_STATE, text)
     if client_version not in _TRANSACTION_VERSIONS:
         text = f"No feature:transaction.version with feature level {client_version}"
-        raise DecoderAbortError(_ILLEGAL_ARGUMENT, text)
+        raise DecoderAbortError(ILLEGAL_ARGUMENT, text)
     partitions = ",".join(_partitions_in_set_order(fields["transactionPartitions"]) if status else ())
     return (
         f"producerId:{fields['producerId']},producerEpoch:{fields['producerEpoch']},state={STATES[status]},"
@@ -253,7 +258,7 @@ def _partitions_in_set_order(topics: list[dict[str, Any]] | None) -> list[str]:
     """
     if topics is None:
         raise DecoderAbortError(
-            _NULL_POINTER,
+            NULL_POINTER,
             'Cannot invoke "java.util.List.forEach(java.util.function.Consumer)" because the return value of'
             ' "org.apache.kafka.coordinator.transaction.generated.TransactionLogValue.transactionPartitions()" is null',
         )

@@ -26,12 +26,11 @@ from __future__ import annotations
 import struct
 from typing import Any, NoReturn
 
+from kdump.errors import BUFFER_UNDERFLOW, ILLEGAL_ARGUMENT, RUNTIME, UNSUPPORTED_VERSION
 from kdump.formats.java_utf8 import java_utf8
 from kdump.formats.schemas.description import (
     PACKERS,
-    RUNTIME_EXCEPTION,
     UNKNOWN_TAGS,
-    UNSUPPORTED_VERSION,
     Column,
     Layout,
     Schema,
@@ -39,7 +38,6 @@ from kdump.formats.schemas.description import (
 )
 from kdump.releases import KafkaRelease
 
-BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 _MAX_STRING = 0x7FFF
 
 
@@ -129,13 +127,13 @@ class _Source:
             if byte < 0x80:
                 return _int32(value)
         text = "Varint is too long, the most significant bit in the 5th byte is set, converted value: "
-        return self.fail(f"{text}{value & 0xFFFFFFFF:x}", "java.lang.IllegalArgumentException")
+        return self.fail(f"{text}{value & 0xFFFFFFFF:x}", ILLEGAL_ARGUMENT)
 
     def underflow(self, what: str, size: int) -> NoReturn:
         found = f"{what} needs {size} byte(s): only {self.end - self.position} byte(s) available"
         raise SchemaError(found, self.position, java_class=BUFFER_UNDERFLOW)
 
-    def fail(self, kafka_message: str, java_class: str = RUNTIME_EXCEPTION, found: str = "") -> NoReturn:
+    def fail(self, kafka_message: str, java_class: str = RUNTIME, found: str = "") -> NoReturn:
         raise SchemaError(found or kafka_message, self.position, kafka_message=kafka_message, java_class=java_class)
 
 
