@@ -19,7 +19,7 @@ from kdump.releases import (
 from kdump.settings.sources import HASHED_TOPICS, TopicSettings, built_in
 from kdump.settings.table import RETENTION_BYTES, RETENTION_MS, UNCLEAN_LEADER_ELECTION
 from kdump.topics.cluster_image import ClusterImage, Topic
-from kdump.topics.image_records import ELR_VERSION
+from kdump.topics.partition_state import ELR_FEATURE
 
 PRODUCER_ID_BLOCK = 1000
 UNSEEN_PRODUCERS = 1_000_000
@@ -37,7 +37,7 @@ def empty_image(release: KafkaRelease) -> ClusterImage:
 
     Eligible leader replicas stay off: they can be switched on later.
     """
-    levels = {name: level for name, level in feature_levels(release).items() if name != ELR_VERSION}
+    levels = {name: level for name, level in feature_levels(release).items() if name != ELR_FEATURE}
     return ClusterImage(features={METADATA_VERSION: newest_metadata_version(release), **levels})
 
 
@@ -46,7 +46,7 @@ def new_image(old: ClusterImage, partitions: Sequence[Chosen], nodes: Sequence[N
     image = deepcopy(old)
     image.controllers = {}
     image.zk_migration_state = None
-    image.brokers = {node.id: _registration(node) for node in nodes} if old.features.get(ELR_VERSION, 0) else {}
+    image.brokers = {node.id: _registration(node) for node in nodes} if old.features.get(ELR_FEATURE, 0) else {}
     new_ids = new_node_ids(nodes)
     image.topics = {}
     for chosen in partitions:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kdump.columns.names import utf8
+from kdump.columns.names import MAX_MS, utf8
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import codec_name
 from kdump.storage.txn_state import TxnState
@@ -27,7 +27,6 @@ MICROSECONDS = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 
 _INT64 = pa.int64()
-_MAX_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
 
 
 def integers(buffer: bytearray | array[int], length: int, kind: pa.DataType = _INT64) -> pa.Array:
@@ -71,7 +70,7 @@ def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return times.cast(kind)
     except pa.ArrowInvalid:
-        fits = pc.and_(pc.less_equal(numbers, scalar(_MAX_MS)), pc.greater_equal(numbers, scalar(-_MAX_MS)))
+        fits = pc.and_(pc.less_equal(numbers, scalar(MAX_MS)), pc.greater_equal(numbers, scalar(-MAX_MS)))
         return pc.if_else(fits, numbers, scalar(None, pa.int64())).cast(MILLISECONDS).cast(kind)
 
 

@@ -15,6 +15,9 @@ LABELS = ("topic", "partition", "path")
 JSON_FIELD = {b"kdump": b"json"}
 """The metadata of a column whose texts are JSON."""
 
+MAX_MS = (1 << 63) // 1000 - 1
+"""Beyond it a timestamp has no microseconds."""
+
 ATTRIBUTES, MAGIC = "batch.attributes", "batch.magic"
 FLAGS = (ATTRIBUTES, MAGIC)
 

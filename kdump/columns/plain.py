@@ -16,6 +16,7 @@ from kdump.columns.names import (
     KEY,
     LABELS,
     MAGIC,
+    MAX_MS,
     RECORD_NEEDS,
     TRANSACTION,
     VALUE,
@@ -56,7 +57,6 @@ INT32, INT64, BOOL, TEXT, BYTES = (Kind(format_) for format_ in "ilbuz")
 MILLISECONDS, MICROSECONDS = Kind("tsm:UTC"), Kind("tsu:UTC")
 HEADER_LISTS = Kind("+l", (("element", Kind("+s", (("key", TEXT), ("value", BYTES)))),))
 _LOW_HALF = 0 if byteorder == "little" else 1
-_MAX_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
 
 _KINDS = {
     "topic": TEXT,
@@ -225,7 +225,7 @@ def _plain(made: Numbers, name: str, length: int) -> Column:
 
 def _microseconds(made: Numbers, _name: str, length: int) -> Column:
     times = made["timestamp"]
-    fits = [-_MAX_MS <= time <= _MAX_MS for time in times]
+    fits = [-MAX_MS <= time <= MAX_MS for time in times]
     values = array("q", (time * 1000 if each else 0 for time, each in zip(times, fits, strict=True)))
     nulls = length - sum(fits)
     return Column(MICROSECONDS, length, nulls, (_bits(fits) if nulls else None, values))

@@ -38,7 +38,7 @@ ABORTED_TXN_SIZE = 34
 ABORTED_TXN_VERSION = 0
 
 _OFFSET_ENTRY = struct.Struct(">ii")
-_TIME_ENTRY = struct.Struct(">qi")
+TIME_ENTRY = struct.Struct(">qi")
 _ABORTED_TXN = struct.Struct(">hqqqq")
 
 _MIN_RELATIVE, _MAX_RELATIVE = -(1 << 31), (1 << 31) - 1
@@ -100,7 +100,7 @@ def decode_offset_entries(data: Buffer, base_offset: int) -> Iterator[OffsetInde
 
 def decode_time_entries(data: Buffer, base_offset: int) -> Iterator[TimeIndexEntry]:
     """Yield all entries of a .timeindex file, a zero tail included."""
-    for timestamp, relative in _TIME_ENTRY.iter_unpack(_whole(data, TIME_ENTRY_SIZE)):
+    for timestamp, relative in TIME_ENTRY.iter_unpack(_whole(data, TIME_ENTRY_SIZE)):
         yield TimeIndexEntry(timestamp, absolute_offset(relative, base_offset))
 
 
@@ -117,7 +117,7 @@ def offset_entry_at(data: Buffer, n: int, base_offset: int) -> OffsetIndexEntry:
 
 def time_entry_at(data: Buffer, n: int, base_offset: int) -> TimeIndexEntry:
     """Return entry number `n` of a .timeindex file; the caller keeps 0 <= n < len(data) // 12."""
-    timestamp, relative = _TIME_ENTRY.unpack_from(data, n * TIME_ENTRY_SIZE)
+    timestamp, relative = TIME_ENTRY.unpack_from(data, n * TIME_ENTRY_SIZE)
     return TimeIndexEntry(timestamp, absolute_offset(relative, base_offset))
 
 
@@ -129,7 +129,7 @@ def encode_offset_entries(entries: Iterable[OffsetIndexEntry], base_offset: int)
 
 def encode_time_entries(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
     """Return the bytes of a .timeindex file; raises CorruptIndexError where an offset is too far from `base_offset`."""
-    pack = _TIME_ENTRY.pack
+    pack = TIME_ENTRY.pack
     return b"".join(pack(timestamp, _relative(offset, base_offset)) for timestamp, offset in entries)
 
 

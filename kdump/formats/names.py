@@ -83,8 +83,11 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+SCHEMAS_TOPIC = "_schemas"
+"""Where a schema registry keeps its schemas, if it is not told otherwise."""
 
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
+"""What a broker tells clients is internal (Kafka: Topic.INTERNAL_TOPICS)."""
 
 _NAMED_FILES = frozenset(
     {

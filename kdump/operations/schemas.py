@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kdump.errors import KdumpError, Report
+from kdump.formats.names import SCHEMAS_TOPIC
 from kdump.schemas.decoder import PayloadDecoder, check_libraries
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.registry import Registry, Schema
-from kdump.schemas.sources import SCHEMAS_TOPIC, read_schemas
+from kdump.schemas.sources import read_schemas
 from kdump.schemas.usage import FieldUse, PartitionUse, usage_of
 from kdump.storage.replica import Replica, held_replicas
 

@@ -11,10 +11,11 @@ from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn, encode_
 from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
-from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
+from kdump.recovery.segments import LoadedSegment, fits
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.storage.segment_indexes import SegmentIndexes
 from kdump.transactions.producers import CompletedTxn
 

@@ -21,9 +21,7 @@ from kdump.settings.loading import OffsetSearch
 from kdump.storage.indexes import floor_slot
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
-
-MAX_RELATIVE_OFFSET = (1 << 31) - 1
-MAX_LOG_SIZE = (1 << 31) - 1
+from kdump.storage.scan import MAX_LOG_SIZE, MAX_RELATIVE_OFFSET
 
 _CHUNK = 4096 * ABORTED_TXN_SIZE
 

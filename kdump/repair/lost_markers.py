@@ -22,12 +22,12 @@ from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
-from kdump.recovery.segments import MAX_RELATIVE_OFFSET
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition, content_of
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 _MAX_TXNS = 1 << 20
 

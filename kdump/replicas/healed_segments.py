@@ -9,9 +9,7 @@ from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import Recipe, SourceBytes, joined
-
-MAX_SEGMENT_BYTES = (1 << 31) - 1
-"""Kafka's positions in a .log are 32-bit numbers."""
+from kdump.storage.scan import MAX_LOG_SIZE
 
 
 class Taken(NamedTuple):
@@ -116,7 +114,7 @@ class HealedSegments:
             return own
         if self._base is None:
             return segment_base(batch)
-        if self._size + batch.size > MAX_SEGMENT_BYTES:
+        if self._size + batch.size > MAX_LOG_SIZE:
             return batch.base
         next_base = self._bases[self._next_own] if self._next_own < len(self._bases) else None
         more_own = own_follows is not None and (next_base is None or own_follows.base < next_base)

@@ -17,6 +17,7 @@ from typing import Any
 from kdump.disk.reading import open_stream, read_small
 from kdump.errors import KdumpError, Report
 from kdump.formats.encode import NewRecord
+from kdump.formats.names import SCHEMAS_TOPIC
 from kdump.interchange.csv import read_csv
 from kdump.interchange.jsonl import read_jsonl
 from kdump.interchange.lines import Lines, Reading
@@ -26,7 +27,6 @@ from kdump.schemas.registry import Registry, SchemaType
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 
-SCHEMAS_TOPIC = "_schemas"
 MAX_FILE = 64 << 20
 """Bytes of one schema file."""
 MAX_FILES = 100_000

@@ -31,10 +31,6 @@ from kdump.topics.metadata_log import MetadataState, state_beside
 CLUSTER_ID = "kdump-serve-cluster-id"
 """Where no directory says which cluster it belongs to. It has as many characters as Kafka's."""
 NODE_ID = 1
-INTERNAL_TOPICS = frozenset(
-    {names.CONSUMER_OFFSETS_TOPIC, names.TRANSACTION_STATE_TOPIC, names.SHARE_GROUP_STATE_TOPIC}
-)
-"""What a broker tells clients is internal (Topic.INTERNAL_TOPICS)."""
 MAX_PARTITIONS = 100_000
 """Of a topic: a directory's name may end with any number, and clients are told of every partition below it."""
 
@@ -117,7 +113,7 @@ class ServedTopic:
     @property
     def is_internal(self) -> bool:
         """Whether it is one of Kafka's own."""
-        return self.name in INTERNAL_TOPICS
+        return self.name in names.INTERNAL_TOPICS
 
     def place(self, number: int) -> PartitionPaths | None:
         """Return the partition of a number."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from struct import Struct
 from sys import byteorder
 
 from kdump.errors import BUFFER_OVERFLOW, ILLEGAL_ARGUMENT, ILLEGAL_STATE, InvalidOffsetError, LoadError
-from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY, TIME_ENTRY_SIZE
 
-_TIME_ENTRY = Struct(">qi")
 _RELATIVE = (1 << 31) - 1  # that offsets fit has been seen to; this is for those that Java wraps around 2^63
 
 
@@ -142,6 +140,6 @@ class TimeIndexBuilder:
 
     def content(self) -> bytes:
         """Return the bytes of the entries."""
-        base, pack = self.base_offset, _TIME_ENTRY.pack
+        base, pack = self.base_offset, TIME_ENTRY.pack
         entries = zip(self.timestamps, self.offsets, strict=True)
         return b"".join(pack(timestamp, offset - base & _RELATIVE) for timestamp, offset in entries)

@@ -15,6 +15,7 @@ from kdump.storage.damage import BatchHeader, Damage, DamageKind, bad_batch, onl
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
+MAX_LOG_SIZE = (1 << 31) - 1  # positions in a .log are 32-bit numbers
 MAX_OFFSET = (1 << 63) - 1
 _OFFSET_SIZE = 8
 _SIZE_SIZE = LOG_OVERHEAD - _OFFSET_SIZE

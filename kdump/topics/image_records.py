@@ -9,8 +9,7 @@ from kdump.formats.schemas.cluster_metadata import TOPIC, encode_value
 from kdump.named_tuples import NamedTuple
 from kdump.releases import METADATA_VERSION, metadata_version_level
 from kdump.topics.cluster_image import ClusterImage, Fields
-
-ELR_VERSION = "eligible.leader.replicas.version"
+from kdump.topics.partition_state import ELR_FEATURE
 
 _API_KEYS = {schema.name: api_key for api_key, schema in TOPIC.schemas.items()}
 
@@ -83,7 +82,7 @@ def _clients(image: ClusterImage) -> Iterator[MetadataRecord]:
 
 def partition_version(features: dict[str, int]) -> int:
     """Return the version of PartitionRecord that a cluster with these features writes."""
-    if features.get(ELR_VERSION, 0) > 0:
+    if features.get(ELR_FEATURE, 0) > 0:
         return 2
     return 1 if features.get(METADATA_VERSION, 0) >= _DIRECTORIES else 0
 

@@ -27,12 +27,11 @@ from kdump.formats.message_set import KNOWN_ATTRIBUTES_V1
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import byte_words, number_words
 from kdump.storage.damage import Damage, DamageKind
+from kdump.storage.scan import MAX_LOG_SIZE
 from kdump.verify.batch_findings import batch_offsets, found_in_batch
 from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column_checks import is_uniform
 from kdump.verify.order import OrderCheck
-
-MAX_SEGMENT_BYTES = (1 << 31) - 1
 
 _CODES = {
     DamageKind.CRC: "KD-LOG-CRC",
@@ -97,7 +96,7 @@ class LogCheck:
     def close_segment(self, size: int, later: int) -> Iterator[Finding]:
         """Yield the segment, of `size` bytes, is over; `later` segments follow."""
         yield from self._order.close_segment()
-        if size > MAX_SEGMENT_BYTES:
+        if size > MAX_LOG_SIZE:
             yield found("KD-LOG-LARGE", self._path, f"the log has {size} bytes")
         if size == 0 and not self._is_active:
             yield found("KD-LOG-EMPTY", self._path, "the segment is empty", offset=self._base)

@@ -366,7 +366,7 @@ def test_new_segments_begin_where_the_peer_s_do_and_the_copy_has_nothing(tmp_pat
 def test_a_segment_has_no_more_than_2_gib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, peer = log(tmp_path, "a", {0: ALL[:1]}), log(tmp_path, "b", {0: ALL})
     for most, parts in ((size(*ALL[:3]), ALL[3:6]), (size(*ALL[:3]) - 1, ALL[2:4])):
-        monkeypatch.setattr("kdump.replicas.healed_segments.MAX_SEGMENT_BYTES", most)
+        monkeypatch.setattr("kdump.replicas.healed_segments.MAX_LOG_SIZE", most)
         _, segments = merged(own, peer)
         bases = list(segments)
         assert bases[1] == parts[0].base

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kdump.formats.schemas.cluster_metadata import TOPIC, decode_value
 from kdump.releases import METADATA_VERSION, metadata_version_level
 from kdump.topics.cluster_image import ClusterImage, Topic
-from kdump.topics.image_records import ELR_VERSION, encoded, records_of
+from kdump.topics.image_records import encoded, records_of
+from kdump.topics.partition_state import ELR_FEATURE
 
 ids = st.binary(min_size=16, max_size=16)
 words = st.text(min_size=1, max_size=12)
@@ -43,7 +44,7 @@ def fields_of(name: str, **fixed: Any) -> st.SearchStrategy[dict[str, Any]]:
 @st.composite
 def images(draw: st.DrawFn) -> ClusterImage:
     """A state of 4.3 with eligible leader replicas: every record in its last version."""
-    image = ClusterImage(features={METADATA_VERSION: metadata_version_level("4.3-IV0"), ELR_VERSION: 1})
+    image = ClusterImage(features={METADATA_VERSION: metadata_version_level("4.3-IV0"), ELR_FEATURE: 1})
     for number, (name, topic_id) in enumerate(draw(st.dictionaries(words, ids, max_size=3)).items()):
         key = bytes([number]) + topic_id[1:]
         partitions = {
@@ -112,7 +113,7 @@ def test_every_record_is_read_as_it_was_written(name: str, data: st.DataObject) 
     [("3.3-IV3", 0, 0, 1), ("3.6-IV2", 0, 0, 2), ("3.9-IV0", 0, 1, 3), ("4.2-IV1", 1, 2, 3), ("4.3-IV0", 0, 1, 4)],
 )
 def test_versions_are_those_of_the_metadata_version(level: str, elr: int, partition: int, broker: int) -> None:
-    features = {METADATA_VERSION: metadata_version_level(level)} | ({ELR_VERSION: elr} if elr else {})
+    features = {METADATA_VERSION: metadata_version_level(level)} | ({ELR_FEATURE: elr} if elr else {})
     fields = {"topicId": bytes(16), "partitionId": 0, "directories": [bytes(16)], "eligibleLeaderReplicas": [1]}
     image = ClusterImage(features=features)
     image.topics[bytes(16)] = Topic("orders", bytes(16), {0: fields})
