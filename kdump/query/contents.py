@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kdump.blocks import BatchBlock
-from kdump.errors import InvalidRecordError, Problem, Report
+from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats.faults import DamageError, fault_error
 from kdump.named_tuples import NamedTuple
-from kdump.storage.control_batches import Marker, control_record, end_of_transaction
+from kdump.storage.control_batches import Marker, control_record, end_of_transaction, is_control
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from kdump.storage.replica import Replica
 
 _CONTENT_COLUMNS = (
     "row",
@@ -67,6 +71,25 @@ def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]
                 source[key : key + key_size] if key_size >= 0 else None,
                 source[value : value + value_size] if value_size >= 0 else None,
             )
+
+
+def replay(replica: Replica, take: Callable[[bytes, bytes | None], object], report: Report) -> None:
+    """Give keys and values of a coordinator's partition to `take`, without control records (CoordinatorLoader).
+
+    Damage, and what `take` raises a KdumpError for, is reported and skipped.
+    """
+    start = replica.log_start_offset
+    for segment, run in runs(replica.log.segments_from(start), report):
+        for content in contents_in(segment, run, report):
+            if content.offset < start or is_control(run.block, content.row):
+                continue
+            try:
+                if content.key is None:
+                    raise InvalidRecordError("the record has no key")
+                take(content.key, content.value)
+            except KdumpError as error:
+                position = run.block.position[content.row]
+                report(Problem.of_record(segment.log_path, position, content.offset, error))
 
 
 def marker_in(block: BatchBlock, row: int) -> Marker | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
-from kdump.formats.batch import CONTROL
+from kdump.errors import Report
 from kdump.formats.schemas.share_group_state import SHARE_SNAPSHOT, decode_key, decode_value
-from kdump.query.contents import contents_in, runs
+from kdump.query.contents import replay
 from kdump.storage.replica import Replica
 
 UNINITIALIZED = -1
@@ -37,21 +37,11 @@ def share_starts(replica: Replica, report: Report) -> Iterator[ShareStart]:
     A snapshot says everything, an update what has changed since (Kafka: ShareCoordinatorShard.replay).
     """
     found: dict[tuple[str, bytes, int], ShareStart] = {}
-    start = replica.log_start_offset
-    for segment, run in runs(replica.log.segments_from(start), report):
-        for content in contents_in(segment, run, report):
-            if content.offset < start or run.block.attributes[content.row] & CONTROL:
-                continue
-            try:
-                _take(found, content.key, content.value)
-            except KdumpError as error:
-                report(Problem.of_record(segment.log_path, run.block.position[content.row], content.offset, error))
+    replay(replica, partial(_take, found), report)
     yield from (found[key] for key in sorted(found))
 
 
-def _take(found: dict[tuple[str, bytes, int], ShareStart], key: bytes | None, value: bytes | None) -> None:
-    if key is None:
-        raise InvalidRecordError("the record has no key")
+def _take(found: dict[tuple[str, bytes, int], ShareStart], key: bytes, value: bytes | None) -> None:
     decoded = decode_key(key)
     names = decoded.fields
     share_partition = (names["groupId"], names["topicId"], names["partition"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
+from kdump.errors import Report
 from kdump.formats import names
-from kdump.formats.batch import CONTROL
 from kdump.formats.schemas.transaction_state import TransactionState, decode_key, decode_value, state_of
-from kdump.query.contents import contents_in, runs
+from kdump.query.contents import replay
 from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica, farthest, held_replicas
 from kdump.transactions.partition import LATE_BUFFER_MS
@@ -87,22 +86,15 @@ class TransactionalIds:
 def transactional_ids(replica: Replica, report: Report) -> Iterator[TransactionalId]:
     """Yield the live transactional ids of a partition of __transaction_state; what cannot be decoded is skipped."""
     found: dict[str, TransactionalId] = {}
-    start = replica.log_start_offset
-    for segment, run in runs(replica.log.segments_from(start), report):
-        for content in contents_in(segment, run, report):
-            if content.offset < start or run.block.attributes[content.row] & CONTROL:
-                continue
-            try:
-                if content.key is None:
-                    raise InvalidRecordError("the record has no key")
-                transactional_id: str = decode_key(content.key).fields["transactionalId"]
-                if content.value is None:
-                    found.pop(transactional_id, None)
-                else:
-                    found[transactional_id] = _state(transactional_id, replica.partition, content.value)
-            except KdumpError as error:
-                position = run.block.position[content.row]
-                report(Problem.of_record(segment.log_path, position, content.offset, error))
+
+    def take(key: bytes, value: bytes | None) -> None:
+        transactional_id: str = decode_key(key).fields["transactionalId"]
+        if value is None:
+            found.pop(transactional_id, None)
+        else:
+            found[transactional_id] = _state(transactional_id, replica.partition, value)
+
+    replay(replica, take, report)
     yield from (found[name] for name in sorted(found))
 
 
