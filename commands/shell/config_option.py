@@ -6,14 +6,13 @@ import os
 
 import click
 
-from kdump.disk.reading import read_small
-from kdump.errors import CheckpointError, ConfigError
-from kdump.formats.java_properties import parse_properties
+from kdump.errors import ConfigError
 from kdump.formats.printable import safe, safe_path
 from kdump.settings.sources import PropertyFile, TopicSettings
 from kdump.settings.views import View
 
 from .output import note
+from .paths import bad_config, properties_of
 
 config_option = click.option(
     "--config",
@@ -42,13 +41,13 @@ def read_config(path: str, view: type[View]) -> dict[str, str]:
 
     Raises click.BadParameter for a file that Kafka would not take, OSError.
     """
+    properties = properties_of(path)
     try:
-        properties = parse_properties(read_small(path), path)
         settings = TopicSettings.of(properties)
         settings.check()
         view.of(settings)
-    except (ConfigError, CheckpointError) as error:
-        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
+    except ConfigError as error:
+        raise bad_config(path, error) from None
     from kdump.settings.names import notes_on  # every name that Kafka has
 
     for text in notes_on(properties, view.counting()):

@@ -131,13 +131,18 @@ def _checked(check: Callable[[str], None], target: str) -> None:
 
 
 def properties_of(config_file: str) -> dict[str, str]:
-    """Return what is in a properties file. Raises click.UsageError where Kafka would not take it for one, OSError."""
+    """Return what is in a properties file. Raises click.BadParameter where Kafka would not take it for one, OSError."""
     from kdump.formats.java_properties import parse_properties
 
     try:
         return parse_properties(read_small(config_file), config_file)
     except KdumpError as error:
-        raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
+        raise bad_config(config_file, error) from None
+
+
+def bad_config(path: str, error: KdumpError) -> click.BadParameter:
+    """Return that Kafka would not take a file of `--config`."""
+    return click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config")
 
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from kdump.settings.sources import TopicSettings
 from kdump.settings.table import Setting
 
 from .output import note
-from .paths import properties_of
+from .paths import bad_config, properties_of
 
 _TIMEOUT = {"max_timeout_ms": table.TRANSACTION_MAX_TIMEOUT_MS}
 _OPTIONS: Mapping[str, Mapping[str, Setting[int]]] = {
@@ -32,7 +32,7 @@ _TAKE_ALL = ("replicas", "verify")
 def from_server(name: str, path: str) -> dict[str, Any]:
     """Return what a server.properties says of the parameters of a command; notes name settings that Kafka has not.
 
-    Raises click.UsageError for a file that Kafka would not take, OSError.
+    Raises click.BadParameter for a file that Kafka would not take, OSError.
     """
     properties = properties_of(path)
     settings = TopicSettings.of(properties)
@@ -45,7 +45,7 @@ def from_server(name: str, path: str) -> dict[str, Any]:
             if value >= 0 and not _is_given(parameter):  # no limit is nothing to compute with
                 found[parameter] = value
     except ConfigError as error:
-        raise click.UsageError(f"{safe_path(path)}: {safe(str(error))}") from None
+        raise bad_config(path, error) from None
     for text in notes_on(properties, None):
         note(f"{safe_path(path)}: {safe(text)}")
     return found
