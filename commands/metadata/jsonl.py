@@ -15,6 +15,7 @@ from kdump.topics.cluster_image import (
     ACL_PATTERNS,
     ACL_PERMISSIONS,
     ACL_RESOURCES,
+    SCRAM_MECHANISMS,
     ClusterImage,
     Topic,
 )
@@ -25,7 +26,6 @@ from kdump.topics.secrets import is_secret
 from ..shell.rows import fields_of
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 ZK_MIGRATION_STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
 RECOVERY_STATES = {0: "RECOVERED", 1: "RECOVERING"}
 

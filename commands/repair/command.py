@@ -159,7 +159,7 @@ def command(
         raise click.UsageError("--missing-markers goes with --strategy salvage: no other strategy writes markers")
     request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN))
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
-    clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
+    clusters = Clusters.around(paths)
 
     applies = options["applies"] or options["apply_plan"] is not None
     checks_copies = strategy == SALVAGE and not only_copy and options["output"] is None

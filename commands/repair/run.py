@@ -87,7 +87,7 @@ class Run(Complaints):
         """Repair what is at these paths; the exit code. Raises click.UsageError, KdumpError, OSError."""
         paths = tuple(paths)
         self._totals.paths = paths
-        clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
+        clusters = Clusters.around(paths)
         makes = self._absent is not None
         wanted = Repair(self._examine, self._startup, clusters, self._problem, makes_directories=makes)
         targets = self._targets(paths)

@@ -41,9 +41,8 @@ class JsonLines(RowPrinter):
             ]
             self.row("change", row)
         for backup in old:
-            state = "INTERRUPTED" if backup.is_interrupted else "undone" if backup.is_undone else "made by kdump 0.1"
             row = {"id": backup.id, "command": None, **self._place(backup.partition), "begunTimestamp": None}
-            self.row("change", row | {"keptBytes": backup.size, "state": state, "why": None, "kept": []})
+            self.row("change", row | {"keptBytes": backup.size, "state": backup.state, "why": None, "kept": []})
 
     def undone(self, done: Undone) -> None:
         """Write a line for a change, with its operations."""

@@ -147,10 +147,9 @@ class Text:
             yield first.id, name, safe(first.command), age, size_text(size), found[0].judged.verdict
         for backup in self._old:
             self._total += backup.size
-            state = "INTERRUPTED" if backup.is_interrupted else "undone" if backup.is_undone else "made by kdump 0.1"
             age = _age(self._now - os.stat(backup.path).st_mtime_ns // 1_000_000)
             name = safe(os.path.basename(backup.partition))
-            yield safe(backup.id), name, "kdump 0.1", age, size_text(backup.size), state
+            yield safe(backup.id), name, "kdump 0.1", age, size_text(backup.size), backup.state
 
 
 def _age(ms: int) -> str:

@@ -11,11 +11,12 @@ import click
 
 from kdump.disk.pace import lower_priority
 from kdump.errors import HoldsLogDirectoriesError, KdumpError
+from kdump.findings.finding import UNREAD
 from kdump.findings.kind import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.printable import escape_json, safe
 from kdump.formats.words import number_words
-from kdump.operations.verify import UNREAD, Consideration, Totals, VerifyRequest, VerifyRun, consideration
+from kdump.operations.verify import Consideration, Totals, VerifyRequest, VerifyRun, consideration
 from kdump.storage.live import tally
 from kdump.verify.options import Options
 from kdump.verify.tasks import check_path

@@ -27,6 +27,11 @@ class OldBackup(NamedTuple):
     is_undone: bool
 
     @property
+    def state(self) -> str:
+        """What became of the change, in words."""
+        return "INTERRUPTED" if self.is_interrupted else "undone" if self.is_undone else "made by kdump 0.1"
+
+    @property
     def id(self) -> str:
         """The name of the folder."""
         return os.path.basename(self.path)

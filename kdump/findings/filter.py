@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from kdump.findings.catalogue import CATALOGUE
-from kdump.findings.finding import Finding
+from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import SEVERITIES
 from kdump.named_tuples import NamedTuple
 
@@ -41,7 +41,7 @@ class FindingFilter(NamedTuple):
 
     def wants(self, code: str) -> bool:
         """Return whether findings of a code are wanted."""
-        is_selected = not self.select or code == "KD-READ" or any(fnmatchcase(code, each) for each in self.select)
+        is_selected = not self.select or code == UNREAD or any(fnmatchcase(code, each) for each in self.select)
         return is_selected and not any(fnmatchcase(code, pattern) for pattern in self.ignore)
 
     @property

@@ -10,6 +10,9 @@ from kdump.findings.kind import BrokerEffect, FindingKind, Remedy, in_one_line
 from kdump.formats.names import is_partition_dir
 from kdump.named_tuples import NamedTuple
 
+UNREAD = "KD-READ"
+"""The code of what the system does not give."""
+
 Offsets = tuple[int | None, int | None]
 """The first and the last one of a range, each None where it is not known."""
 
@@ -86,6 +89,11 @@ class Finding(NamedTuple):
     def repair(self) -> str:
         """The ways out in one line."""
         return in_one_line(self.remedies)
+
+
+def unreadable(path: str, error: OSError) -> Finding:
+    """Return the finding for what the system does not give."""
+    return found(UNREAD, path, error.strerror or str(error))
 
 
 def found(  # noqa: PLR0913 - the fields of a finding

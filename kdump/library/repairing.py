@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -133,7 +132,7 @@ def heal(
     if not at:
         raise ValueError("sources is empty: expected the copies to take from")
     others = check_sources(at)
-    clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in given} | set(given))
+    clusters = Clusters.around(given)
     targets = targets_at(given, lambda directory: others.missing_in(directory, clusters))
     safety = SafetyOptions(
         apply, "repair from", keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss

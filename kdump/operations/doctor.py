@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from kdump.disk.reading import FileStatus, status_of
 from kdump.errors import KdumpError, Problem, Report
-from kdump.findings.finding import Finding
+from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import SEVERITIES, Severity
 from kdump.formats.names import is_partition_dir
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
@@ -37,7 +37,6 @@ from kdump.verify.options import Options
 from kdump.verify.run import Verification
 
 _Result = TypeVar("_Result")
-UNREAD = "KD-READ"
 MAX_DECISIONS = 100
 """So many damaged partitions are examined for what repair offers; the others have the ways of the catalogue."""
 

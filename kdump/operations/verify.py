@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kdump.disk.pace import Pace
 from kdump.errors import check_number
-from kdump.findings.finding import Finding
+from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.named_tuples import NamedTuple
 from kdump.storage.live import is_beside_broker
@@ -27,8 +27,6 @@ from kdump.verify.resume import (
 )
 from kdump.verify.run import Verification
 from kdump.verify.state import read_state, write_state
-
-UNREAD = "KD-READ"
 
 
 class VerifyRequest(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from errno import EIO
 
 from kdump.disk.reading import is_directory, is_file
-from kdump.findings.finding import Finding
+from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -149,7 +149,7 @@ def survey(
         if deepens and not deep and finding.code in DAMAGE and not is_end(log, finding):
             findings.close()
             return survey(log, startup, deep=True, limit=limit)
-        if finding.code == "KD-READ" and _should_be_readable(finding.path):
+        if finding.code == UNREAD and _should_be_readable(finding.path):
             raise OSError(EIO, finding.message, finding.path)
         if finding.code in DAMAGE:
             damage.append(finding)

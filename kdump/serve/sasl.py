@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
+from kdump.topics.cluster_image import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from kdump.topics.cluster_image import ClusterImage
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 ITERATIONS = 4096
 _MAX_TOKEN = 4096
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_NUMBERS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""The mechanisms in UserScramCredentialRecord (ScramMechanism.type)."""
 
 
 class Mechanism(StrEnum):
@@ -53,7 +52,7 @@ class Users:
         """`passwords` are given to us, `logged` is what the cluster's metadata has (UserScramCredentialRecord)."""
         self._known: dict[tuple[str, Mechanism], Credential] = {}
         for (name, number), fields in logged.items():
-            mechanism = _NUMBERS.get(number)
+            mechanism = SCRAM_MECHANISMS.get(number)
             if mechanism is not None:
                 credential = Credential(
                     fields["salt"], fields["iterations"], fields["storedKey"], fields["serverKey"]

@@ -33,6 +33,9 @@ ACL_OPERATIONS = {
     15: "TWO_PHASE_COMMIT",
 }
 
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""Kafka: ScramMechanism.type."""
+
 _NO_CHANGE = -1
 
 Fields = dict[str, Any]

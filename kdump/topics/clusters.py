@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,11 @@ class Clusters:
         self._by_directory: dict[str, ClusterMetadata] = {}
         self._read_already: dict[str, ClusterMetadata] = {}
         self._ids: dict[str, TransactionalIds] = {}
+
+    @classmethod
+    def around(cls, paths: Collection[str]) -> Clusters:
+        """Return those that log directories at these paths, or of what is there, know of."""
+        return cls({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 
     def anew(self) -> Clusters:
         """Return the same, to be read again: what a running broker has changed meanwhile is in it then."""

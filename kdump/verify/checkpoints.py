@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kdump.findings.finding import Finding, Offsets, found
+from kdump.findings.finding import Finding, Offsets, found, unreadable
 from kdump.findings.kind import GOES_OFFLINE
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
@@ -16,7 +16,7 @@ def unusable(checkpoints: Checkpoints) -> Iterator[Finding]:
     """Yield checkpoints that cannot be read or parsed."""
     for name, error in checkpoints.errors.items():
         if isinstance(error, OSError):
-            yield found("KD-READ", checkpoints.path(name), error.strerror or str(error))
+            yield unreadable(checkpoints.path(name), error)
         else:
             effect = GOES_OFFLINE if error.is_io else None
             yield found("KD-CKPT-FORMAT", checkpoints.path(name), str(error), effect=effect)

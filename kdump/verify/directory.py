@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import RUNTIME, CheckpointError, NameFormatError
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import UNREAD, Finding, found, unreadable
 from kdump.findings.kind import IGNORES, NOTE, REFUSES, BrokerEffect
 from kdump.findings.remedies import OTHER_CLUSTER
 from kdump.formats import names
@@ -54,13 +54,13 @@ def special_files(path: str) -> Iterator[Finding]:
         except OSError as error:
             if entry.is_symlink():
                 text = f"a symbolic link that cannot be followed: {error.strerror}"
-                yield found("KD-READ", entry.path, text, effect=_effect_of_no_file(entry.path))
+                yield found(UNREAD, entry.path, text, effect=_effect_of_no_file(entry.path))
             continue  # else it is gone
         if stat.S_ISDIR(mode):
             if names.parse_file_name(entry.name).kind != names.OTHER:
-                yield found("KD-READ", entry.path, NO_DIRECTORY, effect=_effect_of_no_file(entry.path))
+                yield found(UNREAD, entry.path, NO_DIRECTORY, effect=_effect_of_no_file(entry.path))
         elif not stat.S_ISREG(mode):
-            yield found("KD-READ", entry.path, NOT_A_FILE, effect=_effect_of_no_file(entry.path))
+            yield found(UNREAD, entry.path, NOT_A_FILE, effect=_effect_of_no_file(entry.path))
 
 
 def _effect_of_no_file(path: str) -> BrokerEffect | None:
@@ -161,7 +161,7 @@ def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:
         missing = not_formatted(directory) if owner is None else None
         return owner, [found("KD-META-PROPERTIES", path, missing, effect=REFUSES)] if missing else []
     except OSError as error:
-        return None, [found("KD-READ", path, error.strerror or str(error))]
+        return None, [unreadable(path, error)]
     except CheckpointError as error:
         effect = REFUSES if error.exception == RUNTIME else None  # of the ensemble's check, which is not caught
         return None, [found("KD-META-PROPERTIES", path, str(error), effect=effect)]
@@ -173,7 +173,7 @@ def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:
     try:
         directory.clean_shutdown_file()
     except OSError as error:
-        yield found("KD-READ", path, error.strerror or str(error))
+        yield unreadable(path, error)
     except CheckpointError as error:
         yield found("KD-META-SHUTDOWN", path, str(error))
 
@@ -235,6 +235,6 @@ def _quorum_state(path: str) -> Iterator[Finding]:
     try:
         parse_quorum_state(read_small(path), path)
     except OSError as error:
-        yield found("KD-READ", path, error.strerror or str(error))
+        yield unreadable(path, error)
     except CheckpointError as error:
         yield found("KD-KRAFT-STATE", path, str(error))

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import Finding, found, unreadable
 from kdump.findings.kind import IGNORES, REFUSES, SERVES_WRONG_DATA, BrokerEffect, Remedy
 from kdump.findings.remedies import BOOTSTRAP, CLUSTER_METADATA, KRAFT_SNAPSHOT, OLDER_SNAPSHOT
 from kdump.formats import names
@@ -38,7 +38,7 @@ def check_bootstrap(directory: LogDirectory) -> Iterator[Finding]:
     try:
         failure = bootstrap_failure(path)
     except OSError as error:
-        yield found("KD-READ", path, error.strerror or str(error))
+        yield unreadable(path, error)
         return
     if failure is not None:
         yield found("KD-KRAFT-SNAPSHOT", path, failure.text)._replace(ways=BOOTSTRAP)
@@ -123,7 +123,7 @@ def _all_of(path: str, reading: Reading) -> Iterator[Finding]:
             has_batches = True
             last = part.markers.get(len(part.position) - 1)
     except OSError as error:
-        yield found("KD-READ", path, error.strerror or str(error))
+        yield unreadable(path, error)
         return
     if first is None or first.type != SNAPSHOT_HEADER:
         yield found("KD-KRAFT-SNAPSHOT", path, "the first batch is not a snapshot header", 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError, CorruptRecordError
 from kdump.findings import remedies as ways
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import UNREAD, Finding, found, unreadable
 from kdump.findings.kind import (
     BLOCKS_COMPACTION,
     ERROR,
@@ -130,9 +130,9 @@ class PartitionCheck:
         try:
             yield from checks
         except OSError as error:
-            yield unreadable(path, error)
+            yield unread(path, error)
         except CorruptIndexError as error:  # the file has shrunk since it was opened
-            yield found("KD-READ", path, str(error))
+            yield found(UNREAD, path, str(error))
 
     def _stray_snapshots(self) -> Iterator[Finding]:
         bases = {segment.base_offset for segment in self.log.segments}
@@ -152,7 +152,7 @@ class PartitionCheck:
         try:
             data = read_small(path, MAX_SNAPSHOT_BYTES)
         except OSError as error:
-            yield unreadable(path, error)
+            yield unread(path, error)
             return
         if not (data or self._snapshots or self._was_closed):
             text = "it is empty: a broker that is killed while it makes its newest snapshot leaves it so"
@@ -250,7 +250,7 @@ class PartitionCheck:
         """Yield the segment's log could not be read, or not to its end."""
         assert self._segment is not None
         self._has_lost = self._has_unread = True
-        yield unreadable(self._segment.log_path, error)
+        yield unread(self._segment.log_path, error)
 
     def close_segment(self, *, was_read: bool) -> Iterator[Finding]:
         """Yield the segment's log is over; what follows from the whole of it is said unless it could not be read."""
@@ -273,7 +273,7 @@ class PartitionCheck:
         try:
             status = status_of(segment.log_path)
         except OSError as error:
-            yield unreadable(segment.log_path, error)
+            yield unread(segment.log_path, error)
             return
         yield from self._logs.close_segment(status.size, len(self._segments) - self._number - 1)
         yield from self._guarded(segment.log_path, self._held(segment, status.modified_ns // 1_000_000))
@@ -330,8 +330,8 @@ class PartitionCheck:
             return self._logs.end_offset
 
 
-def unreadable(path: str, error: OSError) -> Finding:
-    """Return the finding for what could not be read."""
+def unread(path: str, error: OSError) -> Finding:
+    """Return the finding for what could not be read, and was there when it was listed."""
     if isinstance(error, FileNotFoundError):
-        return found("KD-READ", path, "vanished while it was being checked")
-    return found("KD-READ", path, error.strerror or str(error))
+        return found(UNREAD, path, "vanished while it was being checked")
+    return unreadable(path, error)

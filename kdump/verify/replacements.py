@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from kdump.errors import CorruptIndexError, LoadError, NameFormatError
-from kdump.findings.finding import Finding, found
+from kdump.findings.finding import UNREAD, Finding, found, unreadable
 from kdump.findings.kind import ERROR, GOES_OFFLINE, REFUSES, BrokerEffect
 from kdump.formats import names
 from kdump.settings.loading import LoadingSettings
@@ -27,7 +27,7 @@ def check_replacements(log: PartitionLog, reading: Reading) -> Iterator[Finding]
     try:
         waiting = logs_of(replacement(log.path, log.files).complete)
     except (OSError, NameFormatError) as error:
-        yield found("KD-READ", log.path, str(error))
+        yield found(UNREAD, log.path, str(error))
         return
     for name in waiting:
         yield from _check(log, Segment(os.path.join(log.path, name)), reading)
@@ -44,7 +44,7 @@ def _check(log: PartitionLog, segment: Segment, reading: Reading) -> Iterator[Fi
     except CorruptIndexError as error:
         yield found("KD-FILE-SWAP-DAMAGED", path, str(error))
     except OSError as error:
-        yield found("KD-READ", path, error.strerror or str(error))
+        yield unreadable(path, error)
 
 
 def _effect_at_start(log: PartitionLog, segment: Segment) -> BrokerEffect | None:

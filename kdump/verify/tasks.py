@@ -29,7 +29,7 @@ from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.directory import KnownPartitions, Owner, clean_shutdown, directory_names, owner_of, special_files
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
-from kdump.verify.partition import unreadable
+from kdump.verify.partition import unread
 from kdump.verify.resume import Mark
 from kdump.verify.state import State, Verified
 from kdump.verify.work import (
@@ -167,7 +167,7 @@ class Tasks:
         try:
             found += special_files(directory.path)
         except OSError as error:
-            found.append(unreadable(directory.path, error))
+            found.append(unread(directory.path, error))
         found += directory_names(directory)
         owner, faults = owner_of(directory)
         found += faults
@@ -203,7 +203,7 @@ class Tasks:
             known = self._around.log if self._around is not None else None
             log = hold.enter_context(held(folder, as_named=True, known=known))
         except OSError as error:
-            yield DirectoryFindings([unreadable(folder, error)])
+            yield DirectoryFindings([unread(folder, error)])
             return
         if log is None:
             return
@@ -317,11 +317,11 @@ def _changes(log_directory: str, partitions: list[str]) -> list[Finding]:
     try:
         return list(check_changes(log_directory, partitions))
     except OSError as error:
-        return [unreadable(log_directory, error)]
+        return [unread(log_directory, error)]
 
 
 def _unopened(path: str, error: OSError | NameFormatError) -> Finding:
-    return unreadable(path, error if isinstance(error, OSError) else OSError(22, str(error)))
+    return unread(path, error if isinstance(error, OSError) else OSError(22, str(error)))
 
 
 def _around(folder: str) -> LogDirectoryContext:
