@@ -1,7 +1,8 @@
-"""Log directories on which a broker runs, as far as its lock tells."""
+"""Log directories on which a broker runs, as far as its lock tells; and what this process holds open."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,3 +26,8 @@ def broker_on(data: Path) -> Iterator[None]:
             yield
         finally:
             broker.kill()
+
+
+def open_files() -> list[str]:
+    """Return the paths of the files that this process has open."""
+    return [os.path.realpath(descriptor) for descriptor in Path("/proc/self/fd").iterdir()]

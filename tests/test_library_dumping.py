@@ -9,6 +9,7 @@ import pytest
 import kdump
 from tests.commands import golden
 from tests.commands.logs import write_partition
+from tests.locked import open_files
 from tests.test_library_operations import content
 
 
@@ -62,6 +63,7 @@ def test_a_decoder_implies_that_data_is_printed(partition: Path) -> None:
         {"topic_decoder": "offsets"},
         {"max_bytes": 1 << 31},
         {"release": "3.9"},
+        {"print_data": 1},
     ],
     ids=str,
 )
@@ -70,3 +72,16 @@ def test_options_that_the_tool_has_not_are_refused_at_the_call(partition: Path, 
         kdump.dump_log(partition / "x.log", options=kdump.DumpLogOptions(**options))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no path"):
         kdump.dump_log()
+    with pytest.raises(TypeError, match="options is 3"):
+        kdump.dump_log(partition / "x.log", options=3, release="4.0")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"release is 4\.0: expected str"):
+        kdump.dump_log(partition / "x.log", release=4.0)  # type: ignore[arg-type]
+
+
+def test_a_file_is_open_no_longer_than_its_lines_are_asked_for(partition: Path) -> None:
+    (segment, *_) = sorted(partition.glob("*.log"))
+    with kdump.dump_log(segment) as dumped:
+        assert next(iter(dumped))
+        assert str(segment) in open_files()
+    assert str(segment) not in open_files()
+    assert list(dumped) == []

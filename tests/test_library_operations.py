@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ from kdump.retention.partition import PartitionRetention
 from kdump.storage import live, replica
 from kdump.storage.partition import PartitionLog
 from tests.change.kept import killed_after
-from tests.locked import broker_on
+from tests.locked import broker_on, open_files
 from tests.replicas.test_lost_keys import SHARED, cluster, puts, uncleaned
 from tests.schemas import registries
 from tests.topics.building import Log as ClusterLog
@@ -401,6 +402,24 @@ def test_what_a_broker_will_do_is_planned_beside_it(tmp_path: Path) -> None:
                 list(operation(built.directory, apply=True, now=NOW))
         with pytest.raises(RefusedError, match="a broker is running"):
             list(kdump.repair(built.directory, now=NOW))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda path: kdump.retain(path, settings={"retention.ms": "0"}, now=NOW, apply=True),
+        lambda path: kdump.compact(path, config={"cleanup.policy": "compact"}, now=NOW, apply=True),
+        lambda path: kdump.repair(path, now=NOW, apply=True),
+        lambda path: kdump.trim(path, apply=True),
+        lambda path: kdump.rebuild_index(path, apply=True),
+    ],
+)
+def test_results_that_are_closed_halfway_hold_no_lock(operation: Callable[[Path], Any], tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    results = operation(built.directory)
+    next(results)
+    results.close()
+    assert str(built.directory / names.LOCK) not in open_files()
 
 
 def test_retain_and_compact_tell_what_was_interrupted_and_what_does_not_count(damaged: Log) -> None:

@@ -60,6 +60,8 @@ class DumpLogOptions(NamedTuple):
         """Raise ValueError or TypeError for what is none of the tool's options."""
         from kdump.formats.schemas.dump_text import DECODERS as TOPIC_DECODERS
 
+        for name in ("print_data", "deep", "verify_index_only", "index_sanity_check", "skip_record_metadata"):
+            check_type(name, getattr(self, name), bool)
         check_word("key_decoder", self.key_decoder, DECODERS)
         check_word("value_decoder", self.value_decoder, DECODERS)
         if self.topic_decoder is not None:

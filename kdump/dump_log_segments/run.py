@@ -58,7 +58,7 @@ class DumpLogSegments:
         self._sink = sink
         self._contents = contents_printer(options)
 
-    def steps(self, paths: Iterable[str]) -> Iterator[None]:
+    def steps(self, paths: Iterable[str]) -> Generator[None, None, None]:
         """Print files step by step, up to the first exception. Raises BrokenPipeError where nobody reads on."""
         try:
             for path in paths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, check_type
 from kdump.formats.encode import NewRecord
 from kdump.interchange.dumped import NO_OFFSET, Item
 from kdump.named_tuples import NamedTuple
@@ -71,6 +71,17 @@ class Reading(NamedTuple):
     keeps_batches: bool = True
     key_separator: bytes | None = None
     null_marker: bytes | None = None
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for what makes no sense."""
+        if not callable(self.timestamp):
+            raise TypeError(f"timestamp is {self.timestamp!r}: expected a function without arguments, as time() is one")
+        check_type("keeps_batches", self.keeps_batches, bool)
+        for name in ("key_separator", "null_marker"):
+            if (value := getattr(self, name)) is not None:
+                check_type(name, value, bytes)
+        if self.key_separator == b"":
+            raise ValueError("key_separator is empty: expected one byte or more")
 
 
 def read_lines(lines: Lines, reading: Reading) -> Iterator[Item]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from io import TextIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
 from kdump.errors import check_type, check_word
@@ -89,6 +90,8 @@ def append_from(
     rules, settings, opening = _settings(path, config, release, index_per_batch, opening)
     reading = Reading(opening.clock) if reading is None else reading
     check_type("reading", reading, Reading)
+    reading.check()
+    _check_stream(source)
     with opened(path_text(path), settings, opening) as log:
         lines = Lines(source, str(getattr(source, "name", "<input>")))
         appender = Appender(log, lines, options.for_log(settings.record_version, rules))
@@ -138,3 +141,9 @@ def _settings(
     known = release_of(release)
     settings = writing_settings(rules, {} if given else properties, given, known, index_per_batch=index_per_batch)
     return rules, settings, replace(opening, rules=rules)
+
+
+def _check_stream(source: object) -> None:
+    """Raise TypeError for what is no stream of bytes: once the log is open it would be left as by a crash."""
+    if not hasattr(source, "readline") or isinstance(source, TextIOBase):
+        raise TypeError(f"source is {source!r}: expected a stream of bytes, as open(path, 'rb') is one")

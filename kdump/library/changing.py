@@ -214,9 +214,12 @@ def retain(
     safety = SafetyOptions(apply, "retain", keep_originals)
     safety.check()
 
-    told = _of_groups(groups, lambda group: operation.retain(group, request, safety), policy)
-    events = (event for event in told if not isinstance(event, Totals))
-    return chain(_idle_names(request.files, RetentionSettings), events)
+    def results() -> Iterator[PartitionRetention | Deleted | Interrupted | Note | Failed]:
+        yield from _idle_names(request.files, RetentionSettings)
+        with closing(_of_groups(groups, lambda group: operation.retain(group, request, safety), policy)) as told:
+            yield from (event for event in told if not isinstance(event, Totals))
+
+    return results()
 
 
 def compact(
@@ -261,8 +264,11 @@ def compact(
     safety = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
     safety.check()
 
-    events = _of_groups(groups, lambda group: operation.compact(group, request, safety), policy)
-    return chain(_idle_names(request.files, CleaningSettings), events)
+    def results() -> Iterator[Compacted | Skipped | Interrupted | Note | Failed]:
+        yield from _idle_names(request.files, CleaningSettings)
+        yield from _of_groups(groups, lambda group: operation.compact(group, request, safety), policy)
+
+    return results()
 
 
 def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Note]:
@@ -276,7 +282,7 @@ def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Not
 
 def _of_groups(
     groups: Iterable[PartitionGroup], tell: Callable[[PartitionGroup], Iterable[_Event]], policy: OnError
-) -> Iterator[_Event | Failed]:
+) -> Generator[_Event | Failed, None, None]:
     """Yield what an operation tells of each group; what was left alone, perhaps a whole group, as the policy has it."""
     from kdump.operations.results import Failed
 

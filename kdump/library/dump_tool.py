@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kdump.dump_log_segments.exceptions import JavaError
     from kdump.dump_log_segments.options import DumpLogOptions
 
+from kdump.errors import check_type
+from kdump.library.arguments import release_of
 from kdump.storage.open import Path, path_text
 
 
 class DumpedLog:
-    """The lines that the tool prints on stdout, while they are iterated over; behind the last one, how it ended."""
+    """The lines that the tool prints on stdout, while they are iterated over; after the last one, how it ended.
+
+    The file that is dumped is open meanwhile: use `with` where not all lines are asked for.
+    """
 
     def __init__(self, files: tuple[str, ...], options: DumpLogOptions) -> None:
         """`files` are dumped one after the other."""
@@ -25,6 +31,16 @@ class DumpedLog:
 
     def __iter__(self) -> Iterator[str]:
         return self._lines
+
+    def __enter__(self) -> DumpedLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file that is being dumped; there are no more lines."""
+        self._lines.close()
 
     @property
     def error(self) -> JavaError | None:
@@ -41,9 +57,10 @@ class DumpedLog:
         """The lines that the tool prints on stderr: what does not fit in the files, or else the exception."""
         return tuple(self._run.stderr())
 
-    def _each(self, files: tuple[str, ...]) -> Iterator[str]:
-        for _ in self._run.steps(files):
-            yield from self._pieces.lines()
+    def _each(self, files: tuple[str, ...]) -> Generator[str, None, None]:
+        with closing(self._run.steps(files)) as steps:
+            for _ in steps:
+                yield from self._pieces.lines()
         yield from self._pieces.lines()
 
 
@@ -77,11 +94,11 @@ def dump_log(*files: Path, options: DumpLogOptions | None = None, release: str |
     have. (Kafka: DumpLogSegments)
     """
     from kdump.dump_log_segments.options import DumpLogOptions
-    from kdump.releases import KafkaRelease
 
     chosen = DumpLogOptions() if options is None else options
-    if release is not None:
-        chosen = chosen._replace(release=KafkaRelease.parse(release))
+    check_type("options", chosen, DumpLogOptions)
+    if (known := release_of(release)) is not None:
+        chosen = chosen._replace(release=known)
     chosen.check()
     if not files:
         raise ValueError("no path is given")

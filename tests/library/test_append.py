@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -81,6 +82,40 @@ def test_wrong_input_and_wrong_calls(data: Path) -> None:
     with pytest.raises(NameFormatError, match="is a log directory"):
         kdump.roll(data)
     assert content(data) == before
+
+
+@pytest.mark.parametrize("source", ["x.jsonl", Path("x.jsonl"), b"value", None, io.StringIO("value")])
+def test_what_is_no_stream_of_bytes_is_refused_before_the_log_is_opened(data: Path, source: Any) -> None:
+    before = content(data)
+    with pytest.raises(TypeError, match=r"source is .*: expected a stream of bytes"):
+        kdump.append_from(data / "topic-0", source, format="lines")
+    assert content(data) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"reading": kdump.Reading(3)}, "timestamp is 3"),  # type: ignore[arg-type]
+        ({"reading": kdump.Reading(lambda: TIME, keeps_batches=1)}, "keeps_batches is 1"),  # type: ignore[arg-type]
+        ({"reading": kdump.Reading(lambda: TIME, key_separator=":")}, "key_separator is ':'"),  # type: ignore[arg-type]
+        ({"reading": kdump.Reading(lambda: TIME, key_separator=b"")}, "key_separator is empty"),
+        ({"reading": kdump.Reading(lambda: TIME, null_marker="-")}, "null_marker is '-'"),  # type: ignore[arg-type]
+    ],
+)
+def test_how_input_is_read_is_checked_before_the_log_is_opened(
+    data: Path, arguments: dict[str, Any], named: str
+) -> None:
+    before = content(data)
+    with pytest.raises((TypeError, ValueError), match=named):
+        kdump.append_from(data / "topic-0", io.BytesIO(b"a:1\n"), format="lines", **arguments)
+    assert content(data) == before
+
+
+def test_options_of_other_kinds_are_refused() -> None:
+    with pytest.raises(TypeError, match="packing is 'gzip'"):
+        kdump.AppendOptions(packing="gzip")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="keeps_offsets is 1"):
+        kdump.AppendOptions(keeps_offsets=1)  # type: ignore[arg-type]
 
 
 def test_a_segment_is_rolled_once(data: Path) -> None:
