@@ -86,6 +86,8 @@ def run(
     if output is not None:
         check_not_kafkas(output)
     if plan_out is not None:
+        if applies or apply_plan is not None:
+            raise click.UsageError("--plan-out saves a plan for later: leave out --apply and --apply-plan.")
         check_target(plan_out)
     safety = SafetyOptions(
         applies or apply_plan is not None,

@@ -86,6 +86,8 @@ def check_target(path: str) -> None:
     It is asked before anything is read: else hours of work are lost for want of that.
     """
     check_not_kafkas(path)
+    if is_directory(path):
+        raise KdumpError(f"{path} is a directory: expected a file. Nothing was done.")
     try:
         with temporary_place(os.path.dirname(os.path.abspath(path))):
             pass

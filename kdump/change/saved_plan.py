@@ -17,6 +17,7 @@ from kdump.storage.planned import content_of
 
 VERSION = 1
 MAX_BYTES = 1 << 30
+_FIELDS = {"path", "operations", "files", "offsets", "newContent"}
 
 
 class SavedPlans(NamedTuple):
@@ -62,8 +63,9 @@ def load(path: str) -> SavedPlans:
         document = json.loads(read_small(path, MAX_BYTES))
         if (document["type"], document["version"]) == ("kdump.plan", VERSION):
             rows = {row["path"]: row for row in document["partitions"]}
-            return SavedPlans(path, str(document["command"]), rows)
-    except (ValueError, TypeError, KeyError):
+            if all(row.keys() >= _FIELDS and isinstance(row["files"], dict) for row in rows.values()):
+                return SavedPlans(path, str(document["command"]), rows)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass
     raise KdumpError(f"{path}: not a plan file that this release of kdump can read")
 

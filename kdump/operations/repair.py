@@ -121,6 +121,8 @@ def repair_all(
         if len(targets) > 1:
             raise ValueError("output takes the partitions of one log directory")
     if files.out is not None:
+        if safety.applies:
+            raise ValueError("plan_out saves a plan for later: leave out apply")
         from kdump.change.checks import check_target
 
         check_target(files.out)

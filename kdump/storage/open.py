@@ -35,7 +35,8 @@ Path = str | os.PathLike[str]
 
 def path_text(path: Path) -> str:
     """Return a path as text. Raises TypeError for anything but str and os.PathLike of it: bytes are no path here."""
-    text = os.fspath(path)
+    given: object = path
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
         raise TypeError(f"a path is {path!r}: expected str or os.PathLike, not bytes")
     return text

@@ -326,6 +326,8 @@ class TestSafetyChecks:
         os.utime(index)
         assert run(*arguments, "--apply-plan", plan) == 4
         assert f"{index.name} changed since the plan {plan} was made" in run.err
+        assert run(*arguments, "--plan-out", plan, "--apply") == 2
+        assert "leave out --apply and --apply-plan" in run.err
         assert contents(data)["orders-0"] == before["orders-0"]
         assert run(*arguments, "--plan-out", plan) == 1
         assert run(*arguments, "--apply-plan", plan) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,8 +70,35 @@ def test_what_is_wrong_with_a_plan_file_is_said_by_the_call(log: Log, tmp_path: 
         kdump.trim(log.directory, apply_plan=tmp_path / "other")
     with pytest.raises(RefusedError, match="give another directory"):
         kdump.trim(log.directory, plan_out=log.directory / "plan.json")
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="a path is 3: expected str or"):
         kdump.trim(log.directory, plan_out=3)  # type: ignore[arg-type]
+    with pytest.raises(KdumpError, match="is a directory: expected a file"):
+        kdump.trim(log.directory, plan_out=tmp_path)
+    with pytest.raises(ValueError, match="plan_out saves a plan for later: leave out apply"):
+        kdump.trim(log.directory, plan_out=tmp_path / "plan.json", apply=True)
+
+
+@pytest.mark.parametrize("field", ["path", "operations", "files", "offsets", "newContent"])
+@pytest.mark.parametrize("value", [None, []])
+def test_a_plan_file_that_lacks_something_is_none(log: Log, tmp_path: Path, field: str, value: object) -> None:
+    plan = tmp_path / "plan.json"
+    list(kdump.trim(log.directory, plan_out=plan))
+    document = json.loads(plan.read_text())
+    (row,) = document["partitions"]
+    row.pop(field)
+    plan.write_text(json.dumps(document))
+    with pytest.raises(KdumpError, match="not a plan file"):
+        kdump.trim(log.directory, apply_plan=plan)
+    row[field] = value
+    plan.write_text(json.dumps(document))
+    with pytest.raises(KdumpError):  # not a plan file, or another plan
+        list(kdump.trim(log.directory, apply_plan=plan, apply=True))
+
+
+def test_a_plan_file_that_nests_too_deep_is_none(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "deep").write_text("[" * 100_000)
+    with pytest.raises(KdumpError, match="not a plan file"):
+        kdump.trim(log.directory, apply_plan=tmp_path / "deep")
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
