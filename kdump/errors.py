@@ -35,6 +35,12 @@ def check_type(name: str, value: object, kind: type) -> None:
         raise TypeError(f"{name} is {value!r}: expected {name_of_kind}")
 
 
+def check_truths(**given: object) -> None:
+    """Raise TypeError for an argument that is neither true nor false: "no" would count as yes."""
+    for name, value in given.items():
+        check_type(name, value, bool)
+
+
 def check_word(name: str, value: object, known: Iterable[str]) -> None:
     """Raise ValueError for an argument that is none of the known words."""
     words = [str(word) for word in known]

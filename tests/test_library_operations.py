@@ -123,6 +123,26 @@ WRONG: list[tuple[Callable[..., object], dict[str, object], type[Exception], str
     (kdump.stats, {"options": "x"}, TypeError, "options is 'x'"),
     (kdump.undo, {"change": "x", "backup_dir": "/absent"}, FileNotFoundError, "/absent"),
     (kdump.changes, {"backup_dir": "/absent"}, FileNotFoundError, "/absent"),
+    (kdump.verify, {"deep": "no"}, TypeError, "deep is 'no': expected bool"),
+    (kdump.verify, {"select": "KD-LOG-CRC"}, TypeError, "select is 'KD-LOG-CRC': expected several"),
+    (kdump.verify, {"ignore": "KD-LOG-CRC"}, TypeError, "ignore is 'KD-LOG-CRC'"),
+    (kdump.ls, {"count": "no"}, TypeError, "count is 'no'"),
+    (kdump.ls, {"outline": True, "now": "today"}, TypeError, "now is 'today'"),
+    (kdump.transactions, {"keep_ended": "no"}, TypeError, "keep_ended is 'no'"),
+    (kdump.transactions, {"now": "today"}, TypeError, "now is 'today'"),
+    (kdump.metadata, {"secrets": "no"}, TypeError, "secrets is 'no'"),
+    (kdump.repair, {"only_copy": "no"}, TypeError, "only_copy is 'no'"),
+    (kdump.heal, {"sources": "/data"}, TypeError, "sources is '/data': expected several"),
+    (kdump.rebuild_index, {"kinds": "indexes"}, TypeError, "kinds is 'indexes'"),
+    (kdump.rebuild_index, {"wants_all": "no"}, TypeError, "wants_all is 'no'"),
+    (kdump.retain, {"tombstones": "no"}, TypeError, "tombstones is 'no'"),
+    (kdump.compact, {"compares_keys": "no"}, TypeError, "compares_keys is 'no'"),
+    (kdump.compact, {"converts_old_formats": "no"}, TypeError, "converts_old_formats is 'no'"),
+    (kdump.schemas, {"deep": "no"}, TypeError, "deep is 'no'"),
+    (kdump.lost_records, {"leader": "1", "folder": "lost"}, TypeError, "leader is '1'"),
+    (kdump.set_voters, {"voters": "1@kafka:9093"}, TypeError, "voters is '1@kafka:9093'"),
+    (kdump.serve, {"on_damage": "stopp"}, ValueError, "on_damage is 'stopp': expected stop, skip, serve"),
+    (kdump.serve, {"options": 3}, TypeError, "options is 3"),
 ]
 
 
@@ -155,6 +175,16 @@ def test_options_of_classes_are_checked() -> None:
         StatsOptions(sample=-1)
     with pytest.raises(ValueError, match="start_offset is -1"):
         Opening(create=NewLog(-1))
+    with pytest.raises(TypeError, match="force is 'no'"):
+        Opening(force="no")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="clock is 3"):
+        Opening(clock=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="create is True"):
+        Opening(create=True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="text is 3"):
+        kdump.explain(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="lines is 'started'"):
+        kdump.explain_log("started")
 
 
 @pytest.mark.parametrize(

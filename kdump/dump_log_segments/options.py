@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kdump.dump_log_segments.exceptions import JavaError
-from kdump.errors import check_number, check_type, check_word
+from kdump.errors import check_number, check_truths, check_type, check_word
 from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, KafkaRelease
 
@@ -60,8 +60,8 @@ class DumpLogOptions(NamedTuple):
         """Raise ValueError or TypeError for what is none of the tool's options."""
         from kdump.formats.schemas.dump_text import DECODERS as TOPIC_DECODERS
 
-        for name in ("print_data", "deep", "verify_index_only", "index_sanity_check", "skip_record_metadata"):
-            check_type(name, getattr(self, name), bool)
+        truths = ("print_data", "deep", "verify_index_only", "index_sanity_check", "skip_record_metadata")
+        check_truths(**{name: getattr(self, name) for name in truths})
         check_word("key_decoder", self.key_decoder, DECODERS)
         check_word("value_decoder", self.value_decoder, DECODERS)
         if self.topic_decoder is not None:

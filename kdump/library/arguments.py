@@ -162,7 +162,7 @@ def read_properties(config: Path | Mapping[str, str]) -> Mapping[str, str]:
     return found
 
 
-def check_no_text(name: str, words: Iterable[str]) -> None:
+def check_no_text(name: str, words: Iterable[object]) -> None:
     """Raise TypeError where one word is given instead of several: its letters would be taken for them."""
     if isinstance(words, str):
         raise TypeError(f"{name} is {words!r}: expected several, as in [{words!r}]")

@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, check_number, check_type
+from kdump.errors import KdumpError, OnError, check_number, check_truths, check_type
 
 if TYPE_CHECKING:
     from kdump.operations.compact import Compacted, Skipped
@@ -76,6 +76,7 @@ def repair(
     from kdump.repair.task import Request
     from kdump.topics.clusters import Clusters
 
+    check_truths(only_copy=only_copy)
     targets = targets_at(paths)
     request = Request() if request is None else request
     check_type("request", request, Request)
@@ -206,6 +207,7 @@ def retain(
     from kdump.settings.retention import RetentionSettings
 
     policy = OnError(errors)
+    check_truths(tombstones=tombstones)
     groups = groups_of(paths)
     request = operation.RetainRequest(
         clock(now), property_files(config, topic_configs), properties_of(settings), log_start_offset, high_watermark,
@@ -252,6 +254,9 @@ def compact(
     from kdump.settings.cleaning import CleaningSettings
 
     policy = OnError(errors)
+    check_truths(compares_keys=compares_keys)
+    if converts_old_formats is not None:
+        check_truths(converts_old_formats=converts_old_formats)
     groups = groups_of(paths)
     if output is not None:
         if apply or len(groups) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import OnError, Problem, Report, check_number, check_type
+from kdump.errors import OnError, Problem, Report, check_number, check_truths, check_type
 from kdump.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kdump.operations.cluster import Resurrected
     from kdump.operations.compared import PartitionReplicas
 
-from kdump.library.arguments import clock, judge, optional, places_of, properties_of, results_of
+from kdump.library.arguments import check_no_text, clock, judge, optional, places_of, properties_of, results_of
 from kdump.storage.open import Path, path_text
 
 
@@ -90,8 +90,8 @@ def set_voters(
     from kdump.cluster.wanted import MAX_PORT
     from kdump.operations.quorum import apply_voters
 
-    for name, value in {"apply": apply, "others_are_gone": others_are_gone, "accepts_loss": accepts_loss}.items():
-        check_type(name, value, bool)
+    check_truths(apply=apply, others_are_gone=others_are_gone, accepts_loss=accepts_loss)
+    check_no_text("voters", voters)
     wanted = [VoterAt.parse(each) if isinstance(each, str) else each for each in voters]
     if not wanted or names_twice(wanted):
         raise ValueError("voters names a node twice" if wanted else "voters names no node")
@@ -133,8 +133,7 @@ def resurrect(
 
     policy = OnError.beside_one_result(errors)
     given, target, time = _given(paths), optional(into), clock(now)
-    check_type("apply", apply, bool)
-    check_type("in_place", in_place, bool)
+    check_truths(apply=apply, in_place=in_place)
     if (target is None) != in_place:
         raise ValueError("give one of into and in_place")
     if target is not None and any(cluster.lies_in(target, path) for path in given):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import NameFormatError, OnError, Problem, check_number
+from kdump.errors import NameFormatError, OnError, Problem, check_number, check_type
 
 if TYPE_CHECKING:
     from kdump.findings.explained import Explained, Recognized
     from kdump.findings.server_log import Entry
     from kdump.operations.doctor import Health
 
-from kdump.library.arguments import judge, places_of, startup_options
+from kdump.library.arguments import check_no_text, judge, places_of, startup_options
 from kdump.storage.open import Path, path_text
 
 
@@ -67,6 +67,7 @@ def explain(text: str = "") -> list[Explained | Recognized]:
     """
     from kdump.findings.explained import explained, kinds_named, recognized
 
+    check_type("text", text, str)
     kinds = kinds_named(text.split())
     if kinds:
         return [explained(kind) for kind in kinds]
@@ -81,6 +82,7 @@ def explain_log(lines: Iterable[str]) -> list[Entry]:
     """
     from kdump.findings.server_log import ServerLog
 
+    check_no_text("lines", lines)
     log = ServerLog()
     log.read(lines)
     return log.entries()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import ConfigError, KdumpError, OnError, Problem, Report, check_number
+from kdump.errors import ConfigError, KdumpError, OnError, Problem, Report, check_number, check_truths
 from kdump.library.arguments import check_no_text, clock, places_of, read_properties, results_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import Path, path_text
@@ -34,8 +34,10 @@ def ls(
     """
     from kdump.operations.inventory import Inventory, InventoryRequest, Unread
 
+    check_truths(count=count, metadata=metadata, outline=outline)
+    time = clock(now)
     places = places_of(paths)
-    request = InventoryRequest(counts=count, metadata=metadata, outline_at=clock(now) if outline else None)
+    request = InventoryRequest(counts=count, metadata=metadata, outline_at=time if outline else None)
     inventory = Inventory([place.path for place in places], request)
 
     def found(report: Report) -> Iterator[ListedDirectory | PartitionInfo | Duplicate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import OnError, Problem
+from kdump.errors import OnError, Problem, check_truths
 from kdump.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def schemas(
     from kdump.storage.replica import farthest
 
     policy = OnError.beside_one_result(errors)
+    check_truths(deep=deep)
     met: list[Problem] = []
     found = replicas_of(paths, met.append)
     at, registry = registry_at(optional(source), found, met.append)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, Report, check_number, check_type, check_word
+from kdump.errors import KdumpError, OnError, Problem, Report, check_number, check_truths, check_type, check_word
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
@@ -114,11 +114,13 @@ def transactions(
     from kdump.topics.transaction_ids import TransactionalIds
 
     check_number("max_timeout_ms", max_timeout_ms, 0)
+    check_truths(keep_ended=keep_ended)
+    time = clock(now)
     limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
 
     def found(replicas: list[Replica], report: Report) -> Iterable[PartitionTransactions]:
         ids = TransactionalIds.among(replicas, report)
-        return TransactionsOf(ids, report, clock(now), limit).of(replicas, keep_ended=keep_ended)
+        return TransactionsOf(ids, report, time, limit).of(replicas, keep_ended=keep_ended)
 
     return of_replicas(paths, found, errors)
 
@@ -254,6 +256,7 @@ def metadata(
 
     policy = OnError.beside_one_result(errors)
     check_number("at", at, 0)
+    check_truths(secrets=secrets)
     report = partial(judge, policy=policy, pending=[])
     path = path_text(path)
     state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
@@ -344,5 +347,6 @@ def lost_records(
     """
     from kdump.operations.lost_records import lost_records as written
 
-    places = places_of(paths)
-    return results_of(lambda report: written(places, leader, path_text(folder), clock(now), report), errors)
+    check_type("leader", leader, int)
+    places, target, time = places_of(paths), path_text(folder), clock(now)
+    return results_of(lambda report: written(places, leader, target, time, report), errors)

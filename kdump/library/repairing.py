@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_word
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_truths, check_word
 
 if TYPE_CHECKING:
     from kdump.operations.repair import Examine, PlanFiles, Repaired
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kdump.storage.partition import PartitionLog
     from kdump.topics.clusters import Clusters
 
-from kdump.library.arguments import optional, plan_files, startup_options
+from kdump.library.arguments import check_no_text, optional, plan_files, startup_options
 from kdump.storage.open import Path, path_text, place_at
 
 
@@ -49,6 +49,8 @@ def rebuild_index(
     from kdump.repair.indexes import examine_indexes
     from kdump.repair.task import INDEX_KINDS
 
+    check_no_text("kinds", () if kinds is None else kinds)
+    check_truths(wants_all=wants_all)
     wanted = frozenset(INDEX_KINDS if kinds is None else kinds)
     for kind in wanted:
         check_word("kinds", kind, INDEX_KINDS)
@@ -128,6 +130,7 @@ def heal(
     from kdump.operations.safety import SafetyOptions
     from kdump.topics.clusters import Clusters
 
+    check_no_text("sources", sources)
     given, at = [path_text(path) for path in paths], [path_text(path) for path in sources]
     if not at:
         raise ValueError("sources is empty: expected the copies to take from")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.library.arguments import optional, properties_of
+from kdump.library.arguments import check_no_text, optional, properties_of
 from kdump.operations.verify import VerifyRequest, VerifyRun
 from kdump.settings.table import TRANSACTION_MAX_TIMEOUT_MS
 from kdump.storage.open import Path, path_text
@@ -42,6 +42,8 @@ def verify(
     `state` among Kafka's files, KdumpError for one that cannot be written or is something else. Nothing else is read
     before a finding is asked for. What cannot be read below a path is a finding (KD-READ).
     """
+    check_no_text("select", select)
+    check_no_text("ignore", ignore)
     properties = properties_of(config)
     options = Options(
         deep=deep,

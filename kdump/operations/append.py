@@ -18,7 +18,7 @@ from functools import partial
 from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, holding, is_log_directory
 from kdump.disk.reading import is_directory
-from kdump.errors import KdumpError, RefusedError, check_number
+from kdump.errors import KdumpError, RefusedError, check_number, check_truths, check_type
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
@@ -69,7 +69,13 @@ class Opening:
         """Raise ValueError, TypeError for an offset that no log has."""
         check_number("recovery_point", self.recovery_point, 0)
         check_number("log_start_offset", self.log_start_offset, 0)
+        check_truths(force=self.force, backup=self.backup, any_producer_id=self.any_producer_id)
+        if self.clean is not None:
+            check_truths(clean=self.clean)
+        if not callable(self.clock):
+            raise TypeError(f"clock is {self.clock!r}: expected a function without arguments")
         if self.create is not None:
+            check_type("create", self.create, NewLog)
             check_number("start_offset", self.create.start_offset, 0)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kdump.errors import KdumpError, RefusedError, check_number, check_type, check_word
+from kdump.errors import KdumpError, RefusedError, check_number, check_truths, check_type, check_word
 from kdump.formats.encode import NewRecord
 from kdump.formats.java_text import INT_MAX
 from kdump.interchange.csv import read_csv
@@ -59,7 +59,8 @@ class AppendOptions:
     def __post_init__(self) -> None:
         """Raise ValueError, TypeError for what makes no sense."""
         check_type("packing", self.packing, Packing)
-        check_type("keeps_offsets", self.keeps_offsets, bool)
+        self.packing.check()
+        check_truths(keeps_offsets=self.keeps_offsets)
         check_number("producer_id", self.producer_id, 0)
         check_number("producer_epoch", self.producer_epoch, 0, 32767)
         check_number("base_sequence", self.base_sequence, 0, INT_MAX)

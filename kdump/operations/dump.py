@@ -10,7 +10,7 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kdump.disk.reading import is_directory
-from kdump.errors import KdumpError, Problem, Report, check_number, check_type, check_word
+from kdump.errors import KdumpError, Problem, Report, check_number, check_truths, check_word
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -78,8 +78,7 @@ class DumpRequest(NamedTuple):
     def check(self, *, is_alone: bool = False) -> None:
         """Raise ValueError, TypeError for what makes no sense; `is_alone`: of logs without a partition."""
         truths = ("batches_only", "follow", "use_indexes", "includes_damaged", "kept", "raw")
-        for name in truths:
-            check_type(name, getattr(self, name), bool)
+        check_truths(**{name: getattr(self, name) for name in truths})
         check_number("limit", self.limit, 1)
         check_number("tail", self.tail, 0)
         check_number("max_decompressed", self.max_decompressed, 1)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
-from kdump.errors import Problem
+from kdump.errors import Problem, check_truths, check_type, check_word
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.connection import Access
 from kdump.serve.pieces import OnDamage
@@ -36,6 +36,10 @@ def serve(
     is served that a running broker uses. Nothing is written. The call raises OSError, NameFormatError, InUseError,
     KdumpError, ValueError; the `with` OSError.
     """
+    check_word("on_damage", on_damage, OnDamage)
+    if options is not None:
+        check_type("options", options, ServeOptions)
+    check_truths(has_metadata_users=has_metadata_users, ignores_lock=ignores_lock)
     damage = OnDamage(on_damage)
     if not paths:
         raise ValueError("no path is given")

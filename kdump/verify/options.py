@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kdump.errors import check_number
+from kdump.errors import check_number, check_truths
 from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -58,6 +58,7 @@ class Options(NamedTuple):
 
     def check(self) -> None:
         """Raise ValueError, TypeError for a number out of bounds, a severity or a pattern that nothing can have."""
+        check_truths(deep=self.deep, since_checkpoint=self.since_checkpoint, drops_pages=self.drops_pages)
         check_number("jobs", self.jobs, 0)
         check_number("now", self.now)
         check_number("retention_ms", self.retention_ms)

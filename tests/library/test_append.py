@@ -114,6 +114,13 @@ def test_how_input_is_read_is_checked_before_the_log_is_opened(
 def test_options_of_other_kinds_are_refused() -> None:
     with pytest.raises(TypeError, match="packing is 'gzip'"):
         kdump.AppendOptions(packing="gzip")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="codec is 'gzip'"):
+        kdump.AppendOptions(kdump.Packing(codec="gzip"))  # type: ignore[arg-type]
+    wrongs: tuple[dict[str, Any], ...]
+    wrongs = ({"codec": 5}, {"magic": 3}, {"batch_records": 0}, {"batch_bytes": -1}, {"producer_epoch": 99_999})
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} is "):
+            kdump.AppendOptions(kdump.Packing(**wrong))
     with pytest.raises(TypeError, match="keeps_offsets is 1"):
         kdump.AppendOptions(keeps_offsets=1)  # type: ignore[arg-type]
 
