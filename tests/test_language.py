@@ -198,7 +198,7 @@ def test_lines_fit_a_terminal(name: str) -> None:
 
 # Words of the glossary's right column that names are not made of. What scripts read keeps its name.
 PRIVATE = re.compile(
-    r"alike|mend(?:s|ed|ing)?|passedover|rails?|rescued?|retell|retold|sheets?|sister|strange|stretch(?:es)?"
+    r"alike|anew|mend(?:s|ed|ing)?|passedover|rails?|rescued?|retell|retold|sheets?|sister|strange|stretch(?:es)?"
     r"|troubles?|whither|wish(?:es)?"
 )
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -221,7 +221,10 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield getattr(each, "lineno", 1), text
 
 
-SAID_OF_CODE = re.compile(r"\bgood batch|\bpassed over\b|\bon paper\b|\bclosed in order\b|\bheld against\b|\banew\b")
+SAID_OF_CODE = re.compile(
+    r"\bgood batch|\bpassed over\b|\bon paper\b|\bclosed in order\b|\bheld against\b|\banew\b|\bhole in the offsets\b"
+    r"|\bgo(?:es|ne)? on (?:with|at)\b|\bis no multiple\b|\bput (?:back what|right)\b"
+)
 
 
 @pytest.mark.parametrize("package", ["kdump", "commands"])
@@ -237,4 +240,7 @@ def test_names_and_docstrings_have_no_private_words(package: str) -> None:
                 found.append(f"{name}:{line}: {defined}")
         for line, text in docstrings(tree):
             found += [f"{name}:{line}: {said[0]}" for said in SAID_OF_CODE.finditer(" ".join(text.split()))]
+    for path in sorted((DOCS.parent / package).rglob("*.p[xy][dix]")):
+        said = SAID_OF_CODE.finditer(" ".join(path.read_text(encoding="utf-8").split()))
+        found += [f"{path.name}: {each[0]}" for each in said]
     assert found == []

@@ -160,7 +160,7 @@ class Run(Complaints):
                 self.worsen(exit_codes.FINDINGS)
 
     def _problem(self, problem: Problem) -> None:
-        """Count a file beside the partitions that cannot be read as empty, and go on with the rest."""
+        """Count a file beside the partitions that cannot be read as empty, and continue with the rest."""
         if not problem.is_missing:
             text = f"{safe_path(problem.path)}: {safe(problem.text)}; it is treated as empty"
             self.complain(text)

@@ -119,7 +119,7 @@ def topics_at(paths: Iterable[str]) -> set[str]:
 
 
 def asked_paths(paths: Iterable[str]) -> str:
-    """Return the PATHs for a command line to go on with: those that were given, with --topic and --partition."""
+    """Return the PATHs for a command line to continue with: those that were given, with --topic and --partition."""
     return " ".join(map(quoted, Screen.current.asked or paths))
 
 

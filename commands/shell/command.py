@@ -113,7 +113,7 @@ def _begins(text: str, words: str) -> bool:
 
 
 def _few_examples(text: str) -> str:
-    """Return a paragraph of examples with the first few of them; lines further in go on with the one before."""
+    """Return a paragraph of examples with the first few of them; lines further in continue with the one before."""
     title, _, rest = text.partition(f"{_EXAMPLES}\n")
     kept, count = [], 0
     for line in rest.split("\n"):

@@ -103,7 +103,7 @@ def make_plan(
     for name, found in sorted(by_name.items()):
         parsed = parse_file_name(name)
         if found and name in present and parsed.kind in _BOUND_TO_LOG and parsed.offset in logs:
-            found = _anew(name, found, wanted[name].size, present[name])
+            found = _rebuilt(name, found, wanted[name].size, present[name])
         changes += [change._replace(why=change.why or reasons.get(name, "")) for change in found]
     renamed = {change.source for change in changes if change.action == RENAME}
     changes += [
@@ -150,7 +150,7 @@ def _turn(change: Operation) -> tuple[int, int]:
     return rank, _ACTIONS.index(change.action)
 
 
-def _anew(name: str, found: list[Operation], size: int, old: FileStatus) -> list[Operation]:
+def _rebuilt(name: str, found: list[Operation], size: int, old: FileStatus) -> list[Operation]:
     """Return the same changes of an index, without the old one in between."""
     gone = Operation(REMOVE, name, 0, old.inode, old.size, why="rebuilt after its log has changed")
     if [change.action for change in found] == [RENAME]:

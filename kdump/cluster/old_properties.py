@@ -39,14 +39,14 @@ class OldProperties:
     log_dirs: tuple[str, ...]
 
     def kept(self) -> Iterator[tuple[str, str]]:
-        """Yield the lines that the node goes on with: defaults of topics, groups and transactions."""
+        """Yield the lines that the node continues with: defaults of topics, groups and transactions."""
         for name, value in sorted(self.values.items()):
             if name.startswith(_KEPT) and name not in _NOT_KEPT:
                 yield name, value
 
 
 def kept_settings(found: Sequence[OldProperties]) -> dict[str, str]:
-    """Return the lines that nodes go on with from some files; of two for one name the first file's."""
+    """Return the lines that nodes continue with from some files; of two for one name the first file's."""
     return {name: value for each in reversed(found) for name, value in each.kept()}
 
 

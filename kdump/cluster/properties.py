@@ -43,7 +43,7 @@ def server_properties(
 
 
 def _kept(found: Resurrection, node_id: int) -> dict[str, str]:
-    """Return what a node goes on with from the server.properties of the old nodes whose log directories it has."""
+    """Return what a node continues with from the server.properties of the old nodes whose log directories it has."""
     old = {disk.node_id for disk in found.node(node_id).disks}
     return kept_settings([each for each in found.properties if each.node_id in old])
 

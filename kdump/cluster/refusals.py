@@ -65,7 +65,7 @@ def check_interrupted(disk: Disk, partitions: Iterable[str]) -> Iterator[Refusal
 
 
 def check_metadata(copies: Sequence[MetadataCopy], taken: MetadataCopy | None, wanted: Wanted) -> Iterator[Refusal]:
-    """Refuse to go on with older metadata than there is, or with what kdump cannot read."""
+    """Refuse to continue with older metadata than there is, or with what kdump cannot read."""
     if wanted.metadata not in (None, "none") and taken is None:
         yield Refusal(f"--metadata {wanted.metadata}", "no metadata can be read there", "name another log directory")
     best = newest(copies)

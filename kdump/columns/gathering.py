@@ -108,7 +108,7 @@ def read_records(
 ) -> Iterator[Made | Damage]:
     """Yield the records in bytes `start` (a batch's first) to `stop` of `log` that are wanted, and the damage met.
 
-    What is left in `tables` at the end goes on with the next range; `tables.rest()` gives it after the last one.
+    What is left in `tables` at the end continues with the next range; `tables.rest()` gives it after the last one.
     `limit` bounds the bytes that a batch may decompress to. Raises OSError.
     """
     found = decoded(log, segment.base_offset, start, stop, errors=OnError.YIELD, choice=selection, limit=limit)

@@ -69,7 +69,7 @@ class Journal:
         self._own = os.path.join(folder, FOLDER)
 
     def open(self, options: ExportOptions, units: Iterable[Unit]) -> dict[str, Result]:
-        """Begin, or go on with what a run before this one left: the results of units that are complete, by name.
+        """Begin, or continue with what a run before this one left: the results of units that are complete, by name.
 
         What a killed run was writing is removed. Raises OSError, JournalError, and RefusedError where something else
         is in the directory.

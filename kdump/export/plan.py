@@ -17,7 +17,7 @@ from kdump.storage.partition import PartitionLog
 PART_BYTES = 64 << 20
 """About how many bytes of a segment a unit has: one segment then keeps many threads busy, and no file is tiny.
 
-Nothing else decides where a segment is cut, so that a run may go on with what another machine began.
+Nothing else decides where a segment is cut, so that a run may continue with what another machine began.
 """
 
 UNIT_COST = 1 << 18

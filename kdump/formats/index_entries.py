@@ -19,7 +19,7 @@ the file's name; it is signed, so a damaged one may lead below the base offset.
     26  int64   last stable offset  when the marker was written
 
 While a segment is active, .index and .timeindex are preallocated: used entries, then zeros, and nothing records how
-many entries are used. A number of bytes that is no multiple of an entry's size is cut down to one by all readers.
+many entries are used. A number of bytes that is not a multiple of an entry's size is cut down to one by all readers.
 """
 
 from __future__ import annotations

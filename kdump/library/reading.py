@@ -294,7 +294,7 @@ def export(
 ) -> Summary:
     """Write the records of partitions into `folder`, as Parquet files unless `options` say otherwise.
 
-    An interrupted export is gone on with. Of several replicas of a partition the farthest counts. With `errors="skip"`
+    An interrupted export is resumed. Of several replicas of a partition the farthest counts. With `errors="skip"`
     what cannot be read is left out and the summary says that the export is not whole. With `schemas` (as of --schemas)
     keys and values are decoded into "columns" or "json", as `decode` says. `folder` may be the URL of a place in an
     object store, to which the files of `staging` are sent. `threads` of this process do it, or an `engine` such as

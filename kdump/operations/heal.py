@@ -47,7 +47,7 @@ _RANGES_NAMED, _RANGES_NOTED = 3, 10
 def plan_heal(
     log: PartitionLog, startup: Startup, sources: Sources, clusters: Clusters, log_start: int | None = None
 ) -> Task:
-    """Plan to put back what a copy lacks. Raises RefusedError for copies that must not be taken from, OSError.
+    """Plan to restore what a copy lacks. Raises RefusedError for copies that must not be taken from, OSError.
 
     Where no copy has what is missing, nothing is planned and the task's problems say what. `log_start` is where the log
     is to begin (absolute); None where its first segment begins, unless its files show that more was lost than deleted.

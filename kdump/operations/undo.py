@@ -78,7 +78,7 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
 
 @contextmanager
 def _noted(partition: str, errors: dict[str, OSError]) -> Iterator[None]:
-    """Note what cannot be read of a partition, and go on with the others."""
+    """Note what cannot be read of a partition, and continue with the others."""
     try:
         yield
     except OSError as error:

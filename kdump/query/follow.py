@@ -19,7 +19,7 @@ SETTLED_NS = 2_000_000_000
 
 
 class Truncated(NamedTuple):
-    """The log became shorter than what was read of it: both in bytes. Reading goes on at its new end."""
+    """The log became shorter than what was read of it: both in bytes. Reading continues at its new end."""
 
     was: int
     size: int

@@ -84,10 +84,10 @@ def with_indexes(
     built = _recovered(log, startup, files, damaged)
     if built.files is None:
         return files, why
-    anew = unsound - {name for name, _ in _left(log.path, files, damaged)}
-    others = {name: recipe for name, recipe in files.items() if name not in anew}
-    why |= {name: text for name, text in reasons(built).items() if name in anew}
-    return others | {name: built.files[name] for name in anew & built.files.keys()}, why
+    wanted = unsound - {name for name, _ in _left(log.path, files, damaged)}
+    others = {name: recipe for name, recipe in files.items() if name not in wanted}
+    why |= {name: text for name, text in reasons(built).items() if name in wanted}
+    return others | {name: built.files[name] for name in wanted & built.files.keys()}, why
 
 
 def _taken_over(files: Mapping[str, Recipe], found: Survey) -> Iterator[str]:

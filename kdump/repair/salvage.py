@@ -9,7 +9,7 @@ as after compaction. The rules for batches that do not fit:
 - Offsets increase. Of all ways to leave out batches so that they do, the one that keeps most batches is taken; of two
   that keep as many, the one in which more of them have a record for each of their offsets, then the one in which more
   of them begin where the one before ends. No more than 4096 batches are weighed against each other at a time.
-- A batch that does not fit where it stands, but fills a hole in the offsets exactly, is put there.
+- A batch that does not fit where it stands, but fills empty offsets exactly, is put there.
 - A batch belongs to its segment: it neither starts before the segment's base offset nor reaches the base offset of the
   next segment that holds anything. A last batch more than 2^31 - 1 behind the base offset is believed only if it goes
   on where the one before it ends; no batch holds offsets further apart than that.

@@ -157,7 +157,7 @@ def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compa
 
 
 def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compared) -> tuple[Span, ...]:
-    """Return what the follower keeps below its cut and the leader has not: the leader's log has a hole there.
+    """Return what the follower keeps below its cut and the leader has not: the leader's log has no such offsets.
 
     Or it has another history there, and one of the two does not know: it has lost its leader epochs.
     """

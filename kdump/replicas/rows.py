@@ -81,7 +81,7 @@ class BatchRows:
 def walk(log: PartitionLog, start_offset: int = 0) -> Iterator[BatchRows]:
     """Yield the batches of a log from the one on that reaches `start_offset`; damaged ones too where they have a frame.
 
-    After bytes that are no batch it goes on with the next valid one. Raises OSError.
+    After bytes that are no batch it continues with the next valid one. Raises OSError.
     """
     expected = 0
     segments = log.segments_from(start_offset) if start_offset else log.segments

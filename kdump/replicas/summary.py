@@ -114,7 +114,7 @@ def differences(pair: Comparison, copy: Contents) -> tuple[Span, ...]:
         if not any(_overlap(lacking, each) for each in theirs):
             kind = Difference.NOT_YET if lacking.first >= copy.end_offset else Difference.MISSING
             spans.append(Span(kind, lacking.first, lacking.last))
-    is_epoch = pair.relation == "epoch"
+    is_epoch = pair.relation is Relation.EPOCH
     for each in theirs:
         if each.is_damaged:
             kind = Difference.DAMAGED

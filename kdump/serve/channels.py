@@ -63,7 +63,7 @@ class Channel(ABC):
     async def send_all(self, parts: Parts, following: Following | None = None) -> None:  # noqa: ARG002 - threads use it
         """Send parts one after the other. Raises OSError, FileShrunkError.
 
-        A thread that sends goes on with the parts that `following` gives, until it gives none or needs no thread.
+        A thread that sends continues with the parts that `following` gives, until it gives none or needs no thread.
         """
         for part in _joined(parts):
             if isinstance(part, bytes):

@@ -7,7 +7,7 @@
                      [11+: preferredReadReplica int32] · records, bytes with their length
 
 From version 12 on lengths are unsigned varints of one more, and a tagged section ends each struct. Sessions are never
-made (session id 0), so that clients send every partition in each request (KIP-227); who goes on with one that another
+made (session id 0), so that clients send every partition in each request (KIP-227); who continues with one that another
 server has made is told that it is gone.
 """
 

@@ -71,7 +71,7 @@ class Clusters:
         """Return those that log directories at these paths, or of what is there, know of."""
         return cls({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 
-    def anew(self) -> Clusters:
+    def unread(self) -> Clusters:
         """Return the same, to be read again: what a running broker has changed meanwhile is in it then."""
         return Clusters(self._paths)
 

@@ -122,7 +122,7 @@ class Verification:
     def _check_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
         """Yield what a second look at a partition finds, which goes as far as what is in doubt does."""
         if need_metadata(doubtful):
-            self._tasks.clusters = self._tasks.clusters.anew()
+            self._tasks.clusters = self._tasks.clusters.unread()
         second = Verification(self._options._replace(jobs=1, deadline=None, progress=None))
         second._place, second._tasks.clusters = self._place, self._tasks.clusters
         tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))
@@ -154,7 +154,7 @@ class Verification:
             elif isinstance(task, Piece):
                 yield self._chosen(self._piece(self._check, task, result)), partition, False
             elif task.segment is not None:
-                self.segments += 1  # only now: a run that is ended before goes on with it
+                self.segments += 1  # only now: a run that is ended before continues with it
                 yield self._chosen(self._check.close_segment(was_read=self._is_open)), partition, False
                 if self._is_open:
                     self._notes.closed(task.segment, self._check.before_next)
@@ -167,7 +167,7 @@ class Verification:
         self.mark = None
 
     def _mark_at(self, base_offset: int) -> Mark:
-        """Return where a run that is ended here is to be gone on with."""
+        """Return where a run that is ended here is to be resumed."""
         assert self._check is not None
         before = self._check.before_next
         return Mark(self._check.log.path, base_offset, before.last_offset, before.leader_epoch)

@@ -1,4 +1,4 @@
-# Records that stay, encoded anew (portable.compaction).
+# Records that stay, encoded again (portable.compaction).
 
 ctypedef struct RewrittenRows:
     int64_t first
@@ -197,7 +197,7 @@ cdef void put_rows(
     uint8_t *to, const Batches *b, const Records *r, int64_t length, int64_t first, int64_t stop, const uint8_t *kept,
     int64_t horizon, const RewrittenRows *out,
 ) noexcept nogil:
-    """Write the rows that stay as they are, and those that are written anew."""
+    """Write the rows that stay as they are, and those that are written again."""
     cdef int64_t row, at = 0, start, staying, tombstones, base
     cdef Source s
     cdef uint8_t *batch
@@ -230,7 +230,7 @@ cdef inline void put_header(
     uint8_t *to, const Batches *b, int64_t row, int64_t size, int64_t count, int64_t base_timestamp,
     int64_t tombstones, int64_t max_timestamp,
 ) noexcept nogil:
-    """Write the header of a batch made anew, whose records are there."""
+    """Write the header of a batch that is rebuilt, whose records are there."""
     cdef int64_t attributes = b.attributes[row] & (LOG_APPEND_TIME | TRANSACTIONAL)
     if tombstones or b.attributes[row] & DELETE_HORIZON:
         attributes |= DELETE_HORIZON
