@@ -175,8 +175,8 @@ def test_options_of_classes_are_checked() -> None:
         StatsOptions(sample=-1)
     with pytest.raises(ValueError, match="start_offset is -1"):
         Opening(create=NewLog(-1))
-    with pytest.raises(TypeError, match="force is 'no'"):
-        Opening(force="no")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ignore_lock is True"):
+        Opening(ignore_lock=True)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="clock is 3"):
         Opening(clock=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="create is True"):

@@ -140,7 +140,7 @@ def command(
     packing = _packing(options, config.record_version)
     new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
     names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force", "any_producer_id")
-    how = chosen_opening(path, **{name: options[name] for name in names}, create=new_log, rules=rules)
+    how = chosen_opening(**{name: options[name] for name in names}, create=new_log, rules=rules)
     given = tuple(_option(name) for name in _PACKINGS if options[name] is not None)
     reading = Reading(
         how.clock if timestamp is None else lambda: timestamp,

@@ -63,7 +63,7 @@ def command(
             try:
                 rules = known_rules(path)
                 config = chosen_config(config_file, settings, index_entries, kafka, rules)
-                opening = chosen_opening(path, force=force, rules=rules, **how)
+                opening = chosen_opening(force=force, rules=rules, **how)
                 with named(path), opened(path, config, opening) as log:
                     name = safe(log.partition)
                     base_offset = roll_active(log)

@@ -86,7 +86,6 @@ def chosen_config(
 
 
 def chosen_opening(
-    path: str,
     clean: bool | None,
     recovery_point: int | None,
     log_start_offset: int | None,
@@ -97,18 +96,14 @@ def chosen_opening(
     rules: ClusterRules | None = None,
     any_producer_id: bool = False,
 ) -> Opening:
-    """Return how the options ask a log to be opened. Raises click.BadParameter."""
-    name = os.path.basename(os.path.abspath(path))
-    if force is not None and force.rstrip("/") != name:
-        text = f"{safe(force)!r} is not the name of the directory, {safe(name)!r}"
-        raise click.BadParameter(text, param_hint="--ignore-lock")
+    """Return how the options ask a log to be opened."""
     return Opening(
         clean,
         recovery_point,
         log_start_offset,
         clock=wall_clock if now is None else lambda: now,
         create=create,
-        force=force is not None,
+        ignore_lock=force and force.rstrip("/"),
         backup=not no_backup,
         rules=rules,
         any_producer_id=any_producer_id,

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
 from kdump.change.journal import unfinished
-from kdump.disk.locks import check_not_growing, holding, is_log_directory
+from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, RefusedError, check_number, check_truths, check_type
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
+from kdump.operations.safety import held_unless
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import LastShutdown
 from kdump.releases import KafkaRelease
@@ -50,9 +51,9 @@ class Opening:
     """How a log is opened.
 
     What the last shutdown was like, and the checkpoints (absolute offsets): None where the log directory is to tell.
-    `create`: make a log where there is none yet. `force`: do not look whether somebody uses the directory. `backup`:
-    keep what is replaced after an unclean shutdown. `rules`: what the cluster says, None for the metadata beside the
-    partition. `any_producer_id`: take producer ids too that the cluster has still to give out.
+    `create`: make a log where there is none yet. `ignore_lock` names the directory that is written to whoever uses it.
+    `backup`: keep what is replaced after an unclean shutdown. `rules`: what the cluster says, None for the metadata
+    beside the partition. `any_producer_id`: take producer ids too that the cluster has still to give out.
     """
 
     clean: bool | None = None
@@ -60,7 +61,7 @@ class Opening:
     log_start_offset: int | None = None
     clock: Clock = wall_clock
     create: NewLog | None = None
-    force: bool = False
+    ignore_lock: str | None = None
     backup: bool = True
     rules: ClusterRules | None = None
     any_producer_id: bool = False
@@ -69,7 +70,9 @@ class Opening:
         """Raise ValueError, TypeError for an offset that no log has."""
         check_number("recovery_point", self.recovery_point, 0)
         check_number("log_start_offset", self.log_start_offset, 0)
-        check_truths(force=self.force, backup=self.backup, any_producer_id=self.any_producer_id)
+        check_truths(backup=self.backup, any_producer_id=self.any_producer_id)
+        if self.ignore_lock is not None:
+            check_type("ignore_lock", self.ignore_lock, str)
         if self.clean is not None:
             check_truths(clean=self.clean)
         if not callable(self.clock):
@@ -92,8 +95,8 @@ def opened(path: str, config: WritingSettings | None = None, how: Opening | None
     """
     how = how or Opening()
     site = _Site(os.path.abspath(path), how.create is not None)
-    with nullcontext() if how.force else holding(site.folder, site.like):
-        if site.log and not how.force:
+    with held_unless(how.ignore_lock, site.folder, [site.path], site.like):
+        if site.log and how.ignore_lock is None:
             check_not_growing(segment.log_path for segment in site.log.segments)
         rules = how.rules or rules_beside(site.path)
         start = site.startup(how)

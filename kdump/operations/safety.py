@@ -133,12 +133,21 @@ def locked(log_directory: str, partitions: Iterable[str], safety: SafetyOptions)
         if safety.ignore_lock is None:
             check_not_locked(log_directory)
         return nullcontext()
-    if safety.ignore_lock is None:
-        return holding(log_directory, os.stat(log_directory))
-    allowed = {os.path.basename(path) for path in (log_directory, *partitions)}
-    if safety.ignore_lock not in allowed:
+    return held_unless(safety.ignore_lock, log_directory, partitions, os.stat(log_directory))
+
+
+def held_unless(
+    ignore_lock: str | None, log_directory: str, partitions: Iterable[str], like: os.stat_result | None
+) -> AbstractContextManager[None]:
+    """Hold the lock of a log directory, made `like` others where it is missing, unless that directory is named.
+
+    Raises RefusedError, OSError.
+    """
+    if ignore_lock is None:
+        return holding(log_directory, like)
+    if ignore_lock not in {os.path.basename(path) for path in (log_directory, *partitions)}:
         name = os.path.basename(log_directory)
-        raise RefusedError(f"--ignore-lock {safety.ignore_lock}: the directory is called {name}")
+        raise RefusedError(f"--ignore-lock {ignore_lock}: the directory is called {name}")
     return nullcontext()
 
 

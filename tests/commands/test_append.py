@@ -306,12 +306,17 @@ def test_topic_configuration(run: Any, tmp_path: Path) -> None:
         (("--codec", "gzip", "--level", "10"), "gzip has the levels 1 to 9"),
         (("--topic-id", "x"), "is not URL-safe base64"),
         (("--timestamp", "soon"), "neither a number of milliseconds nor ISO 8601"),
-        (("--force", "t-1"), "'t-1' is not the name of the directory, 't-0'"),
     ],
 )
 def test_wrong_usage(options: tuple[str, ...], complaint: str, run: Any, tmp_path: Path) -> None:
     done = run(tmp_path / "t-0", "--create", *options, text=line(value="x"), code=2)
     assert complaint in " ".join(done.err.split())
+    assert not (tmp_path / "t-0").exists()
+
+
+def test_ignore_lock_takes_the_name_of_the_directory(run: Any, tmp_path: Path) -> None:
+    done = run(tmp_path / "t-0", "--create", "--ignore-lock", "t-1", text=line(value="x"), code=4)
+    assert "--ignore-lock t-1: the directory is called" in " ".join(done.err.split())
     assert not (tmp_path / "t-0").exists()
 
 

@@ -141,8 +141,10 @@ def test_beside_a_broker_nothing_is_written(data: Path) -> None:
             kdump.roll(data / "topic-0")
         with pytest.raises(BrokerRunsError):
             kdump.append_from(data / "topic-0", io.BytesIO(b"x\n"), format="lines")
+        with pytest.raises(kdump.RefusedError, match="the directory is called"):
+            kdump.roll(data / "topic-0", opening=kdump.Opening(ignore_lock="topic-1"))
         assert content(data) == before
-        assert kdump.roll(data / "topic-0", opening=kdump.Opening(force=True)).base_offset is not None
+        assert kdump.roll(data / "topic-0", opening=kdump.Opening(ignore_lock="topic-0")).base_offset is not None
 
 
 def test_the_release_decides_the_index(data: Path) -> None:

@@ -220,7 +220,7 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
 OF_COMMANDS["roll"] = {"paths": "path"}
 WRITE = {
     "--clean": "Opening.clean",
-    "--ignore-lock": "Opening.force",
+    "--ignore-lock": "Opening.ignore_lock",
     "--index-entries": "index_per_batch",
     "--log-start-offset": "Opening.log_start_offset",
     "--no-backup": "Opening.backup",

@@ -251,7 +251,7 @@ def test_a_broker_is_running(data: Path) -> None:
     with pytest.raises(RefusedError, match=r"holds [.]lock"), opened(str(data / "orders-0"), CONFIG, HOW):
         pass
     assert files(data) == before
-    with opened(str(data / "orders-0"), CONFIG, Opening(clock=Clock(), force=True)) as log:
+    with opened(str(data / "orders-0"), CONFIG, Opening(clock=Clock(), ignore_lock="orders-0")) as log:
         log.append(messages(1))
     os.write(done[1], b"x")
     os.waitpid(child, 0)
@@ -328,7 +328,7 @@ def kills(data: Path, scratch: Path, patch: pytest.MonkeyPatch) -> Iterator[Path
         with patch.context() as patched:
             killer = Killer(at, patched)
             try:
-                with opened(str(copy / "orders-0"), CONFIG, Opening(clock=Clock(), force=True)) as log:
+                with opened(str(copy / "orders-0"), CONFIG, Opening(clock=Clock(), ignore_lock="orders-0")) as log:
                     fill(log, 4)
             except Killed:
                 pass
