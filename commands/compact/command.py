@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from kdump.disk.reading import is_named
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import safe
 from kdump.operations import compact as operation
 from kdump.operations.compact import Compacted, CompactRequest, Skipped
 from kdump.operations.results import Failed, Interrupted, Note
@@ -127,7 +127,7 @@ def command(
                 for event in operation.compact(group, request, safety, bar.add):
                     bar.hide()
                     _tell(event, printer, failures, is_copy=output is not None)
-        printer.end(is_complete=failures.code <= exit_codes.FINDINGS)
+        printer.end(is_complete=failures.code == exit_codes.OK)
     return failures.code
 
 
@@ -141,9 +141,7 @@ def _tell(
     elif isinstance(event, Skipped):
         printer.skipped(event.path, event.why)
     elif isinstance(event, Interrupted):
-        what = "is finished now" if event.is_finished else "--apply finishes it"
-        change = event.change
-        note(f"{safe_path(event.path)}: change {change.id} ({safe(change.command)}) was interrupted; {what}")
+        failures.tell_interrupted(event)
     elif isinstance(event, Failed):
         failures.tell(event.error, event.path)
     else:

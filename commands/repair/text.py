@@ -19,7 +19,7 @@ from kdump.repair.task import Task
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style, nothing_changed, to_apply
 from ..shell.screen import Screen
-from ..shell.words import check_and_undo, loss_words, places, places_by_change
+from ..shell.words import check_and_undo, interrupted_words, loss_words, places, places_by_change
 from .run import Totals
 from .safe_plans import SafeLine, routine_line, safe_line, safe_lines
 
@@ -278,9 +278,8 @@ class TextPrinter:
 
 def _interrupted(done: Repaired, *, applies: bool) -> Iterator[str]:
     """Yield the interrupted changes of a partition."""
-    what = "finished" if applies else "to be finished by --apply"
     for change in done.interrupted:
-        yield f"change {change.id} ({safe(change.command)}) was interrupted, {what}"
+        yield interrupted_words(change, is_finished=applies)
 
 
 def _rank(done: Repaired, task: Task) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from kdump.errors import ConfigError
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import safe
 from kdump.operations import retain as operation
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.retain import RetainRequest
@@ -152,7 +152,7 @@ class _Run:
                 self._printer.directory(group.log_directory, event)
                 self._failures.before()
             elif isinstance(event, Interrupted):
-                self._interrupted(event)
+                self._failures.tell_interrupted(event)
             elif isinstance(event, Failed):
                 self._failures.tell(event.error, event.path)
             elif isinstance(event, Note):
@@ -163,16 +163,8 @@ class _Run:
     def end(self, topics: tuple[str, ...] | None) -> None:
         """Print the answer, unless nothing was reached; why not, where there are directories but not these `topics`."""
         if self._has_looked:
-            self._printer.end(is_complete=self._failures.code in (exit_codes.OK, exit_codes.FINDINGS))
+            self._printer.end(is_complete=self._failures.code == exit_codes.OK)
         elif topics is not None and self._failures.code == exit_codes.OK:
             why = nothing_chosen(topics)
             if why != NO_PARTITION:
                 self._failures.complain(why)
-
-    def _interrupted(self, event: Interrupted) -> None:
-        text = f"{safe_path(event.path)}: change {event.change.id} ({safe(event.change.command)}) was interrupted"
-        if event.is_finished:
-            note(f"{text}, and is finished now")
-        else:
-            note(f"{text}: --apply finishes it")
-            self._failures.worsen(exit_codes.FINDINGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from kdump.change.unfinished import unfinished_in
 from kdump.errors import BrokerRunsError, HoldsLogDirectoriesError, KdumpError, KdumpRunsError, Problem, RefusedError
@@ -18,6 +19,10 @@ from kdump.storage.partition import PartitionLog
 from . import exit_codes
 from .output import Output, about, as_given, complain, holds_text, note, os_error_text, tell
 from .screen import Screen
+from .words import interrupted_words
+
+if TYPE_CHECKING:
+    from kdump.operations.results import Interrupted
 
 
 class Complaints:
@@ -88,6 +93,12 @@ class Failures(Complaints):
 
     def _spoken(self, text: str) -> str:
         return safe(as_given(text, self._given))
+
+    def tell_interrupted(self, event: Interrupted) -> None:
+        """Say that a change was interrupted; one that --apply would finish is work that was only shown."""
+        note(f"{safe_path(event.path)}: {interrupted_words(event.change, is_finished=event.is_finished)}")
+        if not event.is_finished:
+            self.worsen(exit_codes.FINDINGS)
 
     def tell(self, error: Exception, path: str) -> None:
         """Say why something was left alone, by what it comes to; what is no error of reading or Kafka's is raised."""

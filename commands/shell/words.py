@@ -14,6 +14,7 @@ from . import exit_codes
 from .output import quoted
 
 if TYPE_CHECKING:
+    from kdump.change.change import Change
     from kdump.cluster.wanted import Refusal
     from kdump.recovery.outcome import Loss
 
@@ -65,6 +66,12 @@ def check_and_undo(check: str, undo: Mapping[str, str]) -> Iterator[str]:
     yield f"Check: kdump {check}"
     for id_, where in reversed([*undo.items()]):
         yield f"Undo:  kdump undo {where} --change {id_}"
+
+
+def interrupted_words(change: Change, *, is_finished: bool) -> str:
+    """Return that a change was interrupted, and is finished now, or how it will be."""
+    how = ", and is finished now" if is_finished else ": --apply finishes it"
+    return f"change {change.id} ({safe(change.command)}) was interrupted{how}"
 
 
 def loss_words(loss: Loss) -> str:

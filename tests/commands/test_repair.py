@@ -532,9 +532,9 @@ class TestInterrupted:
         id_ = self.interrupt(data / "orders-1", strategy)
         arguments = ["repair", data, "--strategy", strategy, *config]
         assert run(*arguments) == 1
-        assert f"change {id_} (repair) was interrupted, to be finished by --apply\n" in run.out
+        assert f"change {id_} (repair) was interrupted: --apply finishes it\n" in run.out
         assert run(*arguments, "--apply") == 0
-        assert f"change {id_} (repair) was interrupted, finished\n" in run.out
+        assert f"change {id_} (repair) was interrupted, and is finished now\n" in run.out
         assert f" --change {id_}\n" in run.out
         assert bytes_of(data) == bytes_of(undisturbed)
         assert [change.state for change in changes(data / "orders-1")] == [ChangeState.DONE]

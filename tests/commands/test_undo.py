@@ -502,7 +502,7 @@ def test_the_command_that_finishes_a_change_is_one(
     assert finishes in line
     words = line.removeprefix("Next: kdump ").partition(" (")[0].split()
     assert run(*words, *config) == 0
-    assert "was interrupted, finished" in run.out
+    assert "was interrupted, and is finished now" in run.out
 
 
 def test_a_directory_around_log_directories_is_not_taken_for_one_without_changes(
