@@ -45,6 +45,7 @@ from ..shell.reading_options import (
 )
 from ..shell.rows import OutputFormat, format_options, output_for
 from ..shell.schemas import payload_decoder, schemas_option
+from ..shell.screen import Screen
 from ..shell.usage import not_one_of
 from .met import Met
 
@@ -293,6 +294,9 @@ def _dump(
         except NothingToFollowError:
             what = "--follow follows logs, and there is none among the files given"
             raise click.UsageError(what) from None
+        except KeyboardInterrupt:
+            Screen.current.has_said_interrupted |= request.follow  # which ends in no other way
+            raise
         met.end()
     return met.code
 

@@ -58,6 +58,7 @@ class Screen:
     has_findings: bool = False
     has_said_incomplete: bool = False
     has_said_interrupted: bool = False
+    """Whether the command has said what its interruption comes to, or it comes to nothing."""
 
     complaint_count: int = 0
     lists_complaints: bool = False

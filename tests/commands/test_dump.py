@@ -728,7 +728,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
         assert child.stderr is not None
         child.stdout.read(10)
         child.stdout.close()
-        assert child.stderr.read() == b""
+        assert child.stderr.read().strip() == b""
         assert child.wait() == 0
 
 
@@ -777,7 +777,7 @@ def test_following_until_interrupted(partition: Path) -> None:
         assert b"was cut to 0" in child.stderr.readline()
         child.send_signal(signal.SIGINT)
         assert child.stdout.read() == b""
-        assert b"Traceback" not in child.stderr.read()
+        assert child.stderr.read().strip() == b""
         assert child.wait() == 130
 
 
