@@ -264,7 +264,7 @@ _KINDS = (
     FindingKind("KD-GROUP-BEYOND", WARNING, IGNORES, ways.COMMIT_BEYOND, GROUPS,
         "A group's committed offset is above the log end offset of its partition."),
     # what could not be looked at
-    FindingKind("KD-READ", ERROR, GOES_OFFLINE, ways.UNREAD, "partition",
+    FindingKind("KD-READ", ERROR, GOES_OFFLINE, ways.UNREAD, "findings.finding",
         "Something could not be read, so it was not checked."),
 )
 # fmt: on
