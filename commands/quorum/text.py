@@ -15,7 +15,8 @@ from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.words import check_and_undo, places_by_change, refusal_lines
 
-_HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH")
+_HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH", "REMARKS")
+_DROP = ("VOTED FOR", "LEADER SEEN")
 _SHOWN = 10
 
 
@@ -32,7 +33,8 @@ class Text(TextPrinter):
         voters = ", ".join(map(str, quorum.voters)) or "unknown"
         kind = "dynamic" if quorum.kraft_version else "static"
         self._line(f"{kind} quorum (kraft.version {quorum.kraft_version}), voters {voters}")
-        self._table(_HEADER, [_row(quorum, copy) for copy in quorum.copies], right=("EPOCH", "LOG END"))
+        rows = [_row(quorum, copy) for copy in quorum.copies]
+        self._table(_HEADER, rows, right=("EPOCH", "LOG END"), drop=_DROP)
         for copy in quorum.copies:
             for problem in copy.problems[:1]:
                 what = "newer" if problem.is_newer else "damaged"
@@ -123,5 +125,5 @@ def _row(quorum: Quorum, copy: MetadataCopy) -> tuple[str, ...]:
             else f"epoch {state.leader_epoch}"
         )
         voted = str(state.voted_id) if state.voted_id >= 0 else "-"
-    name = safe_path(copy.path) + ("  newest" if copy is quorum.best else "")
-    return "-" if node is None else str(node), role, epoch, end, seen, voted, name
+    remark = "newest" if copy is quorum.best else ""
+    return "-" if node is None else str(node), role, epoch, end, seen, voted, safe_path(copy.path), remark

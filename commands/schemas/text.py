@@ -35,12 +35,17 @@ class Text(TextPrinter):
     def uses(self, uses: Iterable[TopicUse]) -> None:
         """Print which topics use which schemas."""
         rows: list[tuple[str, ...]] = []
+        errors: list[str] = []
         for use in uses:
             for name, found in use.fields:
-                rows += ((safe(use.topic), name, *row) for row in _use_rows(found))
+                place = safe(use.topic), name
+                rows += ((*place, *row) for row in _use_rows(found))
+                failed = sorted(found.errors.items(), key=str)
+                errors += (f"{' '.join(place)}, schema {number}: {safe(error)}" for number, error in failed)
         if rows:
             self._write("\n")
-        self._table(("TOPIC", "FIELD", "ID", "RECORDS", "REMARKS"), rows, right=("ID", "RECORDS"))
+        self._table(("TOPIC", "FIELD", "ID", "RECORDS", "REMARKS"), rows, right=("ID", "RECORDS"), drop=("FIELD",))
+        self._lines(errors)
 
     def end(self, registry: Registry, uses: list[TopicUse], problems: Mapping[int, str]) -> None:
         """Print the verdict, and what was looked at."""
@@ -59,7 +64,7 @@ def _use_rows(use: FieldUse) -> Iterable[tuple[str, str, str]]:
         messages = {message: found for (schema, message), found in use.messages.items() if schema == number}
         yield str(number), count_text(count), ", ".join(safe(name) for name in sorted(messages))
     for number, count in sorted(use.undecodable.items()):
-        yield str(number), count_text(count), f"does not decode: {safe(use.errors[number])}"
+        yield str(number), count_text(count), "does not decode"
     for unknown, count in sorted(use.unknown.items(), key=str):
         yield "GUID" if unknown is None else str(unknown), count_text(count), "not among the schemas"
     if use.plain and (use.schemas or use.unknown):
