@@ -45,7 +45,7 @@ class Text(TextPrinter):
         if rows:
             self._write("\n")
         self._table(("TOPIC", "FIELD", "ID", "RECORDS", "REMARKS"), rows, right=("ID", "RECORDS"), drop=("FIELD",))
-        self._lines(errors)
+        self._lines(["", *errors] if errors else ())
 
     def end(self, registry: Registry, uses: list[TopicUse], problems: Mapping[int, str]) -> None:
         """Print the verdict, and what was looked at."""
