@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.change.plan import Plan, make_plan
+from kdump.change.plan import Cut, Plan, make_plan
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
@@ -55,7 +55,7 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
         damaged = _damaged(log, saved.given_up)
         if not any(each.flipped for each in damaged):
             task = _planned(log, startup, request, found, saved.outcome)
-            return task._replace(cuts=saved.cuts)
+            return task._replace(cuts=_cuts(saved, task))
     return _undecided(log, saved)
 
 
@@ -104,7 +104,14 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     if saved.outcome.files is None:
         return Task(log.path, None, cuts=saved.cuts, outcome=saved.outcome, salvaged=saved)
     task = _planned(log, startup, request, found, saved.outcome)
-    return task._replace(cuts=saved.cuts, salvaged=saved, dropped=saved.dropped)
+    cuts = _cuts(saved, task)
+    return task._replace(cuts=cuts, salvaged=saved._replace(cuts=cuts), dropped=saved.dropped)
+
+
+def _cuts(saved: Salvaged, task: Task) -> tuple[Cut, ...]:
+    """Return what a plan takes out of files; one beside the logs may be made again with what it had."""
+    changed = {operation.name for operation in task.plan.operations} if task.plan else set()
+    return tuple(cut for cut in saved.cuts if cut.file in changed or parse_file_name(cut.file).kind == names.LOG)
 
 
 def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
