@@ -9,7 +9,8 @@ from kdump.errors import ConfigError
 def read_users(path: str) -> dict[str, str]:
     """Return passwords by name: a line NAME:PASSWORD each; empty lines and those that begin with # do not count.
 
-    Raises ConfigError, OSError.
+    A name has no white space, so that a log, whose lines have colons too, is not taken for such a file. Raises
+    ConfigError, OSError.
     """
     users: dict[str, str] = {}
     try:
@@ -19,9 +20,9 @@ def read_users(path: str) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
-        name, colon, password = line.partition(":")
-        if not name or not colon or not password:
-            raise ConfigError(f"{path}: line {number}: expected NAME:PASSWORD")
+        name, _, password = line.partition(":")
+        if name.split() != [name] or not password:
+            raise ConfigError(f"{path}: line {number}: expected NAME:PASSWORD, the name without spaces")
         users[name] = password
     if not users:
         raise ConfigError(f"{path}: there is no user in it")

@@ -107,7 +107,8 @@ def test_a_running_broker_s_directory_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("", "there is no user in it"), ("# a comment\n", "there is no user in it"), ("ada\n", "line 1: expected NAME:")],
+    [("", "there is no user in it"), ("# a comment\n", "there is no user in it"), ("ada\n", "line 1: expected NAME:"),
+     ("[2026-11-22 03:50:08,385] INFO Loading logs\n", "line 1: expected NAME:")],
 )
 def test_a_file_without_users_is_no_invitation(text: str, complaint: str, log_dir: Path, tmp_path: Path) -> None:
     users = tmp_path / "users.txt"
