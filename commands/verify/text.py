@@ -184,9 +184,10 @@ class TextReport(Report):
         if totals.unread:
             unread = number_words(totals.unread, "file or directory", "files or directories")
             yield self._styles[WARNING]("INCOMPLETE.") + f" {unread} could not be read."
+        elif totals.was_interrupted:
+            yield self._styles[WARNING]("INCOMPLETE.") + " Interrupted."
         elif not totals.is_complete:
-            why = "Interrupted." if totals.was_interrupted else "The time was up (--max-duration)."
-            yield self._styles[WARNING]("INCOMPLETE.") + f" {why}"
+            yield "The time was up (--max-duration): the exit code is about what was checked."
         said = [number_words(count, noun) for count, noun in ((errors, "error"), (warnings, "warning")) if count]
         where = f"in {_share(len(self._groups), totals.partitions)}"
         if errors or code == exit_codes.FINDINGS:
