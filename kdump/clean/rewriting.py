@@ -16,11 +16,11 @@ from kdump.clean.rewritten import Rewritten
 from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions
 from kdump.errors import CleaningError
-from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.kernels.batch_verdicts import GONE, OTHER
 from kdump.kernels.verdicts import DISCARDED, EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
 from kdump.settings.cleaning import CleaningSettings
-from kdump.storage.decoded import DecodedRows
+from kdump.storage.decoded import DecodedRows, delete_horizon
 from kdump.storage.facts import SegmentFacts
 from kdump.storage.log_reader import LogFile
 
@@ -144,7 +144,7 @@ class Rewriting:
         ends_nothing, txn = self.transactions.discards_marker(block.last_offset[row], block.producer_id[row], type_)
         if txn:
             self._target.note_aborted((txn,))
-        horizon = _horizon(block, row)
+        horizon = delete_horizon(block, row)
         is_over = ends_nothing and horizon is not None and horizon <= self._now
         for at in range(start, end):
             stays = RETAINED_TOMBSTONE if records.value_length[at] < 0 else RETAINED
@@ -191,7 +191,7 @@ class Rewriting:
         if not kept:
             self._put_emptied(log, block, row)
             return
-        horizon = _horizon(block, row)
+        horizon = delete_horizon(block, row)
         converts = block.magic[row] < 2 and self._config.converts_legacy
         is_due = horizon is None and (block.magic[row] >= 2 or converts) and (tombstones or markers.get(row, False))
         if is_due:
@@ -271,9 +271,3 @@ class Rewriting:
     def _is_mixed(self, batches: DecodedRows, row: int) -> bool:
         payload = batches.payload(row)
         return batches.block.magic[row] < 2 and payload is not None and mixes_formats(batches.block.magic[row], payload)
-
-
-def _horizon(block: BatchBlock, row: int) -> int | None:
-    """Return the delete horizon (ms) that a batch has."""
-    has_one = block.magic[row] >= 2 and block.attributes[row] & DELETE_HORIZON
-    return block.base_timestamp[row] if has_one else None

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import RecordBlock
 from kdump.errors import OnError
-from kdump.formats.batch import DELETE_HORIZON
 from kdump.storage.control_batches import is_control
 from kdump.storage.damage import Damage
-from kdump.storage.decoded import DecodedRows, decoded
+from kdump.storage.decoded import DecodedRows, decoded, delete_horizon
 from kdump.storage.partition import PartitionLog
 
 
@@ -70,11 +69,11 @@ def _count(found: Tombstones, rows: DecodedRows, now: int) -> None:
     block = rows.block
     for row in _nulls(rows.records):
         if not is_control(block, row):
-            found.records.add(1, _horizon(block, row), now)
+            found.records.add(1, delete_horizon(block, row), now)
     if block.controls:
         for row, start, stop in rows.rows():
             if is_control(block, row):
-                found.markers.add(stop - start, _horizon(block, row), now)
+                found.markers.add(stop - start, delete_horizon(block, row), now)
 
 
 def _nulls(records: RecordBlock) -> Iterator[int]:
@@ -87,9 +86,3 @@ def _nulls(records: RecordBlock) -> Iterator[int]:
             return
         if records.key_length[at] >= 0:
             yield records.row[at]
-
-
-def _horizon(block: BatchBlock, row: int) -> int | None:
-    if block.magic[row] >= 2 and block.attributes[row] & DELETE_HORIZON:
-        return block.base_timestamp[row]
-    return None

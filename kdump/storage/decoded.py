@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from kdump import kernels
 from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError, KdumpError, OnError
+from kdump.formats.batch import DELETE_HORIZON
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
 from kdump.named_tuples import NamedTuple
@@ -199,6 +200,12 @@ def first_offset(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> int
     if not rows.records.length:
         raise fault_error(rows.records.fault) if rows.records.fault else InvalidRecordError("the wrapper is empty")
     return rows.records.offset[0]
+
+
+def delete_horizon(block: BatchBlock, row: int) -> int | None:
+    """Return from when on (ms) a batch's tombstones and markers may go; None where the cleaner has not set that."""
+    has_one = block.magic[row] >= 2 and block.attributes[row] & DELETE_HORIZON
+    return block.base_timestamp[row] if has_one else None
 
 
 def settled(parts: Iterable[Part], errors: OnError) -> Iterator[Part]:

@@ -20,7 +20,7 @@ from kdump.errors import (
 from kdump.formats import names
 from kdump.formats.schemas.decoding import tables_of
 from kdump.formats.schemas.description import PACKERS, Schema, SchemaError
-from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic, read_frame
+from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic, leading_int16, read_frame
 from kdump.formats.schemas.java_values import json_text, string_hash
 from kdump.formats.schemas.json_form import to_json
 from kdump.formats.schemas.reader import decode_as_broker
@@ -152,7 +152,7 @@ def _or_null(message: str | None) -> str:
 
 
 def _coordinator_key(topic: CoordinatorTopic, key: bytes, release: KafkaRelease) -> tuple[int, str]:
-    record_type = _leading_int16(key, "key")
+    record_type = leading_int16(key, "key")
     kind = topic.kinds.get(record_type)
     if kind is None or not kind.is_known_to(release):
         raise _UnknownRecordTypeError(record_type)
@@ -165,7 +165,7 @@ def _coordinator_value(
 ) -> tuple[int, dict[str, Any]]:
     from kdump.formats.schemas.consumer_offsets import open_consumer_protocol
 
-    version = _leading_int16(value, "value")
+    version = leading_int16(value, "value")
     schema = topic.kinds[record_type].value_of(release)
     if release.has(COORDINATOR_API_KEYS) and not schema.first <= version <= schema.last_of(release):
         raise _wrapped(f"Found an unknown record version {version} for {record_type} type")
@@ -177,13 +177,6 @@ def _coordinator_value(
 
         data["transactionStatus"] = str(state_of(data["transactionStatus"]))
     return version, data
-
-
-def _leading_int16(data: bytes, what: str) -> int:
-    if len(data) < _INT16.size:
-        raise _wrapped(f"Could not read version from {what}'s buffer.")
-    number: int = _INT16.unpack_from(data)[0]
-    return number
 
 
 def _message(schema: Schema, version: int, data: bytes, what: str, release: KafkaRelease) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class CoordinatorTopic:
 
     def decode_key(self, data: bytes) -> Decoded:
         """Read a record's key. Raises SchemaError for a bad key or bytes after it, NewerRecordError for a new type."""
-        number = _leading_int16(data, "key")
+        number = leading_int16(data, "key")
         kind = self._kind(number)
         fields, end = decode(kind.key, KEY_VERSION, data, _INT16.size)
         _check_end(data, end, kind.key.name)
@@ -114,7 +114,7 @@ class CoordinatorTopic:
         read.
         """
         kind = self._kind(record_type)
-        version = _leading_int16(data, "value")
+        version = leading_int16(data, "value")
         found: list[Decoded] = []
         failures: list[SchemaError] = []
         for schema in kind.layouts:
@@ -250,7 +250,8 @@ def _parse_error(message: str, position: int) -> NoReturn:
     raise SchemaError(message, position, kafka_message=message)
 
 
-def _leading_int16(data: bytes, what: str) -> int:
+def leading_int16(data: bytes, what: str) -> int:
+    """Return the number that key or value begins with: its type or version. Raises SchemaError."""
     if len(data) < _INT16.size:
         text = f"Could not read version from {what}'s buffer."
         raise SchemaError(text, 0, kafka_message=text)
