@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit
 from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.time_units import wall_clock
 from kdump.operations.choice import chooses
 from kdump.operations.export import Decoding, ExportRequest, export
 from kdump.operations.results import Failed
@@ -291,7 +291,7 @@ def _export_lost(paths: Iterable[str], leader: int, folder: str, topics: tuple[s
         return diagnostics.code
     try:
         with Output() as out:
-            now = time.time_ns() // 1_000_000
+            now = wall_clock()
             for line in lost_lines(lost_records(places, leader, folder, now, diagnostics, chooses(topics)), leader):
                 out.write(line)
     except RefusedError as error:

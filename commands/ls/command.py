@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from kdump.formats.names import PartitionDirName
+from kdump.formats.time_units import wall_clock
 from kdump.operations.inventory import SORTS, Inventory, InventoryRequest, ListedDirectory, Unread
 from kdump.query.inventory import FileInfo, PartitionInfo
 from kdump.storage.directory import LogDirectory
@@ -82,7 +82,7 @@ def command(
         raise click.UsageError("--graph draws text: --format jsonl has the same facts")
     with output_for(format_) as out:
         listing = _Listing(out, _printer(out, format_, color, graph=graph), topics, True if graph else segments)
-        outline_at = time.time_ns() // 1_000_000 if graph else None
+        outline_at = wall_clock() if graph else None
         request = InventoryRequest(listing.wants, sort, count, metadata, outline_at)
         inventory = Inventory(paths, request, PathCounter().over)
         for path in paths:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
@@ -16,6 +15,7 @@ from typing import Any
 
 import click
 
+from kdump.formats.time_units import wall_clock
 from kdump.releases import NEWEST, KafkaRelease
 
 from . import exit_codes
@@ -153,7 +153,7 @@ min_severity_option: Option = click.option(
 
 
 def _now(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
-    return time.time_ns() // 1_000_000 if text is None else int(read_by(time_ms)(ctx, param, text))
+    return wall_clock() if text is None else int(read_by(time_ms)(ctx, param, text))
 
 
 NOW_HELP = "Compute ages at this time: ISO 8601, ms, or -15m for a quarter of an hour ago."

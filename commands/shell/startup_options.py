@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
+from kdump.formats.time_units import wall_clock
 from kdump.operations.startup import StartupOptions
 from kdump.releases import KafkaRelease
 from kdump.settings.loading import LoadingSettings
@@ -54,7 +53,7 @@ def chosen_startup(
         clean,
         recovery_point,
         log_start_offset,
-        time.time_ns() // 1_000_000 if now is None else now,
+        wall_clock() if now is None else now,
         properties,
         kafka,
     )

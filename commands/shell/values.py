@@ -6,7 +6,6 @@ Every function but `read_by` takes the text given and raises ValueError with wha
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import click
 
 from kdump.formats.iso_times import parse_time
 from kdump.formats.java_text import LONG_MAX
-from kdump.formats.time_units import MS
+from kdump.formats.time_units import MS, wall_clock
 
 if TYPE_CHECKING:
     from kdump.query.selection import Source, Test
@@ -62,7 +61,7 @@ def time_ms(text: str) -> int:
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)
     if re.fullmatch(r"-([0-9]+[dhms])+", text.strip().lower()):
-        return time.time_ns() // 1_000_000 - time_span(text.strip()[1:])
+        return wall_clock() - time_span(text.strip()[1:])
     try:
         return parse_time(text)
     except ValueError:

@@ -10,6 +10,7 @@ import click
 from kdump.disk.reading import is_named
 from kdump.errors import ConfigError, NameFormatError, RefusedError
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.time_units import wall_clock
 from kdump.operations.append import NewLog, Opening, rules_beside, writing_settings
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.operations.open_log import NotAppendableError
@@ -17,7 +18,6 @@ from kdump.releases import KafkaRelease
 from kdump.settings.names import check_given
 from kdump.settings.writing import WritingSettings
 from kdump.storage.around import directory_around
-from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from . import exit_codes

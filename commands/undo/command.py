@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,6 +12,7 @@ import click
 from kdump.change.undo import Verdict
 from kdump.disk.reading import is_directory
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.time_units import wall_clock
 from kdump.operations.results import Failed
 from kdump.operations.safety import SafetyOptions
 from kdump.operations.undo import Closed, Pruned, Undone, changes_called, close_all, list_changes, prune_all, undo_all
@@ -153,7 +153,7 @@ class _Run(Failures):
             self.tell(error, path)
         over = PathCounter("change").over
         if asked.prune:
-            before = time.time_ns() // 1_000_000 - asked.older_than
+            before = wall_clock() - asked.older_than
             self._tell(prune_all(listing, before, self._safety, asked.id, over))
         elif asked.id is None:
             self._printer.listed(listing.changes, listing.old)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from kdump.change.old_backups import OldBackup
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.time_units import MS
+from kdump.formats.time_units import MS, wall_clock
 from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Closed, Listed, Pruned, Undone
 from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
@@ -39,7 +38,7 @@ class Text:
         self._write = write
         self._asked = asked
         self._paths = " ".join(map(safe_path, paths))
-        self._now = time.time_ns() // 1_000_000
+        self._now = wall_clock()
         self._changes: list[Listed] = []
         self._old: list[OldBackup] = []
         self._count = self._size = self._total = 0

@@ -9,7 +9,6 @@ may write to. A change without a journal in place has changed nothing: its files
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
@@ -32,6 +31,7 @@ from kdump.disk import durable
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.time_units import wall_clock
 from kdump.named_tuples import NamedTuple
 from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
@@ -106,7 +106,7 @@ def carry_out(
     path, drafts = os.path.abspath(path), list(drafts)
     check_made_for(path, [draft.operation for draft in drafts])
     before = state_of(path)
-    begun = time.time_ns() // 1_000_000
+    begun = wall_clock()
     change = Change(
         files, path, command, begun, (), before, keeps_old=keep_old, undoes=undoes, made_directory=made_directory
     )

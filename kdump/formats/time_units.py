@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
 """How many ms each unit has, the largest first."""
 
@@ -10,6 +12,11 @@ FUTURE_MS = 3_600_000
 
 PLAUSIBLE_FROM = 946_684_800_000  # the year 2000
 _UNITS = (("seconds", 1, 1000), ("microseconds", 1000, 1), ("nanoseconds", 1_000_000, 1))
+
+
+def wall_clock() -> int:
+    """Return the time of this machine, in ms."""
+    return time.time_ns() // 1_000_000
 
 
 def unit_of(timestamp: int, now: int) -> str | None:

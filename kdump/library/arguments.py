@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.errors import NameFormatError, OnError, Problem, ProblemError, Report, check_number, check_type
 from kdump.formats import names
+from kdump.formats.time_units import wall_clock
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import Path, open_directory, path_text
 from kdump.storage.partition import PartitionLog
@@ -50,7 +50,7 @@ def plan_files(plan_out: Path | None, apply_plan: Path | None) -> PlanFiles:
 def clock(now: int | None) -> int:
     """Return the time (ms) that is given, else that of this machine. Raises TypeError."""
     check_number("now", now)
-    return time.time_ns() // 1_000_000 if now is None else now
+    return wall_clock() if now is None else now
 
 
 def judge(problem: Problem, policy: OnError, pending: list[Problem]) -> None:

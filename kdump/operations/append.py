@@ -20,6 +20,7 @@ from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, RefusedError, check_number, check_truths, check_type
 from kdump.formats import names
+from kdump.formats.time_units import wall_clock
 from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
@@ -34,7 +35,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
-from kdump.write.clocks import Clock, wall_clock
+from kdump.write.clocks import Clock
 from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
 from kdump.write.log_writer import LogWriter
 

@@ -20,6 +20,7 @@ from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import SEVERITIES, Severity
 from kdump.formats.names import is_partition_dir
+from kdump.formats.time_units import wall_clock
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
 from kdump.operations.started_clusters import StartedClusters
@@ -37,6 +38,8 @@ from kdump.verify.options import Options
 from kdump.verify.run import Verification
 
 _Result = TypeVar("_Result")
+MAX_PER_CODE = 3
+"""Findings of one code in one file that are looked at one by one: the first ones say what is wrong."""
 MAX_DECISIONS = 100
 """So many damaged partitions are examined for what repair offers; the others have the ways of the catalogue."""
 
@@ -211,7 +214,9 @@ class Doctor:
     def _compared_copies(self, began: float) -> Iterator[Diagnosis]:
         """Yield what the copies of several brokers show, in the time there is; `_heals` comes of it too."""
         most = self._checkup.max_duration
-        check = CopyCheck(self._paths, self._now() or _clock(), None if most is None else began + most)
+        now = self._now()
+        now = wall_clock() if now is None else now
+        check = CopyCheck(self._paths, now, None if most is None else began + most)
         self.health.copies = check.seen
         for replicas in check.partitions():
             self._heals |= heals_of(replicas)
@@ -297,13 +302,6 @@ class Doctor:
         self.health.unread += 1
         self._report(problem)
 
-
-MAX_PER_CODE = 3
-"""Findings of one code in one file that are looked at one by one: the first ones say what is wrong."""
-
-
-def _clock() -> int:
-    return int(time.time() * 1000)
 
 
 def _is_log_directory(path: str) -> bool:

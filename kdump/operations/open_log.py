@@ -19,6 +19,7 @@ from kdump.formats import names
 from kdump.formats.faults import END
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name, segment_file_name
+from kdump.formats.time_units import wall_clock
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.startup import LastShutdown, Startup
@@ -28,7 +29,7 @@ from kdump.storage.checkpoint_files import read_leader_epochs
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
+from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter
 from kdump.write.log_writer import LogWriter
 from kdump.write.segment import ResumedSegment
 from kdump.write.snapshots import SnapshotsOnDisk

@@ -13,6 +13,7 @@ from kdump.disk.pace import Pace
 from kdump.errors import check_number
 from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
+from kdump.formats.time_units import wall_clock
 from kdump.named_tuples import NamedTuple
 from kdump.storage.live import is_beside_broker
 from kdump.verify.options import Options
@@ -201,7 +202,7 @@ class VerifyRun(Iterator[Finding]):
         from kdump.operations.copies import CopyCheck, findings_between  # half of kdump, for several paths only
 
         pace = Pace(options.max_rate) if options.max_rate else None
-        now = options.now or int(time.time() * 1000)
+        now = wall_clock() if options.now is None else options.now
         check = CopyCheck(self._paths, now, options.deadline, pace, options.since_checkpoint)
         yield from findings_between(check, options)
         self.totals.uncompared = check.seen.left

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from functools import cached_property
 
@@ -11,6 +10,7 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.formats.time_units import wall_clock
 from kdump.query.lookup import LogLookup, TimestampOffset
 from kdump.serve.served_log import CHECKED_AT_ONCE, ServedLog
 from kdump.settings.table import PRODUCER_EXPIRATION_MS
@@ -42,7 +42,7 @@ class ServedPartition(ServedLog):
 
         Raises OSError.
         """
-        oldest = time.time_ns() // 1_000_000 - PRODUCER_EXPIRATION_MS.default
+        oldest = wall_clock() - PRODUCER_EXPIRATION_MS.default
         return [each for each in self.transactions.producers if each.has_open_txn or each.timestamp > oldest]
 
     @property

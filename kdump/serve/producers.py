@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 from kdump.formats import names
 from kdump.formats.schemas.transaction_state import STATES
+from kdump.formats.time_units import wall_clock
 from kdump.serve.context import Context, Fields
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
@@ -85,7 +85,7 @@ def list_transactions(ctx: Context, request: Request) -> Fields:
         expression = re.compile(pattern) if pattern else None
     except (re.error, RecursionError, OverflowError):
         return {"errorCode": ErrorCode.INVALID_REGULAR_EXPRESSION}
-    now = time.time_ns() // 1_000_000
+    now = wall_clock()
     found = [
         {"transactionalId": each.transactional_id, "producerId": each.producer_id, "transactionState": each.state}
         for each in (_ids(ctx) if ctx.node_id == ctx.cluster.controller_id else ())

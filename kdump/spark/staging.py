@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from kdump.disk.durable import append_file, make_directories
 from kdump.errors import KdumpError
 from kdump.formats.java_text import INT_MAX
+from kdump.formats.time_units import wall_clock
 from kdump.named_tuples import NamedTuple
 from kdump.spark.outgoing import hashes, record_source
 from kdump.spark.write_options import WriteOptions, check_topic
-from kdump.write.clocks import wall_clock
 from kdump.write.packing import pack
 
 HELD_BYTES = 1 << 20

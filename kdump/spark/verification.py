@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from kdump.errors import KdumpError, NameFormatError
 from kdump.findings.finding import Finding
+from kdump.formats.time_units import wall_clock
 from kdump.named_tuples import NamedTuple
 from kdump.spark.jobs import Cluster, run_all
 from kdump.spark.shares import partition_sizes, shares
@@ -40,7 +40,7 @@ class SparkVerification:
 
     def __init__(self, options: Options, cluster: Cluster) -> None:
         """`options` without a deadline."""
-        now = int(time.time() * 1000) if options.now is None else options.now
+        now = wall_clock() if options.now is None else options.now
         self.mark: Mark | None = None
         self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None

@@ -16,6 +16,7 @@ from kdump.errors import ConfigError
 from kdump.findings.finding import Finding
 from kdump.findings.limit import FindingLimit
 from kdump.formats import names
+from kdump.formats.time_units import wall_clock
 from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import PropertyFile
 from kdump.storage.damage import Damage
@@ -66,7 +67,7 @@ class Verification:
         self.on_batches: Callable[[str, BatchRows], object] | None = None  # of a .log, with its path
         self._options = options
         self._files = () if options.properties is None else (PropertyFile("", None, options.properties),)
-        self._now = int(time.time() * 1000) if options.now is None else options.now
+        self._now = wall_clock() if options.now is None else options.now
         self._jobs = options.jobs or processors()
         self._place = KnownPartitions()
         self._has_around = around is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from kdump.settings.writing import WritingSettings
@@ -12,11 +11,6 @@ Clock = Callable[[], int]
 
 Jitter = Callable[[int], int]
 """A number of ms from 0 up to, but without, the one that it gets."""
-
-
-def wall_clock() -> int:
-    """Return the time in ms."""
-    return time.time_ns() // 1_000_000
 
 
 def random_jitter(limit: int) -> int:

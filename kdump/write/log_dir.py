@@ -22,10 +22,11 @@ from kdump.formats.metadata_files import (
     format_meta_properties,
 )
 from kdump.formats.names import parse_partition_dir, partition_dir_name
+from kdump.formats.time_units import wall_clock
 from kdump.settings.writing import WritingSettings
 from kdump.storage.checkpoints import Checkpoints, TopicPartition
 from kdump.storage.partition import base_offsets
-from kdump.write.clocks import Clock, Jitter, random_jitter, wall_clock
+from kdump.write.clocks import Clock, Jitter, random_jitter
 from kdump.write.log_writer import LogWriter
 
 

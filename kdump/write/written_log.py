@@ -10,12 +10,13 @@ from kdump.disk.durable import remove_file, replace_file, sync_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
+from kdump.formats.time_units import wall_clock
 from kdump.recovery.producer_state import ProducerStates
 from kdump.settings.writing import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.partition import base_offsets
 from kdump.write.assign import OffsetAssigner
-from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
+from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter
 from kdump.write.errors import FencedLeaderEpochError, OffsetOutOfRangeError, RollError
 from kdump.write.new_log import new_files
 from kdump.write.segment import ActiveSegment
