@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kdump.formats import names
-from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.formats.index_entries import ENTRY_SIZES
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.facts import SegmentFacts
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
@@ -35,7 +35,7 @@ def group_segments(
 
 def _index_size(facts: SegmentFacts, kind: str) -> int:
     """Return the bytes of an index that are whole entries; 0 where there is none."""
-    entry_size = OFFSET_ENTRY_SIZE if kind == names.OFFSET_INDEX else TIME_ENTRY_SIZE
+    entry_size = ENTRY_SIZES[kind]
     try:
         return os.stat(facts.segment.path(kind)).st_size // entry_size * entry_size
     except FileNotFoundError:

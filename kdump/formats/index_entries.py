@@ -28,12 +28,20 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from kdump.errors import CorruptIndexError
+from kdump.formats import names
 from kdump.formats.batch import wrap64
 from kdump.named_tuples import NamedTuple
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
 ABORTED_TXN_SIZE = 34
+
+ENTRY_SIZES: dict[str, int] = {
+    names.OFFSET_INDEX: OFFSET_ENTRY_SIZE,
+    names.TIME_INDEX: TIME_ENTRY_SIZE,
+    names.TXN_INDEX: ABORTED_TXN_SIZE,
+}
+"""The bytes of an entry, by kind of index."""
 
 ABORTED_TXN_VERSION = 0
 

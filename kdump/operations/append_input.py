@@ -198,7 +198,7 @@ class Appender:
         return self._log.leader_epoch if batch.leader_epoch < 0 else max(known, batch.leader_epoch)
 
     def _end(self) -> None:
-        """End the producer's transaction, if that is wished."""
+        """End the producer's transaction, if it is to end."""
         options = self._options
         if options.ending in (Ending.COMMIT, Ending.ABORT):
             self._log.end_transaction(

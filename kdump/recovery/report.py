@@ -5,7 +5,7 @@ from __future__ import annotations
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
-from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.formats.index_entries import ENTRY_SIZES
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import decode_producer_snapshot
 from kdump.formats.words import listed
@@ -13,12 +13,6 @@ from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
 from kdump.storage.checkpoint_files import read_checkpoint
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import Joined, NewContent, SourceBytes
-
-_ENTRY_SIZES: dict[str, tuple[int, str]] = {
-    names.OFFSET_INDEX: (OFFSET_ENTRY_SIZE, "entries"),
-    names.TIME_INDEX: (TIME_ENTRY_SIZE, "entries"),
-    names.TXN_INDEX: (ABORTED_TXN_SIZE, "aborted transactions"),
-}
 
 
 def tell_changes(directory: PlannedPartition, steps: list[Step]) -> None:
@@ -48,9 +42,9 @@ def _changed(directory: PlannedPartition, name: str) -> Step | None:
     if isinstance(recipe, SourceBytes):
         is_trimmed = kind in names.INDEX_KINDS and recipe.size < directory.source.get(recipe.name, 0)
         return Step(TRIM, name, "to complete entries", size=recipe.size) if is_trimmed else None
-    if kind in _ENTRY_SIZES:
-        entry_size, noun = _ENTRY_SIZES[kind]
-        why = f"rebuilt from the log: {_counted(recipe.size // entry_size, noun)}"
+    if kind in ENTRY_SIZES:
+        noun = "aborted transactions" if kind == names.TXN_INDEX else "entries"
+        why = f"rebuilt from the log: {_counted(recipe.size // ENTRY_SIZES[kind], noun)}"
     elif kind == names.PRODUCER_SNAPSHOT:
         why = f"the producer state before offset {parse_file_name(name).offset}: {_producers(recipe)}"
     elif kind == names.LEADER_EPOCH_CHECKPOINT:

@@ -20,7 +20,7 @@ from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
 from kdump.errors import CorruptIndexError
 from kdump.formats import names
-from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.formats.index_entries import ENTRY_SIZES
 from kdump.formats.names import parse_file_name
 from kdump.storage.around import directory_around
 from kdump.storage.damage import Damage, DamageKind
@@ -273,10 +273,10 @@ def _used_size(segment: Segment, kind: str) -> int:
     """Return the bytes of whole entries in an index, the room behind them left out."""
     if kind == names.TXN_INDEX:
         size = status_of(segment.path(kind)).size
-        return size - size % ABORTED_TXN_SIZE
+        return size - size % ENTRY_SIZES[kind]
     with segment.offset_index() if kind == names.OFFSET_INDEX else segment.time_index() as index:
         index.drop_zero_tail()
-        return index.entries * (OFFSET_ENTRY_SIZE if kind == names.OFFSET_INDEX else TIME_ENTRY_SIZE)
+        return index.entries * ENTRY_SIZES[kind]
 
 
 _GROWING = (DamageKind.TORN, DamageKind.ZEROS)
