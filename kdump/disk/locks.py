@@ -6,6 +6,7 @@ import os
 import struct
 import sys
 import time
+from _thread import allocate_lock
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -22,6 +23,9 @@ _COMMAND_BYTES = 1 << 16
 _COMMAND_WORDS = 3  # as in `python -m kdump`
 _OWN: set[tuple[int, int]] = set()
 """The lock files that this process holds: POSIX locks are lost when any descriptor of the file is closed."""
+_CLAIMED: set[tuple[int, int]] = set()
+"""The log directories that this process is changing: a second lock on one would be granted to it."""
+_CLAIMING = allocate_lock()
 
 
 class LockHolder(NamedTuple):
@@ -89,6 +93,28 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
     if not is_log_directory(log_directory):
         yield
         return
+    with _alone(log_directory), _locked(log_directory, like):
+        yield
+
+
+@contextmanager
+def _alone(log_directory: str) -> Iterator[None]:
+    """Keep others of this process out, which its locks do not. Raises InUseError, OSError."""
+    status = os.stat(log_directory)
+    own = status.st_dev, status.st_ino
+    with _CLAIMING:
+        if own in _CLAIMED:
+            raise InUseError(f"{log_directory}: this program is changing it already")
+        _CLAIMED.add(own)
+    try:
+        yield
+    finally:
+        _CLAIMED.discard(own)
+
+
+@contextmanager
+def _locked(log_directory: str, like: os.stat_result | None) -> Iterator[None]:
+    """Keep other processes out. Raises RefusedError, OSError."""
     import fcntl
 
     from kdump.disk.durable import take_after

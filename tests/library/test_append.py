@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 import kdump
 from kdump.commands.cli import cli
 from kdump.disk import locks
-from kdump.errors import BrokerRunsError, ConfigError, NameFormatError
+from kdump.errors import BrokerRunsError, ConfigError, InUseError, NameFormatError
 from kdump.formats.codecs import GZIP
 from kdump.interchange.lines import InterchangeError
 from kdump.operations.dump_rows import RecordRow
@@ -145,6 +146,26 @@ def test_beside_a_broker_nothing_is_written(data: Path) -> None:
             kdump.roll(data / "topic-0", opening=kdump.Opening(ignore_lock="topic-1"))
         assert content(data) == before
         assert kdump.roll(data / "topic-0", opening=kdump.Opening(ignore_lock="topic-0")).base_offset is not None
+
+
+def test_what_this_process_is_writing_is_changed_by_nobody_else_in_it(data: Path) -> None:
+    """A process is granted a lock that it holds, and loses it once either is let go."""
+    partition = data / "topic-0"
+    others: list[Callable[[], object]] = [
+        lambda: kdump.roll(partition),
+        lambda: kdump.append_from(partition, io.BytesIO(b"a\n"), format="lines"),
+        lambda: list(kdump.repair(data, apply=True)),
+        lambda: list(kdump.retain(data, settings={"retention.ms": "0"}, apply=True)),
+    ]
+    with kdump.append(partition) as writer:
+        for other in others:
+            with pytest.raises(InUseError, match="this program is changing it already"):
+                other()
+        (written,) = writer.append([kdump.Message(b"value", b"key", TIME)])
+    *_, last = kdump.open_log(partition).records(errors="raise")
+    assert isinstance(last, kdump.Record)
+    assert (last.offset, last.value) == (written.first_offset, b"value")
+    assert kdump.roll(partition).base_offset == last.offset + 1
 
 
 def test_the_release_decides_the_index(data: Path) -> None:
