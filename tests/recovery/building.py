@@ -35,7 +35,8 @@ def batch(offset: int, count: int = 1, *, size: int | None = None, timestamp: in
     data = encode_batch(records, new)
     if size is None:
         return data
-    for length in range(1, size):
+    growth = 8  # of the two lengths before a value, at most
+    for length in range(max(1, size - len(data) - growth), size):
         data = encode_batch([records[0]._replace(value=bytes(length)), *records[1:]], new)
         if len(data) == size:
             return data
