@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kdump.disk.durable import remove_empty_directory, remove_tree
 from kdump.disk.reading import is_named, is_there
 from kdump.named_tuples import NamedTuple
 
@@ -68,6 +67,8 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
 
 def prune_old(backup: OldBackup) -> None:
     """Delete such a folder. Raises OSError."""
+    from kdump.disk.durable import remove_empty_directory, remove_tree  # who only looks for one writes nothing
+
     assert not backup.is_interrupted
     remove_tree(backup.path)
     with suppress(OSError):
