@@ -16,6 +16,7 @@ import pytest
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan, apply_staged, end_offset, finish
 from kdump.change.change import Change, ChangeState
+from kdump.change.checks import check_target
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Changes
 from kdump.change.kept import kept_pieces
@@ -446,6 +447,17 @@ class TestPlans:
         present = {path.name: parse_file_name(path.name) for path in files.iterdir()}
         found = narrowed(plan(files, {}), kinds, present)
         assert {each.name for each in found.operations} == expected
+
+    @pytest.mark.parametrize("row", [{"path": "p"}, {"path": "p", "operations": [], "files": [], "offsets": {}}])
+    def test_a_plan_file_that_lacks_something(self, tmp_path: Path, row: dict[str, Any]) -> None:
+        file = tmp_path / "plan"
+        save(str(file), "repair", [row])
+        with pytest.raises(KdumpError, match="not a plan file that this release of kdump can read"):
+            load(str(file))
+
+    def test_a_directory_is_no_file_to_write(self, tmp_path: Path) -> None:
+        with pytest.raises(KdumpError, match="is a directory: expected a file"):
+            check_target(str(tmp_path))
 
     def test_a_saved_plan_whose_checkpoints_changed(self, partition: Path, tmp_path: Path) -> None:
         checkpoint = partition.parent / names.RECOVERY_POINT_CHECKPOINT
