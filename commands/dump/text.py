@@ -77,13 +77,13 @@ class TextLines:
 
     def _aligned(self, offsets: str, records: str, position: str) -> tuple[str, str, str]:
         """Return cells as wide as the widest so far in this file, so that the lines of batches stand in columns."""
-        widths = self._widths
-        widths[0] = max(widths[0], len(offsets))
-        widths[1] = max(widths[1], len(records))
-        widths[2] = max(widths[2], len(position))
+        first, second, third = self._widths
+        if len(offsets) > first or len(records) > second or len(position) > third:
+            first, second, third = max(first, len(offsets)), max(second, len(records)), max(third, len(position))
+            self._widths = [first, second, third]
         if self._is_table:
-            return offsets.ljust(widths[0]), records.rjust(widths[1]), position.rjust(widths[2])
-        return offsets.ljust(widths[0]), records.ljust(widths[1]), position.ljust(widths[2])
+            return offsets.ljust(first), records.rjust(second), position.rjust(third)
+        return offsets.ljust(first), records.ljust(second), position.ljust(third)
 
     def _batch_row(self, batch: Batch, transaction: TxnState) -> None:
         """Print a row of the table; what few batches have follows in words."""

@@ -79,14 +79,15 @@ class Envelope:
 
     def rows(self, text: str) -> str:
         """Return complete lines of rows with what comes before them; a summary is kept for the end."""
-        import json
-
         if text.startswith(_SUMMARY_START):
+            import json
+
             self._summary = json.loads(text)
             return ""
         if not text:
             return text
-        return self.begin() + (self._elements(text) if self._is_document else text)
+        rows = self._elements(text) if self._is_document else text
+        return rows if self._is_begun else self.begin() + rows
 
     def begin(self) -> str:
         """Return the header, unless it was given already or is not wanted."""
