@@ -51,7 +51,9 @@ def test_what_could_not_be_read(log: Log) -> None:
     with pytest.raises(ProblemError) as raised:
         kdump.doctor(log.directory, now=NOW)
     assert raised.value.problem.path == str(path)
-    assert kdump.doctor(log.directory, now=NOW, errors="skip").unread
+    health = kdump.doctor(log.directory, now=NOW, errors="skip")
+    assert health.unread
+    assert not health.is_complete
 
 
 def test_a_disk_that_is_not_there(log: Log, tmp_path: Path) -> None:

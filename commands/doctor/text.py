@@ -270,7 +270,7 @@ class Page:
     def _checked(self) -> str:
         health = self._health
         took = elapsed(health.seconds)
-        if health.is_complete:
+        if health.has_reached_end:
             read = f"{number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}"
             return f"everything (records not decoded), {read}."
         read = f"{size_text(health.checked)} of {size_text(health.size)} in {took}"

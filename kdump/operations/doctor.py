@@ -75,7 +75,7 @@ class Health:
 
     `stops` are why the broker does not start, `offline` the log directories that go offline, each with why.
     `diagnoses` are by what is at stake. `checked` counts bytes of logs that were verified, `size` all of them. `copies`
-    is how the copies of several brokers compare.
+    is how the copies of several brokers compare. `has_reached_end`: nothing ended it early.
     """
 
     directories: list[DirectoryHealth] = field(default_factory=list)
@@ -90,9 +90,14 @@ class Health:
     unread: int = 0
     segments: int = 0
     checked: int = 0
-    is_complete: bool = True
+    has_reached_end: bool = True
     seconds: float = 0.0
     copies: CopiesSeen = field(default_factory=CopiesSeen)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was asked for was looked at."""
+        return self.has_reached_end and not self.unread
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -197,7 +202,7 @@ class Doctor:
         verification = Verification(options)
         findings = [finding for finding in verification.run(self._paths) if self._concerns_the_start(finding)]
         health.segments, health.checked = verification.segments, verification.bytes
-        health.is_complete = verification.mark is None
+        health.has_reached_end = verification.mark is None
         for finding in findings:
             if finding.code == UNREAD:
                 self._problem(Problem(finding.path, finding.position, finding.message, is_unreadable=True))
@@ -223,7 +228,7 @@ class Doctor:
             diagnosis = copies_diagnosis(replicas)
             if diagnosis is not None:
                 yield diagnosis
-        self.health.is_complete = self.health.is_complete and not check.seen.left
+        self.health.has_reached_end = self.health.has_reached_end and not check.seen.left
 
     def _with_copies(self, diagnosis: Diagnosis) -> Diagnosis:
         """Return a diagnosis of a damaged copy, with the other copy at hand as the first way out."""
