@@ -12,17 +12,8 @@ from kdump.disk.reading import STANDARD_INPUT, is_directory
 from kdump.formats.printable import safe_path
 from kdump.interchange.rows import Format
 from kdump.named_tuples import NamedTuple
-from kdump.operations.dump import (
-    ALL,
-    INCLUDED,
-    Dump,
-    DumpedLogs,
-    DumpRequest,
-    Job,
-    NothingToFollowError,
-    jobs_of,
-    kinds_of,
-)
+from kdump.operations.dump import Dump, DumpedLogs, NothingToFollowError
+from kdump.operations.dump_jobs import ALL, INCLUDED, DumpRequest, Job, jobs_of, kinds_of
 from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
 from kdump.storage.lone_log import LoneLog, lone_logs

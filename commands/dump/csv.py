@@ -8,7 +8,7 @@ import click
 
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS
 from kdump.interchange.rows import Table
-from kdump.operations.dump import LOGS, DumpRequest, Job
+from kdump.operations.dump_jobs import LOGS, DumpRequest, Job
 from kdump.storage.open import KafkaFile
 
 

@@ -19,7 +19,7 @@ from kdump.transactions.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.operations.batch_fields import BatchApart
-    from kdump.operations.dump import Job
+    from kdump.operations.dump_jobs import Job
     from kdump.operations.dump_rows import Row
     from kdump.storage.open import Place
 
@@ -46,8 +46,8 @@ def dump(
     """Yield a RecordRow for each record of logs, a FileRow for each entry of other files.
 
     With `batches_only` logs have a BatchRow for each batch instead. Paths are files, partition directories and log
-    directories; of directories what `include` names is dumped: words of kdump.operations.dump.INCLUDED, or "all". The
-    `selection` bounds offsets and times, and chooses by key, headers and producer; `isolation` leaves out what a
+    directories; of directories what `include` names is dumped: words of kdump.operations.dump_jobs.INCLUDED, or "all".
+    The `selection` bounds offsets and times, and chooses by key, headers and producer; `isolation` leaves out what a
     consumer of that level does not get. At most `limit` rows in all, of each partition the last `tail`; with `follow`
     also what is appended from then on, without an end. `raw` leaves keys and values as bytes; else those of internal
     topics are decoded, and with `schemas` (a partition directory of a schema registry's topic, an export of it, or a
@@ -58,7 +58,8 @@ def dump(
     Damage does not end it: `errors` decides whether it is raised (as DamagedError), skipped or yielded (as Damage), as
     it does about problems. Raises OSError, NameFormatError, KdumpError, ValueError, TypeError.
     """
-    from kdump.operations.dump import Dump, DumpedLogs, DumpRequest, check_follows, jobs_of, kinds_of
+    from kdump.operations.dump import Dump, DumpedLogs, check_follows
+    from kdump.operations.dump_jobs import DumpRequest, jobs_of, kinds_of
     from kdump.operations.dump_rows import rows
     from kdump.storage.lone_log import lone_logs
 
