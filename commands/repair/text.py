@@ -17,7 +17,7 @@ from kdump.recovery.outcome import Loss
 from kdump.repair.task import Task
 
 from ..shell.line_budget import LineBudget, more_similar
-from ..shell.output import Style, nothing_changed, to_apply
+from ..shell.output import Style, nothing_changed, to_apply, to_apply_all_the_same
 from ..shell.screen import Screen
 from ..shell.words import check_and_undo, interrupted_words, loss_words, places, places_by_change
 from .run import Totals
@@ -212,11 +212,11 @@ class TextPrinter:
             return
         self._write("Next: kdump repair without --strategy lists the ways that lose nothing, or less.\n")
         if not self._dropped:
-            self._write("To give them up all the same: this command with --apply\n")
+            self._write(f"To give them up all the same: {to_apply_all_the_same()}\n")
             return
         accepts = f" --accept-loss {self._dropped}" if work == 1 else " and the --accept-loss of each partition"
         more = accepts if self._has_unaccepted else ""
-        self._write(f"To drop them all the same: this command with --apply{more}\n")
+        self._write(f"To drop them all the same: {to_apply_all_the_same(more)}\n")
 
     def _done(self, totals: Totals, more: str) -> None:
         """Print what was changed, how to check it, and how to take it back."""

@@ -236,6 +236,13 @@ def holds_text(error: HoldsLogDirectoriesError) -> str:
     return f"not a log directory; it holds {len(error.inside)}: {_line(words)}"
 
 
+def to_apply_all_the_same(more: str = "") -> str:
+    """Return in words how what this run has shown is applied, for what is not to be pasted unread; `more` options."""
+    if to_apply() == again("--apply"):
+        return f"this command with --apply{more}"
+    return f"this command with{more.removeprefix(' and')}{more and ','} --apply-plan in place of --plan-out"
+
+
 def _as_shown(words: Iterable[str]) -> list[str]:
     return [word for word in words if word not in _HOW_SHOWN]
 

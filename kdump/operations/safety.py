@@ -145,9 +145,10 @@ def held_unless(
     """
     if ignore_lock is None:
         return holding(log_directory, like)
-    if ignore_lock not in {os.path.basename(path) for path in (log_directory, *partitions)}:
-        name = os.path.basename(log_directory)
-        raise RefusedError(f"--ignore-lock {ignore_lock}: the directory is called {name}")
+    given = [os.path.basename(path) for path in (log_directory, *partitions)]
+    if ignore_lock not in given:
+        partition = f", the partition directory {given[1]}" if len(given) == 2 else ""
+        raise RefusedError(f"--ignore-lock {ignore_lock}: the directory is called {given[0]}{partition}")
     return nullcontext()
 
 

@@ -377,6 +377,8 @@ class TestRails:
         assert run("repair", locked, "--apply", "--force", wrong, *AS_BROKER, *config) == 4
         assert "the directory is called data" in run.err
         assert tree(locked) == before
+        assert run("repair", locked / "orders-0", "--apply", "--force", wrong, *AS_BROKER, *config) == 4
+        assert "the directory is called data, the partition directory orders-0" in run.err
 
     def test_a_partition_that_is_a_symbolic_link(self, run: Run, data: Path, tmp_path: Path, config: list[str]) -> None:
         os.rename(data / "orders-0", tmp_path / "orders-0")

@@ -336,6 +336,8 @@ class TestSafetyChecks:
     def test_a_saved_plan_of_other_options(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         plan, before = tmp_path / "plan.json", contents(data)
         assert run("repair", data / "orders-0", *TRUNCATE, *config, "--plan-out", plan) == 1
+        assert "--apply-plan" in run.out
+        assert "--apply" not in run.out.replace("--apply-plan", "")  # which --plan-out refuses
         assert run("repair", data / "orders-0", "--strategy", "salvage", *config, "--apply-plan", plan) == 4
         assert f"the plan differs from {plan}" in run.err
         assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply-plan", plan) == 4
