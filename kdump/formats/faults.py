@@ -70,8 +70,8 @@ _TEXTS = {
     WRAPPER_CODEC: "Invalid wrapper compressionType found in legacy deep record iterator {0}",
     WRAPPER_NULL: "Found invalid compressed record set with null value (magic = {0})",
     WRAPPER_EMPTY: "Found invalid compressed record set with no inner records",
-    WRAPPER_OFFSET: "Found invalid wrapper offset in compressed v1 message set, wrapper offset '{0}' is less than the last"
-    " inner message offset '{1}' and it is not zero.",
+    WRAPPER_OFFSET: "Found invalid wrapper offset in compressed v1 message set, wrapper offset '{0}' is less than the"
+    " last inner message offset '{1}' and it is not zero.",
     INNER_SIZE: "Record size is less than the minimum record overhead (14)",
     INNER_COMPRESSED: "Inner messages must not be compressed",
     CONTROL_NO_KEY: "The control record has no key",
