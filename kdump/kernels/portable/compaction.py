@@ -11,11 +11,20 @@ from hashlib import md5
 from struct import Struct
 
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, wrap64
+from kdump.formats.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    wrap32,
+    wrap64,
+)
 from kdump.formats.encode import MAX_BYTES, NewBatch, NewRecord, encode_record, frame_batch
 from kdump.kernels.batch_verdicts import COPIED, GONE, OTHER, REBUILT
 from kdump.kernels.portable.messages import Source
-from kdump.kernels.portable.records import Payloads, headers, source_of, wrap32
+from kdump.kernels.portable.records import Payloads, headers, source_of
 from kdump.kernels.verdicts import EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
 
 ENTRY_SIZE = 24

@@ -349,8 +349,3 @@ def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, 
         value_position, value_length, position = _sized(source, position, end)
         value = bytes(source[value_position : value_position + value_length]) if value_length >= 0 else None
         yield bytes(source[name_position : name_position + name_length]), value
-
-
-def wrap32(value: int) -> int:
-    """Return `value` as Java's int arithmetic would leave it."""
-    return (value + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)

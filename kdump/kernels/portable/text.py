@@ -18,6 +18,7 @@ from kdump.formats.batch import (
     MARKER_VALUE,
     TRANSACTIONAL,
     control_type_name,
+    wrap32,
     wrap64,
 )
 from kdump.formats.codecs import NAMES as CODEC_NAMES
@@ -35,14 +36,7 @@ from kdump.kernels.portable.messages import (
     message_value,
     messages,
 )
-from kdump.kernels.portable.records import (
-    Record,
-    batch_records,
-    check,
-    headers,
-    source_of,
-    wrap32,
-)
+from kdump.kernels.portable.records import Record, batch_records, check, headers, source_of
 
 FLUSH_SIZE = 1 << 18
 MIN_LEGACY_MAGIC = 0
