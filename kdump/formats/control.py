@@ -94,9 +94,10 @@ class ControlError(InvalidRecordError):
     """A control record breaks its format; `code` is one of formats.faults, MARKER_TYPE for one that ends nothing."""
 
     def __init__(self, code: int, found: int = 0) -> None:
-        text = fault_error((code, found, 0)) if code != MARKER_TYPE else f"{_NO_MARKER}{control_type_name(found)}"
-        super().__init__(str(text))
         self.code = code
+        self.fault = (code, found, 0)
+        text = fault_error(self.fault) if code != MARKER_TYPE else f"{_NO_MARKER}{control_type_name(found)}"
+        super().__init__(str(text))
 
 
 class EndTxnMarker(NamedTuple):

@@ -12,10 +12,8 @@ from kdump.formats.batch import (
     CODEC_MASK,
     COMMIT,
     CONTROL,
-    CONTROL_KEY,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
-    MARKER_VALUE,
     TRANSACTIONAL,
     control_type_name,
     wrap32,
@@ -23,10 +21,11 @@ from kdump.formats.batch import (
 )
 from kdump.formats.codecs import NAMES as CODEC_NAMES
 from kdump.formats.codecs import ZSTD
+from kdump.formats.control import ControlError, control_type_of, decode_marker
 from kdump.formats.faults import DamageError
 from kdump.formats.java_utf8 import java_utf8
 from kdump.formats.message_set import CRC
-from kdump.formats.sequences import increment_sequence
+from kdump.formats.sequences import last_sequence
 from kdump.kernels.portable.messages import (
     Message,
     Source,
@@ -224,36 +223,16 @@ class LogText:
             self._out += (prefix if self._java else b" ") + b"payload: " + value_text
 
     def _control_text(self, key: bytes | None, value: bytes | None) -> bytes:
-        number = control_type(key)
-        if number in (ABORT, COMMIT):
-            return f" endTxnMarker: {control_type_name(number)} coordinatorEpoch: {marker_epoch(value)}".encode()
+        try:
+            number = control_type_of(key)
+            if number in (ABORT, COMMIT):
+                epoch = decode_marker(number, value).coordinator_epoch
+                return f" endTxnMarker: {control_type_name(number)} coordinatorEpoch: {epoch}".encode()
+        except ControlError as error:
+            raise DamageError(*error.fault) from None
         if control_type_name(number) == "UNKNOWN":
             return f" controlType: {control_type_name(number)}({number})".encode()
         return b" " + self._control(number, value)
-
-
-def control_type(key: bytes | None) -> int:
-    """Return the type number in a control record's key (int16 version, int16 type). Raises DamageError."""
-    if key is None:
-        raise DamageError(faults.CONTROL_NO_KEY)
-    if len(key) < CONTROL_KEY.size:
-        raise DamageError(faults.CONTROL_KEY_SIZE, len(key))
-    version, number = CONTROL_KEY.unpack_from(key)
-    if version < 0:
-        raise DamageError(faults.CONTROL_VERSION, version)
-    return int(number)
-
-
-def marker_epoch(value: bytes | None) -> int:
-    """Return the coordinator epoch in a transaction marker's value (int16 version, int32 epoch). Raises DamageError."""
-    if value is None:
-        raise DamageError(faults.MARKER_NO_VALUE)
-    if len(value) < MARKER_VALUE.size:
-        raise DamageError(faults.MARKER_SIZE, len(value))
-    version, epoch = MARKER_VALUE.unpack_from(value)
-    if version < 0:
-        raise DamageError(faults.MARKER_VERSION, version)
-    return int(epoch)
 
 
 def _part(source: Source, position: int, length: int) -> bytes | None:
@@ -269,21 +248,13 @@ def _timestamp_type(block: BatchBlock, row: int) -> str:
 def _batch_fields(block: BatchBlock, row: int) -> str:
     attributes = block.attributes[row]
     base_sequence = block.base_sequence[row]
+    sequence = last_sequence(base_sequence, wrap32(block.last_offset[row] - block.base_offset[row]))
     horizon = f"[{block.base_timestamp[row]}]" if attributes & DELETE_HORIZON else ".empty"
     return (
         f"baseOffset: {block.base_offset[row]} lastOffset: {block.last_offset[row]} count: {block.count[row]}"
-        f" baseSequence: {base_sequence} lastSequence: {last_sequence(block, row)}"
+        f" baseSequence: {base_sequence} lastSequence: {sequence}"
         f" producerId: {block.producer_id[row]} producerEpoch: {block.producer_epoch[row]}"
         f" partitionLeaderEpoch: {block.leader_epoch[row]}"
         f" isTransactional: {'true' if attributes & TRANSACTIONAL else 'false'}"
         f" isControl: {'true' if attributes & CONTROL else 'false'} deleteHorizonMs: OptionalLong{horizon}"
     )
-
-
-def last_sequence(block: BatchBlock, row: int) -> int:
-    """Return the sequence that a batch's last offset delta leads to; -1 without a base sequence."""
-    base = block.base_sequence[row]
-    if base == -1:
-        return -1
-    delta = block.last_offset[row] - block.base_offset[row]
-    return increment_sequence(base, wrap32(delta))
