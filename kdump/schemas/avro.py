@@ -14,7 +14,7 @@ from typing import Any
 
 from kdump.formats.encode import varint
 from kdump.named_tuples import NamedTuple
-from kdump.schemas.avro_depth import MAX_DEPTH, check_depth
+from kdump.schemas.avro_depth import MAX_DEPTH, check_depth, named_types
 from kdump.schemas.avro_values import READERS, Form
 from kdump.schemas.errors import ExtraMissingError, SchemaError
 from kdump.schemas.nesting import MAX_NESTING, check_nesting, nesting
@@ -44,7 +44,7 @@ class AvroSchema:
         self._may_be_deep = self.rewriter.is_recursive or nesting(self.json) > MAX_NESTING
         self._parsed = _parse(self.json)
         if form is Form.NATIVE:
-            _set_defaults(self._parsed, {})
+            _set_defaults(self._parsed, named_types(self._parsed))
         self._is_bytes = _type_of(self.json) == "bytes"
         """All of a payload is the value then: Confluent's serializers write no length (NonRecordContainer and
         AbstractKafkaAvroSerializer in Java, AvroSerializer in Python), and their deserializers expect none."""
@@ -206,8 +206,6 @@ def _set_defaults(parsed: Json, named: dict[str, Json]) -> None:
         for branch in parsed:
             _set_defaults(branch, named)
     elif isinstance(parsed, dict):
-        if "name" in parsed:
-            named[parsed["name"]] = parsed
         for field in parsed.get("fields", ()):
             _set_defaults(field["type"], named)
             if "default" in field:
