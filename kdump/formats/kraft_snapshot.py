@@ -13,14 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kdump.formats.batch import (
-    CONTROL,
-    CONTROL_KEY,
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-    SNAPSHOT_FOOTER,
-    SNAPSHOT_HEADER,
-)
+from kdump.formats.batch import CONTROL, CONTROL_KEY, KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kdump.formats.control import encode_value
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.named_tuples import NamedTuple

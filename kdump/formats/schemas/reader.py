@@ -29,14 +29,7 @@ from typing import Any, NoReturn
 from kdump.errors import BUFFER_UNDERFLOW, ILLEGAL_ARGUMENT, RUNTIME, UNSUPPORTED_VERSION
 from kdump.formats.batch import wrap32
 from kdump.formats.java_utf8 import java_utf8
-from kdump.formats.schemas.description import (
-    PACKERS,
-    UNKNOWN_TAGS,
-    Column,
-    Layout,
-    Schema,
-    SchemaError,
-)
+from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Column, Layout, Schema, SchemaError
 from kdump.releases import KafkaRelease
 
 _MAX_STRING = 0x7FFF

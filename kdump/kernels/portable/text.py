@@ -35,7 +35,7 @@ from kdump.kernels.portable.messages import (
     message_value,
     messages,
 )
-from kdump.kernels.portable.records import Record, batch_records, check, headers, source_of
+from kdump.kernels.portable.records import Record, batch_records, check, headers, part_of, source_of
 
 FLUSH_SIZE = 1 << 18
 MIN_LEGACY_MAGIC = 0
@@ -173,8 +173,8 @@ class LogText:
     def _record_line(self, block: BatchBlock, row: int, source: Source, record: Record) -> None:
         self._follow(record.offset)
         control = bool(block.attributes[row] & CONTROL)
-        key = _part(source, record.key_position, record.key_length)
-        value = _part(source, record.value_position, record.value_length)
+        key = part_of(source, record.key_position, record.key_length)
+        value = part_of(source, record.value_position, record.value_length)
         prefix = b"| "
         if not self._skip_metadata:
             named = headers(source, record.headers_position, record.headers_count)
@@ -210,8 +210,8 @@ class LogText:
             check_message_limit(message, key_position, key_length)
             value_position, value_length = message_value(source, message, key_length)
             check_message_limit(message, value_position, value_length)
-            key = _part(source, key_position, key_length)
-            self._print_contents(prefix, message.offset, key, _part(source, value_position, value_length))
+            key = part_of(source, key_position, key_length)
+            self._print_contents(prefix, message.offset, key, part_of(source, value_position, value_length))
         self._out += b"\n"
 
     def _print_contents(self, prefix: bytes, offset: int, key: bytes | None, value: bytes | None) -> None:
@@ -233,10 +233,6 @@ class LogText:
         if control_type_name(number) == "UNKNOWN":
             return f" controlType: {control_type_name(number)}({number})".encode()
         return b" " + self._control(number, value)
-
-
-def _part(source: Source, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None
 
 
 def _timestamp_type(block: BatchBlock, row: int) -> str:
