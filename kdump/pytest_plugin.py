@@ -179,16 +179,15 @@ def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
             seed: str | int | None = None,
         ) -> str:
             __tracebackhide__ = True
-            from kdump.serve.background import served
+            from kdump.serve import background
             from kdump.serve.groups import Commits
-            from kdump.serve.pieces import OnDamage
             from kdump.serve.server import ServeOptions
 
             path = spec_or_directory
             if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
                 path = kafka_log_dir(path, faults, seed=seed)
             options = ServeOptions(port=0, commits=Commits(commits))
-            server = served(_log_dirs(os.fspath(path)), on_damage=OnDamage(on_damage), options=options)
+            server = background.serve(*_log_dirs(os.fspath(path)), on_damage=on_damage, options=options)
             return running.enter_context(server)
 
         yield serve

@@ -250,7 +250,8 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
     number = _control_type(key)
     if value is None:
         return "null"
-    from kdump.formats.control import MARKER_VALUE, decode_value
+    from kdump.formats.batch import MARKER_VALUE
+    from kdump.formats.control import decode_value
 
     if number in (ABORT, COMMIT) and len(value) >= MARKER_VALUE.size:
         return f"coordinator epoch {MARKER_VALUE.unpack_from(value)[1]}"
@@ -268,9 +269,9 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
 
 def _control_type(key: bytes | None) -> int | None:
     """Return the number in a control record's key."""
-    from kdump.formats.control import KEY
+    from kdump.formats.batch import CONTROL_KEY
 
-    return None if key is None or len(key) < KEY.size else KEY.unpack_from(key)[1]
+    return None if key is None or len(key) < CONTROL_KEY.size else CONTROL_KEY.unpack_from(key)[1]
 
 
 def _row(cells: tuple[str, str, str], size: int | str, codec: str, epoch: int | str) -> str:

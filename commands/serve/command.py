@@ -14,9 +14,8 @@ from kdump.formats.printable import safe, safe_path
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.groups import Commits
 from kdump.serve.pieces import OnDamage
-from kdump.serve.sasl import Users
+from kdump.serve.sasl import Users, read_users
 from kdump.serve.server import ServeOptions, Server
-from kdump.serve.users import read_users
 
 from ..shell import exit_codes
 from ..shell.options import verbose_option

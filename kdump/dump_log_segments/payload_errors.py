@@ -17,8 +17,9 @@ from kdump.errors import (
     UnknownCodecError,
 )
 from kdump.formats import faults
+from kdump.formats.batch import MARKER_VALUE
 from kdump.formats.codecs import DEFAULT_LIMIT, LimitError, StreamError, delivered, lz4, snappy
-from kdump.formats.control import MARKER_VALUE, version_of_short_marker
+from kdump.formats.control import version_of_short_marker
 from kdump.formats.faults import Fault, fault_error
 from kdump.kernels.portable.records import reason_of_fault
 from kdump.releases import CONTROL_KEY_WORDS, SHORT_MARKERS_END, KafkaRelease

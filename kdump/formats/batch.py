@@ -105,6 +105,11 @@ def timestamp_type(attributes: int, magic: int) -> int:
     return -1 if magic == 0 else int(bool(attributes & LOG_APPEND_TIME))
 
 
+def wrap32(value: int) -> int:
+    """Return `value` as Java's int arithmetic would leave it."""
+    return (value + (1 << 31) & (1 << 32) - 1) - (1 << 31)
+
+
 def wrap64(value: int) -> int:
     """Return `value` as Java's long arithmetic would leave it."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

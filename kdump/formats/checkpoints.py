@@ -13,8 +13,8 @@ does not insist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from kdump.errors import ILLEGAL_ARGUMENT, NUMBER_FORMAT, CheckpointError
 from kdump.formats.java_text import parse_int, parse_long, read_lines, split_whitespace
@@ -38,7 +38,7 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
-Entry = TypeVar("Entry")
+Entry = TypeVar("Entry", OffsetCheckpointEntry, EpochEntry)
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> list[OffsetCheckpointEntry]:
@@ -46,7 +46,7 @@ def parse_offset_checkpoint(data: bytes, path: str) -> list[OffsetCheckpointEntr
 
     Raises CheckpointError with Kafka's texts; `path` is what they call the file.
     """
-    return _parse(data, path, _parse_offset_entry)
+    return _parse(data, path, OffsetCheckpointEntry)
 
 
 def parse_leader_epochs(data: bytes, path: str) -> list[EpochEntry]:
@@ -54,7 +54,7 @@ def parse_leader_epochs(data: bytes, path: str) -> list[EpochEntry]:
 
     Raises CheckpointError with Kafka's texts; `path` is what they call the file.
     """
-    return _parse(data, path, _parse_epoch_entry)
+    return _parse(data, path, EpochEntry)
 
 
 def format_offset_checkpoint(entries: Iterable[OffsetCheckpointEntry]) -> bytes:
@@ -72,7 +72,7 @@ def _format(entries: Iterable[tuple[object, ...]]) -> bytes:
     return "".join(f"{line}\n" for line in [CHECKPOINT_VERSION, len(lines), *lines]).encode()
 
 
-def _parse(data: bytes, path: str, parse_entry: Callable[[str, str], Entry | None]) -> list[Entry]:
+def _parse(data: bytes, path: str, kind: type[Entry]) -> list[Entry]:
     try:
         lines = list(read_lines(data))
     except UnicodeDecodeError as error:
@@ -82,7 +82,7 @@ def _parse(data: bytes, path: str, parse_entry: Callable[[str, str], Entry | Non
     if len(lines) < 2:
         return []
     expected = _parse_number(lines[1], path)
-    entries = list(_parse_entries(lines[2:], path, parse_entry))
+    entries = [_parse_entry(line, path, kind) for line in lines[2:]]
     if len(entries) != expected:
         text = f"Expected [{expected}] entries in checkpoint file [{path}], but found only [{len(entries)}]"
         if expected < 0:
@@ -91,27 +91,12 @@ def _parse(data: bytes, path: str, parse_entry: Callable[[str, str], Entry | Non
     return entries
 
 
-def _parse_entries(lines: Iterable[str], path: str, parse_entry: Callable[[str, str], Entry | None]) -> Iterator[Entry]:
-    for line in lines:
-        entry = parse_entry(line, path)
-        if entry is None:
-            raise _malformed(line, path)
-        yield entry
-
-
-def _parse_offset_entry(line: str, path: str) -> OffsetCheckpointEntry | None:
-    fields = split_whitespace(line)
-    if len(fields) != len(OffsetCheckpointEntry._fields):
-        return None
-    partition, offset = _number(parse_int, fields[1], line, path), _number(parse_long, fields[2], line, path)
-    return OffsetCheckpointEntry(fields[0], partition, offset)
-
-
-def _parse_epoch_entry(line: str, path: str) -> EpochEntry | None:
-    fields = split_whitespace(line)
-    if len(fields) != 2:
-        return None
-    return EpochEntry(_number(parse_int, fields[0], line, path), _number(parse_long, fields[1], line, path))
+def _parse_entry(line: str, path: str, kind: type[Entry]) -> Entry:
+    fields: list[Any] = split_whitespace(line)
+    if len(fields) != len(kind._fields):
+        raise _malformed(line, path)
+    fields[-2:] = _number(parse_int, fields[-2], line, path), _number(parse_long, fields[-1], line, path)
+    return kind._make(fields)
 
 
 def _number(parse: Callable[[str], int | None], field: str, line: str, path: str) -> int:

@@ -18,8 +18,18 @@ from __future__ import annotations
 from typing import Any
 
 from kdump.errors import InvalidRecordError
-from kdump.formats import batch
-from kdump.formats.batch import ABORT, COMMIT, control_type_name
+from kdump.formats.batch import (
+    ABORT,
+    COMMIT,
+    CONTROL_KEY,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    MARKER_VALUE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+    control_type_name,
+)
 from kdump.formats.faults import (
     CONTROL_KEY_SIZE,
     CONTROL_NO_KEY,
@@ -34,15 +44,6 @@ from kdump.formats.schemas.framing import Decoded
 from kdump.formats.schemas.reader import decode
 from kdump.formats.schemas.writer import encode
 from kdump.named_tuples import NamedTuple
-
-LEADER_CHANGE = 2
-SNAPSHOT_HEADER = 3
-SNAPSHOT_FOOTER = 4
-KRAFT_VERSION = 5
-KRAFT_VOTERS = 6
-
-KEY = batch.CONTROL_KEY
-MARKER_VALUE = batch.MARKER_VALUE
 
 MARKER_TYPE = -1
 _NO_MARKER = "Invalid control record type for end transaction marker"
@@ -93,9 +94,10 @@ class ControlError(InvalidRecordError):
     """A control record breaks its format; `code` is one of formats.faults, MARKER_TYPE for one that ends nothing."""
 
     def __init__(self, code: int, found: int = 0) -> None:
-        text = fault_error((code, found, 0)) if code != MARKER_TYPE else f"{_NO_MARKER}{control_type_name(found)}"
-        super().__init__(str(text))
         self.code = code
+        self.fault = (code, found, 0)
+        text = fault_error(self.fault) if code != MARKER_TYPE else f"{_NO_MARKER}{control_type_name(found)}"
+        super().__init__(str(text))
 
 
 class EndTxnMarker(NamedTuple):
@@ -107,28 +109,23 @@ class EndTxnMarker(NamedTuple):
 
 
 def control_type_of(key: bytes | None) -> int:
-    """Return the type that the key of a control record names, known or not. Raises ControlError."""
-    return parse_key(key)[1]
-
-
-def parse_key(key: bytes | None) -> tuple[int, int]:
-    """Return version and type (known or not) of a control record's key (Kafka: ControlRecordType.parse).
+    """Return the type that the key of a control record names, known or not (Kafka: ControlRecordType.parse).
 
     Raises ControlError.
     """
     version, number = key_parts(key)
     if version < 0:
         raise ControlError(CONTROL_VERSION, version)
-    return version, number
+    return number
 
 
 def key_parts(key: bytes | None) -> tuple[int, int]:
     """Return version and type of a control record's key, whatever they are. Raises ControlError where it has none."""
     if key is None:
         raise ControlError(CONTROL_NO_KEY)
-    if len(key) < KEY.size:
+    if len(key) < CONTROL_KEY.size:
         raise ControlError(CONTROL_KEY_SIZE, len(key))
-    version, number = KEY.unpack_from(key)
+    version, number = CONTROL_KEY.unpack_from(key)
     return version, number
 
 
@@ -168,7 +165,7 @@ def version_of_short_marker(value: bytes) -> ControlError | None:
 
 def encode_marker(control_type: int, coordinator_epoch: int) -> tuple[bytes, bytes]:
     """Return key and value of the marker that ends a transaction."""
-    return KEY.pack(0, control_type), MARKER_VALUE.pack(0, coordinator_epoch)
+    return CONTROL_KEY.pack(0, control_type), MARKER_VALUE.pack(0, coordinator_epoch)
 
 
 def decode_value(control_type: int, data: bytes) -> Decoded:

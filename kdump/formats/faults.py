@@ -48,71 +48,43 @@ MARKER_SIZE = 44
 MARKER_VERSION = 45
 CONTROL_SCHEMA = 46
 
-_TEXTS: dict[int, tuple[type[KdumpError], str]] = {
-    UNKNOWN_CODEC: (UnknownCodecError, "Unknown compression type id: {0}"),
-    LEGACY_MAGIC: (InvalidRecordError, "Invalid magic used in LegacyRecord: {0}"),
-    NEGATIVE_COUNT: (InvalidRecordError, "Found invalid record count {0} in magic v{1} batch"),
-    PREMATURE_END: (InvalidRecordError, "Incorrect declared batch size, premature EOF reached"),
-    RECORDS_REMAIN: (InvalidRecordError, "Incorrect declared batch size, records still remaining in file"),
-    RECORD_BEYOND: (
-        InvalidRecordError,
-        "Invalid record size: expected {0} bytes in record payload, but instead the buffer has only {1} remaining"
-        " bytes.",
-    ),
-    RECORD_SIZE: (
-        InvalidRecordError,
-        "Invalid record size: expected to read {0} bytes in record payload, but instead read {1}",
-    ),
-    STRUCTURE: (InvalidRecordError, "Found invalid record structure"),
-    HEADER_COUNT: (InvalidRecordError, "Found invalid number of record headers {0}"),
-    HEADER_COUNT_BEYOND: (
-        InvalidRecordError,
-        "Found invalid number of record headers. {0} is larger than the remaining size of the buffer",
-    ),
-    HEADER_KEY_SIZE: (InvalidRecordError, "Invalid negative header key size {0}"),
-    RECORD_EOF: (
-        InvalidRecordError,
-        "Invalid record size: expected {0} bytes in record payload, but the record payload reached EOF.",
-    ),
-    VARINT_LONG: (
-        InvalidRecordError,
-        "Varint is too long, the most significant bit in the 5th byte is set, converted value: {0:x}",
-    ),
-    NEGATIVE_SIZE: (InvalidRecordError, "capacity < 0: ({0} < 0)"),
-    OUT_OF_BOUNDS: (InvalidRecordError, "A field would end at byte {0}, where there are only {1}"),
-    LEGACY_LIMIT: (InvalidRecordError, "newLimit > capacity: ({0} > {1})"),
-    WRAPPER_MAGIC: (InvalidRecordError, "Invalid wrapper magic found in legacy deep record iterator {0}"),
-    WRAPPER_CODEC: (InvalidRecordError, "Invalid wrapper compressionType found in legacy deep record iterator {0}"),
-    WRAPPER_NULL: (InvalidRecordError, "Found invalid compressed record set with null value (magic = {0})"),
-    WRAPPER_EMPTY: (InvalidRecordError, "Found invalid compressed record set with no inner records"),
-    WRAPPER_OFFSET: (
-        InvalidRecordError,
-        "Found invalid wrapper offset in compressed v1 message set, wrapper offset '{0}' is less than the last inner"
-        " message offset '{1}' and it is not zero.",
-    ),
-    INNER_SIZE: (CorruptRecordError, "Record size is less than the minimum record overhead (14)"),
-    INNER_COMPRESSED: (InvalidRecordError, "Inner messages must not be compressed"),
-    CONTROL_NO_KEY: (InvalidRecordError, "The control record has no key"),
-    CONTROL_KEY_SIZE: (
-        InvalidRecordError,
-        "Invalid value size found for end control record key. Must have at least 4 bytes, but found only {0}",
-    ),
-    CONTROL_VERSION: (
-        InvalidRecordError,
-        "Invalid version found for control record: {0}. May indicate data corruption",
-    ),
-    MARKER_NO_VALUE: (InvalidRecordError, "The end transaction marker has no value"),
-    MARKER_SIZE: (
-        InvalidRecordError,
-        "Invalid value size found for end transaction marker. Must have at least 6 bytes, but found only {0}",
-    ),
-    MARKER_VERSION: (
-        InvalidRecordError,
-        "Invalid version found for end transaction marker: {0}. May indicate data corruption",
-    ),
-    CONTROL_SCHEMA: (InvalidRecordError, "The value of the KRaft control record of type {0} cannot be decoded"),
+_TEXTS = {
+    UNKNOWN_CODEC: "Unknown compression type id: {0}",
+    LEGACY_MAGIC: "Invalid magic used in LegacyRecord: {0}",
+    NEGATIVE_COUNT: "Found invalid record count {0} in magic v{1} batch",
+    PREMATURE_END: "Incorrect declared batch size, premature EOF reached",
+    RECORDS_REMAIN: "Incorrect declared batch size, records still remaining in file",
+    RECORD_BEYOND: "Invalid record size: expected {0} bytes in record payload, but instead the buffer has only {1}"
+    " remaining bytes.",
+    RECORD_SIZE: "Invalid record size: expected to read {0} bytes in record payload, but instead read {1}",
+    STRUCTURE: "Found invalid record structure",
+    HEADER_COUNT: "Found invalid number of record headers {0}",
+    HEADER_COUNT_BEYOND: "Found invalid number of record headers. {0} is larger than the remaining size of the buffer",
+    HEADER_KEY_SIZE: "Invalid negative header key size {0}",
+    RECORD_EOF: "Invalid record size: expected {0} bytes in record payload, but the record payload reached EOF.",
+    VARINT_LONG: "Varint is too long, the most significant bit in the 5th byte is set, converted value: {0:x}",
+    NEGATIVE_SIZE: "capacity < 0: ({0} < 0)",
+    OUT_OF_BOUNDS: "A field would end at byte {0}, where there are only {1}",
+    LEGACY_LIMIT: "newLimit > capacity: ({0} > {1})",
+    WRAPPER_MAGIC: "Invalid wrapper magic found in legacy deep record iterator {0}",
+    WRAPPER_CODEC: "Invalid wrapper compressionType found in legacy deep record iterator {0}",
+    WRAPPER_NULL: "Found invalid compressed record set with null value (magic = {0})",
+    WRAPPER_EMPTY: "Found invalid compressed record set with no inner records",
+    WRAPPER_OFFSET: "Found invalid wrapper offset in compressed v1 message set, wrapper offset '{0}' is less than the"
+    " last inner message offset '{1}' and it is not zero.",
+    INNER_SIZE: "Record size is less than the minimum record overhead (14)",
+    INNER_COMPRESSED: "Inner messages must not be compressed",
+    CONTROL_NO_KEY: "The control record has no key",
+    CONTROL_KEY_SIZE: "Invalid value size found for end control record key. Must have at least 4 bytes, but found only"
+    " {0}",
+    CONTROL_VERSION: "Invalid version found for control record: {0}. May indicate data corruption",
+    MARKER_NO_VALUE: "The end transaction marker has no value",
+    MARKER_SIZE: "Invalid value size found for end transaction marker. Must have at least 6 bytes, but found only {0}",
+    MARKER_VERSION: "Invalid version found for end transaction marker: {0}. May indicate data corruption",
+    CONTROL_SCHEMA: "The value of the KRaft control record of type {0} cannot be decoded",
 }
-
+_ERRORS: dict[int, type[KdumpError]] = {UNKNOWN_CODEC: UnknownCodecError, INNER_SIZE: CorruptRecordError}
+"""Exceptions other than InvalidRecordError."""
 
 Fault = tuple[int, int, int]
 
@@ -128,8 +100,7 @@ class DamageError(Exception):
 def fault_error(fault: Fault) -> KdumpError:
     """Return the exception for a fault inside a batch."""
     code, a, b = fault
-    kind, text = _TEXTS[code]
-    return kind(text.format(a, b))
+    return _ERRORS.get(code, InvalidRecordError)(_TEXTS[code].format(a, b))
 
 
 def undersized_error(size: int, path: str) -> CorruptRecordError:

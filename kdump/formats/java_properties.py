@@ -41,15 +41,12 @@ def _logical_lines(text: str) -> Iterator[str]:
             pending = None
             continue
         whole = (pending or "") + line
-        pending = whole[:-1] if _is_continued(line) else None
+        is_continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        pending = whole[:-1] if is_continued else None
         if pending is None and whole:
             yield whole
     if pending is not None:
         yield pending
-
-
-def _is_continued(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _split_property(line: str) -> tuple[int, int]:

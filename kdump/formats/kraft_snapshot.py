@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kdump.formats import control
-from kdump.formats.batch import CONTROL
+from kdump.formats.batch import CONTROL, CONTROL_KEY, KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kdump.formats.control import encode_value
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.named_tuples import NamedTuple
 
@@ -46,12 +46,12 @@ class Voter(NamedTuple):
 
 def control_pair(control_type: int, fields: dict[str, Any], version: int = 0) -> Pair:
     """Return key and value of one of KRaft's control records."""
-    return control.KEY.pack(0, control_type), control.encode_value(control_type, version, fields)
+    return CONTROL_KEY.pack(0, control_type), encode_value(control_type, version, fields)
 
 
 def voters_pair(voters: Iterable[Voter]) -> Pair:
     """Return key and value of the control record that names all voters."""
-    return control_pair(control.KRAFT_VOTERS, {"voters": [voter.fields() for voter in voters]})
+    return control_pair(KRAFT_VOTERS, {"voters": [voter.fields() for voter in voters]})
 
 
 def snapshot(
@@ -61,9 +61,9 @@ def snapshot(
 
     `voters` make it one of a dynamic quorum (kraft.version 1), None one of a static quorum.
     """
-    header = [control_pair(control.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": timestamp})]
+    header = [control_pair(SNAPSHOT_HEADER, {"lastContainedLogTimestamp": timestamp})]
     if voters is not None:
-        header.append(control_pair(control.KRAFT_VERSION, {"kRaftVersion": 1}))
+        header.append(control_pair(KRAFT_VERSION, {"kRaftVersion": 1}))
         header.append(voters_pair(voters))
     offset = 0
     for is_control, pairs in _batches(header, values):
@@ -89,4 +89,4 @@ def _batches(header: list[Pair], values: Iterable[bytes]) -> Iterator[tuple[bool
         size += len(value)
     if pairs:
         yield False, pairs
-    yield True, [control_pair(control.SNAPSHOT_FOOTER, {})]
+    yield True, [control_pair(SNAPSHOT_FOOTER, {})]

@@ -34,16 +34,12 @@ def escape_json(text: str) -> str:
     """
     if text.isascii() and "\x7f" not in text:
         return text
-    return re.sub(_UNSAFE, _json_escape, text)
+    return re.sub(_UNSAFE, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def escape_controls(text: str) -> str:
     r"""Return JSON text with controls and separators as \u escapes, also those that JSON does not ask for."""
     return text.translate(_CONTROLS)
-
-
-def _json_escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
 
 
 def is_unsafe(text: str) -> bool:

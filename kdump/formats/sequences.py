@@ -1,6 +1,11 @@
-"""Arithmetic of producer sequence numbers: int32, never negative, 2147483647 is followed by 0."""
+"""Arithmetic of producer sequence numbers: int32, never negative, 2147483647 is followed by 0.
+
+Only numbers from damaged bytes go over the edge, and Kafka's own wrap silently.
+"""
 
 from __future__ import annotations
+
+from kdump.formats.batch import wrap32
 
 MAX_SEQUENCE = (1 << 31) - 1
 NO_SEQUENCE = -1
@@ -8,16 +13,16 @@ NO_SEQUENCE = -1
 
 def increment_sequence(sequence: int, count: int) -> int:
     """Return the sequence number `count` records after `sequence`."""
-    if sequence > _int32(MAX_SEQUENCE - count):
-        return _int32(count - (MAX_SEQUENCE - sequence) - 1)
-    return _int32(sequence + count)
+    if sequence > wrap32(MAX_SEQUENCE - count):
+        return wrap32(count - (MAX_SEQUENCE - sequence) - 1)
+    return wrap32(sequence + count)
 
 
 def decrement_sequence(sequence: int, count: int) -> int:
     """Return the sequence number `count` records before `sequence`."""
     if sequence < count:
-        return _int32(MAX_SEQUENCE - (count - sequence) + 1)
-    return _int32(sequence - count)
+        return wrap32(MAX_SEQUENCE - (count - sequence) + 1)
+    return wrap32(sequence - count)
 
 
 def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
@@ -26,8 +31,3 @@ def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
     It is `last_offset_delta` that counts, not the number of records, which compaction may have lowered.
     """
     return NO_SEQUENCE if base_sequence == NO_SEQUENCE else increment_sequence(base_sequence, last_offset_delta)
-
-
-def _int32(value: int) -> int:
-    """Return `value` as Java's int: only numbers from damaged bytes go over the edge, and Kafka's own wrap silently."""
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)

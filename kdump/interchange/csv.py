@@ -150,14 +150,10 @@ def _reader(field: Field, lines: Lines) -> Callable[[str], Any] | None:
     if kind is HEADERS:
         return lambda text: load_json(text, lines, f"{field.name} is ")
     if kind is TRUTH:
-        return _truth
+        return lambda text: _TRUTHS.get(text, text)
     if kind is BYTES or kind.most < kind.least:
         return None
     return _number
-
-
-def _truth(text: str) -> bool | str:
-    return _TRUTHS.get(text, text)
 
 
 @lru_cache(1024)  # most columns have the same numbers in many rows

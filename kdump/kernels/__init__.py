@@ -46,47 +46,11 @@ active = _choose()
 """Which kernels are in use: "native" or "portable"."""
 
 if TYPE_CHECKING or active == "portable":
-    from kdump.kernels.portable.kernels import (
-        LogText,
-        OffsetMap,
-        RecordColumns,
-        RowText,
-        check,
-        column_stats,
-        crc32,
-        crc32c,
-        decode,
-        differences,
-        encode,
-        encode_kept,
-        find_batch,
-        murmur2,
-        rewrite,
-        skip_entries,
-        walk,
-    )
+    from kdump.kernels.portable.kernels import *  # noqa: F403 - its __all__ has the names of all kernels
 else:
-    from kdump.kernels._native import (
-        LogText,
-        OffsetMap,
-        RecordColumns,
-        RowText,
-        check,
-        column_stats,
-        crc32,
-        crc32c,
-        decode,
-        differences,
-        encode,
-        encode_kept,
-        find_batch,
-        murmur2,
-        rewrite,
-        skip_entries,
-        walk,
-    )
+    from kdump.kernels._native import *  # noqa: F403
 
-    compiled_crc32c(crc32c)
+    compiled_crc32c(crc32c)  # noqa: F405
 
 
 def crc_engine() -> str:
@@ -96,27 +60,3 @@ def crc_engine() -> str:
 
         return f"kernel ({_native.crc32c_method()})"
     return crc32c_engine()
-
-
-__all__ = [
-    "KernelError",
-    "LogText",
-    "OffsetMap",
-    "RecordColumns",
-    "RowText",
-    "active",
-    "check",
-    "column_stats",
-    "crc32",
-    "crc32c",
-    "crc_engine",
-    "decode",
-    "differences",
-    "encode",
-    "encode_kept",
-    "find_batch",
-    "murmur2",
-    "rewrite",
-    "skip_entries",
-    "walk",
-]

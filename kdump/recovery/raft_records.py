@@ -19,9 +19,9 @@ from kdump.errors import (
     NewerError,
     Problem,
 )
-from kdump.formats.batch import CRC_START, FRAME, FRAME_SIZE, LOG_OVERHEAD, MIN_SIZE_FIELD
+from kdump.formats.batch import CRC_START, FRAME, FRAME_SIZE, KRAFT_VOTERS, LEADER_CHANGE, LOG_OVERHEAD, MIN_SIZE_FIELD
 from kdump.formats.checksums import crc32c
-from kdump.formats.control import KRAFT_VOTERS, LEADER_CHANGE, control_type_of
+from kdump.formats.control import control_type_of
 from kdump.formats.control import decode_value as decode_control
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
 from kdump.formats.schemas.cluster_metadata import decode_value

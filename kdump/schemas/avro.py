@@ -14,7 +14,7 @@ from typing import Any
 
 from kdump.formats.encode import varint
 from kdump.named_tuples import NamedTuple
-from kdump.schemas.avro_depth import MAX_DEPTH, check_depth
+from kdump.schemas.avro_depth import MAX_DEPTH, check_depth, named_types
 from kdump.schemas.avro_values import READERS, Form
 from kdump.schemas.errors import ExtraMissingError, SchemaError
 from kdump.schemas.nesting import MAX_NESTING, check_nesting, nesting
@@ -44,8 +44,8 @@ class AvroSchema:
         self._may_be_deep = self.rewriter.is_recursive or nesting(self.json) > MAX_NESTING
         self._parsed = _parse(self.json)
         if form is Form.NATIVE:
-            _set_defaults(self._parsed, {})
-        self._is_bytes = _type_of(self.json) == "bytes"
+            _set_defaults(self._parsed, named_types(self._parsed))
+        self._is_bytes = (self.json.get("type") if isinstance(self.json, dict) else self.json) == "bytes"
         """All of a payload is the value then: Confluent's serializers write no length (NonRecordContainer and
         AbstractKafkaAvroSerializer in Java, AvroSerializer in Python), and their deserializers expect none."""
 
@@ -206,8 +206,6 @@ def _set_defaults(parsed: Json, named: dict[str, Json]) -> None:
         for branch in parsed:
             _set_defaults(branch, named)
     elif isinstance(parsed, dict):
-        if "name" in parsed:
-            named[parsed["name"]] = parsed
         for field in parsed.get("fields", ()):
             _set_defaults(field["type"], named)
             if "default" in field:
@@ -236,7 +234,7 @@ def _default(schema: Json, value: Json, named: dict[str, Json]) -> Any:
         return {name: _default(schema["values"], each, named) for name, each in value.items()}
     if kind in ("bytes", "fixed") and isinstance(value, str):
         value = value.encode("latin-1", "replace")
-    read = READERS.get(_logical_of(schema))
+    read = READERS.get(f"{kind}-{schema.get('logicalType')}")
     return read(value, schema) if read and value is not None else value
 
 
@@ -286,14 +284,6 @@ def _field(field: Json, shown: Json) -> Json:
 def _logical_name(schema: Json) -> str:
     name = schema.get("logicalType")
     return name if isinstance(name, str) else ""
-
-
-def _logical_of(schema: Json) -> str:
-    return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
-
-
-def _type_of(schema: Json) -> Json:
-    return schema.get("type") if isinstance(schema, dict) else schema
 
 
 def _decimals(schema: Json) -> Json:

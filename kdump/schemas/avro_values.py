@@ -71,10 +71,6 @@ def _shown_fixed_uuid(data: bytes, *_: Any) -> Json:
     return str(UUID(bytes=data)) if len(data) == UUID_SIZE else _shown_bytes(data)
 
 
-def _shown_date(days: int, *_: Any) -> str:
-    return iso_date(days)
-
-
 def _timestamp(digits: int, zone: str) -> Read:
     unit = 10**digits
 
@@ -145,7 +141,7 @@ def _readers() -> dict[str, Read]:
         "fixed-decimal": _shown_decimal,
         "string-uuid": _shown_uuid,
         "fixed-uuid": _shown_fixed_uuid,
-        "int-date": _shown_date,
+        "int-date": lambda days, *_: iso_date(days),
         "int-time-millis": _time_of_day(3),
         "long-time-micros": _time_of_day(6),
     }

@@ -6,6 +6,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -40,8 +41,7 @@ class ProtobufSchema:
 
         `files` are further ones that may be imported.
         """
-        library = _library()
-        self._pool = library.DescriptorPool()
+        self._pool = _google("descriptor_pool").DescriptorPool()
         self._added: set[str] = set()
         self._sources = {**KNOWN_PROTOS, **(files or {}), **dict(imports)}
         self._classes: dict[tuple[int, ...], Any] = {}
@@ -78,7 +78,7 @@ class ProtobufSchema:
     def message_class(self, full_name: str) -> Any:
         """Return the class of a message. Raises SchemaError."""
         try:
-            return _library().GetMessageClass(self._pool.FindMessageTypeByName(full_name))
+            return _google("message_factory").GetMessageClass(self._pool.FindMessageTypeByName(full_name))
         except KeyError:
             raise SchemaError(f"its schema has no message {full_name}") from None
 
@@ -89,7 +89,9 @@ class ProtobufSchema:
         return shown_by_parts(message, self._whole)
 
     def _whole(self, message: Message) -> Any:
-        found = _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
+        found = _google("json_format").MessageToDict(
+            message, preserving_proto_field_name=True, descriptor_pool=self._pool
+        )
         descriptor = message.DESCRIPTOR
         has = self._have_maps.get(descriptor.full_name)
         if has is None:
@@ -139,16 +141,14 @@ class ProtobufSchema:
 
 def file_descriptor(text: str, name: str) -> Any:
     """Return the FileDescriptorProto of a schema, under the name that imports have for it. Raises SchemaError."""
-    _library()
+    descriptors = _google("descriptor_pb2")
     packed = _from_base64(text)
     if packed is None:
         from kdump.schemas.proto_text import parse_proto
 
         return parse_proto(text, name)
-    from google.protobuf import descriptor_pb2
-
     try:
-        file = descriptor_pb2.FileDescriptorProto.FromString(packed)
+        file = descriptors.FileDescriptorProto.FromString(packed)
     except Exception as error:  # DecodeError, which the library has had in several places
         raise SchemaError(f"its schema is no descriptor: {error}") from None
     file.name = name
@@ -164,16 +164,9 @@ def _from_base64(text: str) -> bytes | None:
 
 
 def _well_known(name: str) -> Any:
-    file = descriptor()
+    file = _google("descriptor_pb2").FileDescriptorProto()
     import_module(WELL_KNOWN[name]).DESCRIPTOR.CopyToProto(file)
     return file
-
-
-def descriptor() -> Any:
-    """Return an empty FileDescriptorProto."""
-    from google.protobuf import descriptor_pb2
-
-    return descriptor_pb2.FileDescriptorProto()
 
 
 def _parsed(kind: Any, data: bytes) -> Message:
@@ -183,28 +176,10 @@ def _parsed(kind: Any, data: bytes) -> Message:
         raise SchemaError(f"not a {kind.DESCRIPTOR.full_name}: {error}") from None
 
 
-class _Library:
-    def __init__(self) -> None:
-        from google.protobuf import descriptor_pool, message_factory
-
-        self.DescriptorPool = descriptor_pool.DescriptorPool
-        self.GetMessageClass = message_factory.GetMessageClass
-
-
-_loaded: _Library | None = None
-
-
-def _library() -> Any:
-    global _loaded
-    if _loaded is None:
-        try:
-            _loaded = _Library()
-        except ImportError as error:
-            raise ExtraMissingError("decoding Protobuf", error) from None
-    return _loaded
-
-
-def _json_format() -> Any:
-    from google.protobuf import json_format
-
-    return json_format
+@cache
+def _google(module: str) -> Any:
+    """Return a module of the protobuf library. Raises ExtraMissingError."""
+    try:
+        return import_module(f"google.protobuf.{module}")
+    except ImportError as error:
+        raise ExtraMissingError("decoding Protobuf", error) from None

@@ -47,7 +47,10 @@ def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
 def _field(field: Any, value: Any, show: Show, depth: int) -> Any:
     if is_map(field):
         kind = field.message_type.fields_by_name["value"]
-        return {_key(key): _single(kind, value[key], show, depth) for key in sorted(value)}
+        return {
+            str(key).lower() if isinstance(key, bool) else str(key): _single(kind, value[key], show, depth)
+            for key in sorted(value)
+        }
     if hasattr(value, "extend"):
         return [_single(field, each, show, depth) for each in value]
     return _single(field, value, show, depth)
@@ -77,7 +80,3 @@ def _number(value: float, *, is_double: bool) -> float | str:
             if abs(short) <= _MAX_FLOAT and unpack("f", pack("f", short))[0] == value:
                 return short
     return value
-
-
-def _key(key: Any) -> str:
-    return str(key).lower() if isinstance(key, bool) else str(key)

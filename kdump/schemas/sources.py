@@ -40,7 +40,7 @@ def read_schemas(path: str, report: Report) -> Registry:
     registry = Registry()
     if not os.path.isdir(path):
         _take_records(registry, _file_records(path))
-    elif _has_log(path):
+    elif any(parsed.is_live_log for parsed in PartitionLog(path).files.values()):
         _take_partition(registry, path, report)
     else:
         _take_folder(registry, path)
@@ -54,10 +54,6 @@ def schemas_partition(log_directory: str) -> str | None:
     """Return the registry's topic in a log directory, if it is there under its usual name."""
     path = os.path.join(log_directory, f"{SCHEMAS_TOPIC}-0")
     return path if os.path.isdir(path) else None
-
-
-def _has_log(path: str) -> bool:
-    return any(parsed.is_live_log for parsed in PartitionLog(path).files.values())
 
 
 def _take_partition(registry: Registry, path: str, report: Report) -> None:

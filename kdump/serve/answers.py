@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from kdump.serve import (
-    configs,
-    group_requests,
-    log_dirs,
-    metadata,
-    offsets,
-    producers,
-    refusals,
-)
+from kdump.serve import configs, group_requests, log_dirs, metadata, offsets, producers, refusals
 from kdump.serve.context import Context, Fields
 from kdump.serve.protocol.apis import ApiKey
 from kdump.serve.protocol.frames import Request

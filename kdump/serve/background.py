@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from kdump.errors import Problem, check_truths, check_type, check_word
@@ -43,38 +43,12 @@ def serve(
     damage = OnDamage(on_damage)
     if not paths:
         raise ValueError("no path is given")
-    cluster = _cluster(paths, damage, say, ignores_lock=ignores_lock)
-    users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)
-    return _running(Server(cluster, options or ServeOptions(port=0), say, log, users))
-
-
-@contextmanager
-def served(
-    paths: Iterable[str],
-    *,
-    on_damage: OnDamage = OnDamage.STOP,
-    options: ServeOptions | None = None,
-    users: Users | None = None,
-    say: Log = lambda _line: None,
-    ignores_lock: bool = False,
-) -> Iterator[str]:
-    """Serve log or partition directories while the `with` lasts; gives the bootstrap address, as HOST:PORT,...
-
-    Ports are free ones unless `options` names one; with `users` nobody else is let in. `say` is given a line about
-    each damage that is met, and about connections. A directory on which a broker runs is refused unless `ignores_lock`.
-    Raises KdumpError, OSError.
-    """
-    cluster = _cluster(paths, on_damage, say, ignores_lock=ignores_lock)
-    with _running(Server(cluster, options or ServeOptions(port=0), say, users=users)) as address:
-        yield address
-
-
-def _cluster(paths: Iterable[Path], on_damage: OnDamage, say: Log, *, ignores_lock: bool) -> ServedCluster:
     problems: list[Problem] = []
-    cluster = ServedCluster(map(open_directory, paths), on_damage, problems.append, say, ignores_lock=ignores_lock)
+    cluster = ServedCluster(map(open_directory, paths), damage, problems.append, say, ignores_lock=ignores_lock)
     for problem in problems:
         say(f"{problem.path}: {problem.text}")
-    return cluster
+    users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)
+    return _running(Server(cluster, options or ServeOptions(port=0), say, log, users))
 
 
 @contextmanager

@@ -291,7 +291,8 @@ class ServedCluster:
 
     def _topic(self, name: str, places: dict[int, PartitionPaths]) -> ServedTopic:
         known = self._known_topics().get(name)
-        topic_id = next(filter(None, map(_stored_id, _paths(places))), None) or known
+        paths = (path for place in places.values() for path in place.paths.values())
+        topic_id = next(filter(None, map(_stored_id, paths)), None) or known
         topic = ServedTopic(name, topic_id or uuid.uuid5(uuid.NAMESPACE_URL, f"kafka-topic:{name}").bytes)
         partitions: dict[int, Fields] = {}
         if self.image and topic.topic_id in self.image.topics:
@@ -301,10 +302,6 @@ class ServedCluster:
             _describe(place, partitions.get(number))
             topic.places.append(place)
         return topic
-
-
-def _paths(places: Mapping[int, PartitionPaths]) -> Iterator[str]:
-    return (path for place in places.values() for path in place.paths.values())
 
 
 def _stored_id(path: str) -> bytes | None:

@@ -36,10 +36,6 @@ def _coordinator(ctx: Context, kind: int, key: str, version: int) -> Fields:
     return failed | ({"errorMessage": NO_COORDINATOR} if version else {})
 
 
-def _protocols(request: Request) -> dict[str, bytes]:
-    return {each["name"]: each["metadata"] for each in request.body["protocols"]}
-
-
 async def join_group(ctx: Context, request: Request) -> Fields:
     """Answer JoinGroup when the others have joined, too."""
     body = request.body
@@ -53,7 +49,7 @@ async def join_group(ctx: Context, request: Request) -> Fields:
         body["sessionTimeoutMs"],
         body["sessionTimeoutMs"] if is_first_version else body["rebalanceTimeoutMs"],
         body["protocolType"],
-        _protocols(request),
+        {each["name"]: each["metadata"] for each in body["protocols"]},
     )
     try:
         group, member = await ctx.coordinator.join(asked)

@@ -9,13 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
+from kdump.errors import Report
+from kdump.formats import names
 from kdump.named_tuples import NamedTuple
+from kdump.serve.cluster import ServedCluster
 from kdump.serve.group import CommittedOffset, Group, GroupError, Member
 from kdump.serve.protocol.errors import ErrorCode
-from kdump.topics.groups import GroupState, GroupType
+from kdump.topics.group_log import GroupLog
+from kdump.topics.groups import Group as LoggedGroup
+from kdump.topics.groups import GroupState, GroupType, groups_of
 
 MAX_GROUPS = 10_000
 MAX_MEMBERS = 1_000
@@ -220,3 +225,20 @@ def _update(member: Member, asked: Joining) -> None:
     member.rebalance_timeout = max(asked.rebalance_timeout_ms, 0) / 1000
     member.client_id, member.client_host = asked.client_id, asked.client_host
     member.protocols = asked.protocols
+
+
+def logged_groups(cluster: ServedCluster, report: Report) -> Iterator[Group]:
+    """Yield the groups with their committed offsets; whoever was a member is gone. Raises OSError."""
+    for replica in cluster.replicas(names.CONSUMER_OFFSETS_TOPIC):
+        for group in groups_of(GroupLog(replica, report), cluster.names):
+            if not group.is_dead:
+                yield _served(group)
+
+
+def _served(group: LoggedGroup) -> Group:
+    commits = {
+        (each.topic, each.partition): CommittedOffset(each.offset, each.leader_epoch, each.metadata)
+        for each in group.commits
+    }
+    protocol_type = group.protocol_type if group.kind is GroupType.CLASSIC else group.kind
+    return Group(group.name, group.kind, protocol_type, generation=group.epoch or 0, commits=commits)

@@ -9,6 +9,7 @@ from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 
 _BROKERS = 1
+_NO_ELR: Fields = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
 _MAX_LIMIT = 2000
 """Partitions in an answer to DescribeTopicPartitions (max.request.partition.size.limit)."""
 
@@ -98,14 +99,10 @@ def describe_topic_partitions(ctx: Context, request: Request) -> Fields:
         if room <= 0:
             return {"topics": topics, "nextCursor": {"topicName": name, "partitionIndex": start}}
         shown = _topic(ctx, found)
-        shown["partitions"] = [_with_elr(each) for each in shown["partitions"][start : start + room]]
+        shown["partitions"] = [each | _NO_ELR for each in shown["partitions"][start : start + room]]
         topics.append(shown)
         room -= len(shown["partitions"])
         if start + len(shown["partitions"]) < len(found.places):
             following = start + len(shown["partitions"])
             return {"topics": topics, "nextCursor": {"topicName": name, "partitionIndex": following}}
     return {"topics": topics, "nextCursor": None}
-
-
-def _with_elr(partition: Fields) -> Fields:
-    return partition | {"eligibleLeaderReplicas": [], "lastKnownElr": []}

@@ -19,8 +19,7 @@ from kdump.serve.connection import Access, Connection
 from kdump.serve.context import Context
 from kdump.serve.fetch import FetchAnswer
 from kdump.serve.group import Group
-from kdump.serve.group_log import logged_groups
-from kdump.serve.groups import Commits, Coordinator
+from kdump.serve.groups import Commits, Coordinator, logged_groups
 from kdump.serve.partition import ServedPartition
 from kdump.serve.protocol.frames import Request
 from kdump.serve.sasl import Users

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock, content_at
-from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL, HEADER_SIZE
-from kdump.formats.control import KEY, MARKER_VALUE, parse_marker
+from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL, CONTROL_KEY, HEADER_SIZE, MARKER_VALUE
+from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError
 from kdump.named_tuples import NamedTuple
 from kdump.storage.payloads import payload_of
@@ -50,7 +50,7 @@ PLAIN_MARKER_SIZE = 78
 """Bytes of nearly every control batch that ends a transaction."""
 _SHAPE = b"\x20\0\0\0\x08"  # length 16, attributes, timestamp delta and offset delta 0, key of 4 bytes
 _VALUE_SIZE, _NO_HEADERS = 0x0C, 0  # as varints
-_PARTS = Struct(f"{KEY.format}x{MARKER_VALUE.format[1:]}")
+_PARTS = Struct(f"{CONTROL_KEY.format}x{MARKER_VALUE.format[1:]}")
 
 
 class _Held(Protocol):
@@ -83,7 +83,7 @@ def plain_marker(block: BatchBlock, row: int) -> MarkerParts | None:
         return None
     data, record = block.data, block.position[row] - block.data_position + HEADER_SIZE
     key = record + len(_SHAPE)
-    value = key + KEY.size
+    value = key + CONTROL_KEY.size
     if data[record:key] != _SHAPE or data[value] != _VALUE_SIZE or data[value + 1 + MARKER_VALUE.size] != _NO_HEADERS:
         return None
     return MarkerParts(*_PARTS.unpack_from(data, key))

@@ -10,15 +10,8 @@ from typing import Any
 from kdump.disk.reading import is_file, status_of
 from kdump.errors import KdumpError, NewerError, Problem, Report
 from kdump.formats import names
-from kdump.formats.batch import CONTROL
-from kdump.formats.control import (
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-    LEADER_CHANGE,
-    SNAPSHOT_FOOTER,
-    SNAPSHOT_HEADER,
-    control_type_of,
-)
+from kdump.formats.batch import CONTROL, KRAFT_VERSION, KRAFT_VOTERS, LEADER_CHANGE, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kdump.formats.control import control_type_of
 from kdump.formats.control import decode_value as decode_control
 from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kdump.formats import names
+from kdump.formats.batch import KRAFT_VERSION, LEADER_CHANGE
 from kdump.formats.checkpoints import EpochEntry, OffsetCheckpointEntry, format_leader_epochs, format_offset_checkpoint
-from kdump.formats.control import KRAFT_VERSION, LEADER_CHANGE
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.kraft_snapshot import Voter, control_pair, kraft_batch, voters_pair
 from kdump.formats.metadata_files import MetaProperties, format_meta_properties

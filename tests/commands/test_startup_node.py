@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kdump.formats import control, names
+from kdump.formats import batch, control, names
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from tests.commands.running import Run
@@ -107,9 +107,9 @@ def test_others_may_have_what_is_missing(run: Run, data: Path, config: Path, vot
 def test_damage_before_which_there_is_a_quorum_of_one(run: Run, data: Path) -> None:
     """The log itself says who votes: no settings are needed."""
     value = control.encode_value(
-        control.LEADER_CHANGE, 0, {"leaderId": 1, "voters": [{"voterId": 1}], "grantingVoters": [{"voterId": 1}]}
+        batch.LEADER_CHANGE, 0, {"leaderId": 1, "voters": [{"voterId": 1}], "grantingVoters": [{"voterId": 1}]}
     )
-    key = struct.pack(">hh", 0, control.LEADER_CHANGE)
+    key = struct.pack(">hh", 0, batch.LEADER_CHANGE)
     first = encode_batch([NewRecord(0, NOW, key, value)], NewBatch(CONTROL, leader_epoch=0))
     (data / METADATA / LOG).write_bytes(first + b"torn")
     assert strays(rows(run, data)) == ["orders-0"]

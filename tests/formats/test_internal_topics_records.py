@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.errors import KdumpError
-from kdump.formats import control
+from kdump.formats import batch, control
 from kdump.formats.schemas import (
     cluster_metadata,
     consumer_offsets,
@@ -167,14 +167,14 @@ def test_consumer_protocol() -> None:
 
 def test_control_records() -> None:
     header = bytes.fromhex("0000" + "000000000000007b" + "00")
-    record = control.decode_value(control.SNAPSHOT_HEADER, header)
+    record = control.decode_value(batch.SNAPSHOT_HEADER, header)
     assert record.fields == {"version": 0, "lastContainedLogTimestamp": 123}
-    assert control.encode_value(control.SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": 123}) == header
+    assert control.encode_value(batch.SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": 123}) == header
     for version, voter in ((0, "0000000100"), (1, "00000001" + "00" * 15 + "0500")):
         value = bytes.fromhex(f"000{version}" + "00000001" + "02" + voter + "01" + "00")
-        change = control.decode_value(control.LEADER_CHANGE, value)
+        change = control.decode_value(batch.LEADER_CHANGE, value)
         assert change.fields["voters"][0]["voterDirectoryId"] == bytes(15) + (b"\5" if version else b"\0")
-        assert control.encode_value(control.LEADER_CHANGE, version, change.fields) == value
+        assert control.encode_value(batch.LEADER_CHANGE, version, change.fields) == value
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_damaged_control_records(control_type: int) -> None:
             control.decode_value(control_type, damaged)
         except KdumpError as error:
             check_error(error, value)
-        if control_type != control.LEADER_CHANGE:
+        if control_type != batch.LEADER_CHANGE:
             try:
                 text = dump_text.control_text(control_type, damaged, KafkaRelease.V4_1)
             except dump_text.DecoderAbortError as abort:

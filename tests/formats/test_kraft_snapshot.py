@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from kdump.formats import control
+from kdump.formats import batch, control
 from kdump.formats.batch import CONTROL
 from kdump.formats.kraft_snapshot import MAX_RECORDS, Voter, kraft_batch, snapshot
 from kdump.formats.schemas.cluster_metadata import encode_value
@@ -78,4 +78,4 @@ def test_a_dynamic_quorum_has_its_voters_in_the_header(tmp_path: Path) -> None:
     assert state is not None
     assert (state.kraft_version, state.voters) == (1, [voter.fields()])
     types = [control.control_type_of(key) for _, _, _, key, _ in read(path)]
-    assert types == [control.SNAPSHOT_HEADER, control.KRAFT_VERSION, control.KRAFT_VOTERS, control.SNAPSHOT_FOOTER]
+    assert types == [batch.SNAPSHOT_HEADER, batch.KRAFT_VERSION, batch.KRAFT_VOTERS, batch.SNAPSHOT_FOOTER]

@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from kdump.serve.background import served
-from kdump.serve.cluster import ServedCluster
-from kdump.serve.pieces import OnDamage
-from kdump.serve.sasl import Users
-from kdump.storage.open import open_directory
+from kdump.serve.background import serve
 from tests.kafka.broker import Broker
 from tests.kafka.clients import KCAT, watermarks
 from tests.kafka.directories import MADE, Rich, State
@@ -67,7 +63,7 @@ def test_clients_get_the_same_from_both(client: str, directory: Rich, tally: Tal
     said: list[str] = []
     with (
         tally.of(directory.release, Column.READ) as compare,
-        served(map(str, directory.log_dirs), say=said.append) as servers,
+        serve(*map(str, directory.log_dirs), say=said.append) as servers,
         Kit(client, MADE, tmp_path / "kit.log") as kit,
     ):
         ours = kit.ask("truth", servers=servers, records=str(path), readable=True)
@@ -112,7 +108,7 @@ def test_batches_are_byte_for_byte_those_of_the_broker(directory: Rich, tally: T
         broker.start()
         everything = {"group.id": "waits", "isolation.level": "read_uncommitted"}
         consumer = Consumer({"bootstrap.servers": broker.servers} | everything)
-        with tally.of(directory.release, Column.READ) as compare, served(map(str, directory.log_dirs)) as servers:
+        with tally.of(directory.release, Column.READ) as compare, serve(*map(str, directory.log_dirs)) as servers:
             for path in directory.partitions:
                 topic, _, number = path.name.rpartition("-")
                 if topic.startswith("__") or path.name in directory.cleaned:
@@ -136,7 +132,7 @@ def test_consoles_read(directory: Rich, tmp_path: Path) -> None:
     """Kafka's own tools of the same release."""
     if directory.state is State.KILLED:
         return
-    with served(map(str, directory.log_dirs)) as servers, Kit(directory.release, MADE, tmp_path / "kit.log") as kit:
+    with serve(*map(str, directory.log_dirs)) as servers, Kit(directory.release, MADE, tmp_path / "kit.log") as kit:
         consumer = kit.tool(
             "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", servers, "--topic", "codec-zstd",
             "--from-beginning", "--timeout-ms", "4000",
@@ -161,7 +157,7 @@ def test_kcat_reads(directory: Rich, tally: Tally) -> None:
         if not row["partition"].startswith("__") and row["partition"] not in directory.cleaned:
             wanted[row["partition"], row["offset"]] = row
     topics = sorted({name.rpartition("-")[0] for name, _ in wanted})
-    with tally.of(directory.release, Column.READ) as compare, served(map(str, directory.log_dirs)) as servers:
+    with tally.of(directory.release, Column.READ) as compare, serve(*map(str, directory.log_dirs)) as servers:
         for isolation in ("read_uncommitted", "read_committed"):
             seen = {}
             for topic in topics:
@@ -187,9 +183,7 @@ def test_users_of_the_metadata_are_let_in(directory: Rich) -> None:
     from confluent_kafka.admin import AdminClient
 
     paths = [str(path) for path in directory.log_dirs]
-    cluster = ServedCluster(map(open_directory, paths), OnDamage.STOP, print, print)
-    assert cluster.image is not None
-    with served(paths, users=Users({}, cluster.image.scram)) as servers:
+    with serve(*paths, has_metadata_users=True) as servers:
         for name, mechanism in (("alice", "SCRAM-SHA-256"), ("bob", "SCRAM-SHA-512"), ("alice", "PLAIN")):
             settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.username": name}
             admin = AdminClient({"bootstrap.servers": servers, "sasl.password": "secret", **settings})
@@ -215,7 +209,7 @@ def test_beside_a_running_broker_it_keeps_up(release: str, tmp_path: Path) -> No
 
             produce(100)
             said: list[str] = []
-            with served([str(tmp_path / "data")], say=said.append) as servers:
+            with serve(str(tmp_path / "data"), say=said.append) as servers:
                 consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
                 consumer.assign([TopicPartition("live", 0)])
                 found: list[str] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.protocol.apis import ApiKey
 from tests.kafka.broker import Broker
 from tests.kafka.directories import Rich, State
@@ -216,7 +216,7 @@ def test_answers_are_the_broker_s(directory: Rich, tally: Tally, tmp_path: Path)
             told = [(asked, client.ask(*asked)) for asked in requests(directory.truth, ids)]
     finally:
         broker.kill()
-    server = served(map(str, log_dirs))
+    server = serve(*map(str, log_dirs))
     with tally.of(directory.release, Column.READ) as compare, server as servers, Client(servers) as client:
         for asked, theirs in told:
             mine, wanted = _fit(asked, client.ask(*asked), theirs)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
@@ -54,7 +54,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 @pytest.fixture
 def server(directory: Rich) -> Iterator[str]:
-    with served(map(str, directory.log_dirs)) as servers:
+    with serve(*map(str, directory.log_dirs)) as servers:
         yield servers
 
 
@@ -68,7 +68,7 @@ def test_records_are_those_of_the_broker(name: str, isolation: str, directory: R
     paths = [str(path) for path in directory.partitions if path.name in names]
     assert len(names) > 20
     wanted = {seen[:2]: seen for seen in _expected(directory, isolation) if seen.partition in names}
-    with served(paths) as servers:
+    with serve(*paths) as servers:
         found = {seen[:2]: seen for seen in READERS[name](servers, isolation)}
     with tally.of(directory.release, Column.READ) as compare:
         for key in wanted.keys() | found.keys():

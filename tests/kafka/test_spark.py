@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
@@ -66,7 +66,7 @@ def test_rows_are_those_of_sparks_own_kafka_source(state: State, spark: SparkSes
         "the second half": everything | {"startingOffsets": _middle(ends)},
         "small tasks": everything | {"maxRecordsPerPartition": "50"},
     }
-    with served(places) as servers, tally.of(release, Column.READ) as compare:
+    with serve(*places) as servers, tally.of(release, Column.READ) as compare:
         for name, options in cases.items():
             theirs = spark.read.format("kafka").options(**{"kafka.bootstrap.servers": servers, **options}).load()
             ours = spark.read.format("kafka-log").options(**options).load(places)

@@ -9,7 +9,7 @@ from struct import pack
 import pytest
 
 from kdump.errors import CORRUPT_RECORD, ILLEGAL_ARGUMENT, ILLEGAL_STATE, KAFKA, NO_SUCH_ELEMENT, RUNTIME, LoadError
-from kdump.formats.control import (
+from kdump.formats.batch import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
     LEADER_CHANGE,

@@ -12,7 +12,7 @@ import kafka
 import pytest
 from kafka.errors import ClusterAuthorizationFailedError, KafkaError, PolicyViolationError
 
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from tests.serve.clients import COMMITTED, READERS, UNCOMMITTED
 from tests.serve.data import build, records_in
 
@@ -29,7 +29,7 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(log_dir: Path) -> Iterator[str]:
-    with served([str(log_dir)]) as address:
+    with serve(str(log_dir)) as address:
         yield address
 
 
@@ -62,7 +62,7 @@ def test_old_message_formats_are_read(name: str, old: str) -> None:
     folder = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus" / old
     expected = records_in(folder)
     assert expected
-    with served([str(folder)]) as address:
+    with serve(str(folder)) as address:
         found = READERS[name](address, UNCOMMITTED)
     # of a message without a time each library makes something of its own
     assert [each[:2] + each[3:] for each in found] == [each[:2] + each[3:] for each in expected]
@@ -137,7 +137,7 @@ def test_commits_can_be_refused(log_dir: Path) -> None:
     from kdump.serve.groups import Commits
     from kdump.serve.server import ServeOptions
 
-    with served([str(log_dir)], options=ServeOptions(port=0, commits=Commits.REFUSE)) as address:
+    with serve(str(log_dir), options=ServeOptions(port=0, commits=Commits.REFUSE)) as address:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g"})
         with pytest.raises(confluent_kafka.KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
             consumer.commit(offsets=[confluent_kafka.TopicPartition("nothing", 0, 1)], asynchronous=False)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from kdump.errors import BrokerRunsError, KdumpError, NameFormatError
 from kdump.fixture.make import make
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
@@ -46,7 +46,7 @@ def paths(folder: Path) -> list[str]:
 
 def test_several_brokers_are_several_nodes(tmp_path: Path) -> None:
     folder = Path(make(BROKERS, tmp_path / "data").path)
-    with served(paths(folder)) as server:
+    with serve(*paths(folder)) as server:
         assert len(server.split(",")) == 3
         metadata = AdminClient({"bootstrap.servers": server.split(",")[2]}).list_topics(timeout=20)
         assert {f"{node.host}:{node.port}" for node in metadata.brokers.values()} == set(server.split(","))
@@ -61,7 +61,7 @@ def test_several_brokers_are_several_nodes(tmp_path: Path) -> None:
 
 def test_a_broker_s_disks_are_one_node(tmp_path: Path) -> None:
     folder = Path(make(DISKS, tmp_path / "data").path)
-    with served(paths(folder)) as server:
+    with serve(*paths(folder)) as server:
         metadata = AdminClient({"bootstrap.servers": server}).list_topics(timeout=20)
         assert list(metadata.brokers) == [7]
         assert sorted(metadata.topics["split"].partitions) == [0, 1, 2]
@@ -79,7 +79,7 @@ def test_a_broker_s_disks_are_one_node(tmp_path: Path) -> None:
 def test_a_partition_directory_is_served_by_itself(tmp_path: Path) -> None:
     log_dir = build(tmp_path / "data")
     expected = [seen for seen in records_in(log_dir) if seen.partition == "codec-snappy-0"]
-    with served([str(log_dir / "codec-snappy-0")]) as server:
+    with serve(str(log_dir / "codec-snappy-0")) as server:
         assert READERS["confluent-kafka"](server, UNCOMMITTED) == expected
 
 
@@ -95,16 +95,16 @@ def test_a_running_broker_s_directory_is_not_served(tmp_path: Path) -> None:
     log_dir = build(tmp_path / "data")
     with broker_on(log_dir):
         for path in (log_dir, log_dir / "codec-snappy-0"):
-            with pytest.raises(BrokerRunsError, match="a broker is running"), served([str(path)]):
+            with pytest.raises(BrokerRunsError, match="a broker is running"), serve(str(path)):
                 pass
-        with served([str(log_dir)], ignores_lock=True) as server:
+        with serve(str(log_dir), ignores_lock=True) as server:
             assert server
 
 
 def test_a_partition_without_a_topic_s_name_is_not_served(tmp_path: Path) -> None:
     log_dir = build(tmp_path / "data")
     (log_dir / "codec-snappy-0").rename(log_dir / "copy")
-    with pytest.raises(NameFormatError, match="as clients know it"), served([str(log_dir / "copy")]):
+    with pytest.raises(NameFormatError, match="as clients know it"), serve(str(log_dir / "copy")):
         pass
 
 
@@ -129,7 +129,7 @@ def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
 
     log_dir = build(tmp_path / "data")
     said: list[str] = []
-    with served([str(log_dir)], options=ServeOptions(port=0, max_connections=2), say=said.append) as server:
+    with serve(str(log_dir), options=ServeOptions(port=0, max_connections=2), say=said.append) as server:
         host, _, port = server.partition(":")
         lines = [socket.create_connection((host, int(port))) for _ in range(3)]
         assert lines[2].recv(1) == b""

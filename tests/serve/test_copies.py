@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kdump.fixture.make import make
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.partition import ServedPartition
 from kdump.serve.pieces import OnDamage
@@ -40,7 +40,7 @@ def build(folder: Path, *faults: str, behind: int | None = None) -> list[str]:
 
 
 def read(paths: list[str], said: list[str], on_damage: OnDamage = OnDamage.STOP) -> list[Seen]:
-    with served(paths, on_damage=on_damage, say=said.append) as server:
+    with serve(*paths, on_damage=on_damage, say=said.append) as server:
         return READERS["confluent-kafka"](server, UNCOMMITTED)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.pieces import OnDamage
 from tests.serve.clients import READERS, UNCOMMITTED, confluent, kafka_python
 from tests.serve.data import Seen, build, records_in
@@ -41,7 +41,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[Seen]:
 def test_a_partition_ends_before_the_damage(fault: str, tmp_path: Path, sound: list[Seen]) -> None:
     log_dir = build(tmp_path / "data", [f"{fault}:topic=codec-none,partition=0,segment=1,batch=1"])
     said: list[str] = []
-    with served([str(log_dir)], say=said.append) as server:
+    with serve(str(log_dir), say=said.append) as server:
         found = read(server)
         consumer = kafka_python(server, UNCOMMITTED)
     assert consumer == found
@@ -59,7 +59,7 @@ def test_a_partition_ends_before_the_damage(fault: str, tmp_path: Path, sound: l
 @pytest.mark.parametrize("fault", FAULTS)
 def test_damage_can_be_skipped(fault: str, tmp_path: Path, sound: list[Seen]) -> None:
     log_dir = build(tmp_path / "data", [f"{fault}:topic=codec-none,partition=0,segment=1,batch=1"])
-    with served([str(log_dir)], on_damage=OnDamage.SKIP) as server:
+    with serve(str(log_dir), on_damage=OnDamage.SKIP) as server:
         found = read(server)
     lost = set(sound) - set(found)
     assert not set(found) - set(sound)
@@ -70,7 +70,7 @@ def test_damage_can_be_skipped(fault: str, tmp_path: Path, sound: list[Seen]) ->
 
 def test_damage_can_be_served_as_a_broker_would(tmp_path: Path) -> None:
     log_dir = build(tmp_path / "data", ["flip-payload-bit:topic=codec-none,partition=0,segment=1,batch=1"])
-    with served([str(log_dir)], on_damage=OnDamage.SERVE) as server, pytest.raises(Exception, match=r"(?i)corrupt|crc"):
+    with serve(str(log_dir), on_damage=OnDamage.SERVE) as server, pytest.raises(Exception, match=r"(?i)corrupt|crc"):
         kafka_python(server, UNCOMMITTED)
 
 
@@ -78,7 +78,7 @@ def test_damage_can_be_served_as_a_broker_would(tmp_path: Path) -> None:
 def test_what_follows_the_last_batch_is_no_damage(fault: str, tmp_path: Path, sound: list[Seen]) -> None:
     log_dir = build(tmp_path / "data", [f"{fault}:topic=codec-zstd,partition=0"])
     said: list[str] = []
-    with served([str(log_dir)], say=said.append) as server:
+    with serve(str(log_dir), say=said.append) as server:
         found = read(server)
     lost = sorted(set(sound) - set(found))
     assert not set(found) - set(sound)
@@ -91,14 +91,14 @@ def test_what_follows_the_last_batch_is_no_damage(fault: str, tmp_path: Path, so
 @pytest.mark.parametrize("fault", ["index-missing", "index-shift", "timeindex-missing", "index-zero-tail"])
 def test_indexes_are_not_trusted(fault: str, tmp_path: Path, sound: list[Seen]) -> None:
     log_dir = build(tmp_path / "data", [f"{fault}:topic=codec-lz4,partition=0"])
-    with served([str(log_dir)]) as server:
+    with serve(str(log_dir)) as server:
         assert read(server) == sound
 
 
 def test_a_file_that_changes_is_checked_again(tmp_path: Path, sound: list[Seen]) -> None:
     log_dir = build(tmp_path / "data")
     log = sorted((log_dir / DAMAGED).glob("*.log"))[1]
-    with served([str(log_dir)]) as server:
+    with serve(str(log_dir)) as server:
         assert read(server) == sound
         data = bytearray(log.read_bytes())
         data[100] ^= 1
@@ -117,6 +117,6 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
         return {str(path): (os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in found}
 
     before = state()
-    with served([str(log_dir)]) as server:
+    with serve(str(log_dir)) as server:
         confluent(server, UNCOMMITTED)
     assert state() == before

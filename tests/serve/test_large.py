@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kdump.fixture.make import make
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.channels import SENDERS
 from kdump.serve.pieces import OnDamage
 from tests.serve.wire import batches
@@ -39,7 +39,7 @@ def test_many_consumers_get_the_bytes_of_the_files(offset: int, tmp_path: Path) 
     """More of them than there are threads to send; what is checked for one is there for the others."""
     log_dir = build(tmp_path / "data")
     whole = content(log_dir)
-    with served([str(log_dir)]) as server, ThreadPoolExecutor(SENDERS + 3) as pool:
+    with serve(str(log_dir)) as server, ThreadPoolExecutor(SENDERS + 3) as pool:
         jobs = [pool.submit(lambda: b"".join(batches(server, "large", 0, offset))) for _ in range(SENDERS + 3)]
         found = {job.result() for job in jobs}
     assert len(found) == 1
@@ -52,12 +52,12 @@ def test_many_consumers_get_the_bytes_of_the_files(offset: int, tmp_path: Path) 
 @pytest.mark.parametrize("on_damage", [OnDamage.STOP, OnDamage.SKIP])
 def test_damage_far_inside(on_damage: OnDamage, tmp_path: Path) -> None:
     said: list[str] = []
-    with served([str(build(tmp_path / "sound"))]) as server:
+    with serve(str(build(tmp_path / "sound"))) as server:
         sound = list(batches(server, "large", 0))
     damaged = str(build(tmp_path / "data", "flip-payload-bit:topic=large,partition=0,segment=1,batch=60"))
     base = int(sorted((tmp_path / "data").glob("large-0/*.log"))[1].stem)
     bad = [int.from_bytes(batch[:8]) for batch in sound].index(base) + 60
-    with served([damaged], on_damage=on_damage, say=said.append) as server:
+    with serve(damaged, on_damage=on_damage, say=said.append) as server:
         found = list(batches(server, "large", 0))
     assert found == sound[:bad] + (sound[bad + 1 :] if on_damage is OnDamage.SKIP else [])
     assert [line for line in said if f"batch {int.from_bytes(sound[bad][:8])}" in line] == said[:1] == said

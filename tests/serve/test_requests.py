@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.context import Context
 from kdump.serve.fetch import fetch as answer_fetch
 from kdump.serve.protocol.apis import APIS, ApiKey
@@ -21,7 +21,7 @@ from tests.topics.building import Log, cluster_directory, metadata_pairs
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with served([str(build(tmp_path_factory.mktemp("served") / "data"))]) as servers, Client(servers) as client:
+    with serve(str(build(tmp_path_factory.mktemp("served") / "data"))) as servers, Client(servers) as client:
         yield client
 
 
@@ -78,7 +78,7 @@ def test_secrets_are_not_told(tmp_path: Path) -> None:
     data = cluster_directory(tmp_path / "data")
     config = {"resourceType": 4, "resourceName": "", "name": "ssl.keystore.password", "value": "hush"}
     Log(data / "__cluster_metadata-0", 0).add(*metadata_pairs(("Config", config))).write()
-    with served([str(data)]) as servers, Client(servers) as client:
+    with serve(str(data)) as servers, Client(servers) as client:
         nodes = client.ask(ApiKey.METADATA, 9, {"topics": []})["brokers"]
         resource = {"resourceType": 4, "resourceName": str(nodes[0]["nodeId"]), "configurationKeys": None}
         answer = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource], "includeSynonyms": True})

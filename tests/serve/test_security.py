@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kdump.serve.background import served
+from kdump.serve.background import serve
 from kdump.serve.sasl import AuthenticationError, Exchange, Mechanism, Users
 from kdump.serve.server import ServeOptions
 from tests.serve.data import build
@@ -38,7 +38,7 @@ def topics(server: str, **settings: str) -> set[str]:
 @pytest.mark.parametrize("mechanism", Mechanism)
 def test_users_say_who_they_are(mechanism: str, log_dir: Path) -> None:
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism}
-    with served([str(log_dir)], users=Users(PASSWORDS, {})) as server:
+    with serve(str(log_dir), passwords=PASSWORDS) as server:
         for name, password in PASSWORDS.items():
             known = {"sasl.username": name, "sasl.password": password}
             assert "payments" in topics(server, **sasl, **known)
@@ -50,8 +50,7 @@ def test_users_say_who_they_are(mechanism: str, log_dir: Path) -> None:
 
 def test_nobody_is_let_in_without_a_name(log_dir: Path) -> None:
     said: list[str] = []
-    users = Users(PASSWORDS, {})
-    with served([str(log_dir)], users=users, say=said.append) as server, pytest.raises(PermissionError):
+    with serve(str(log_dir), passwords=PASSWORDS, say=said.append) as server, pytest.raises(PermissionError):
         topics(server)
     assert any("before the client has said who it is" in line for line in said), said
 
@@ -86,7 +85,7 @@ def test_tls(log_dir: Path, tmp_path: Path) -> None:
     context.load_cert_chain(tmp_path / "cert.pem", pem)
     tls = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "cert.pem")}
     said: list[str] = []
-    with served([str(log_dir)], options=ServeOptions(port=0, tls=context), say=said.append) as server:
+    with serve(str(log_dir), options=ServeOptions(port=0, tls=context), say=said.append) as server:
         assert "payments" in topics(server, **tls)
         consumer = confluent_kafka.Consumer(
             {"bootstrap.servers": server, "group.id": "g", "auto.offset.reset": "earliest", **tls}

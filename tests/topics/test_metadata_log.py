@@ -10,8 +10,7 @@ import pytest
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats import control
-from kdump.formats.batch import CONTROL
-from kdump.formats.control import KRAFT_VOTERS, LEADER_CHANGE
+from kdump.formats.batch import CONTROL, KRAFT_VOTERS, LEADER_CHANGE
 from kdump.formats.schemas import cluster_metadata
 from kdump.storage.partition import PartitionLog
 from kdump.topics.cluster_image import ClusterImage, ImageError

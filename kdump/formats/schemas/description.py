@@ -84,21 +84,6 @@ class Field:
     fields      of the struct
     """
 
-    __slots__ = (
-        "array",
-        "default",
-        "fields",
-        "first",
-        "ignorable",
-        "kind",
-        "last",
-        "name",
-        "null_first",
-        "null_last",
-        "since",
-        "tag",
-    )
-
     def __init__(
         self,
         name: str,

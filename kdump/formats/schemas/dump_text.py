@@ -18,6 +18,7 @@ from kdump.errors import (
     KdumpError,
 )
 from kdump.formats import names
+from kdump.formats.batch import wrap32
 from kdump.formats.schemas.decoding import tables_of
 from kdump.formats.schemas.description import PACKERS, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic, leading_int16, read_frame
@@ -265,8 +266,7 @@ def _partitions_in_set_order(topics: list[dict[str, Any]] | None) -> list[str]:
             if len(partitions) <= _ADDED_SINGLY and len(hashes) + 1 >= buckets * 3 // 4:
                 buckets *= 2
             plain = (31 * (31 + partition) + topic_hash) & 0xFFFFFFFF
-            improved = plain ^ plain >> 16
-            hashes.setdefault((name, partition), (improved ^ 0x80000000) - 0x80000000)
+            hashes.setdefault((name, partition), wrap32(plain ^ plain >> 16))
     ordered = sorted(hashes, key=lambda element: (hashes[element] & buckets - 1, hashes[element]))
     return [f"{name}-{partition}" for name, partition in ordered]
 

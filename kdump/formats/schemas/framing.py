@@ -48,31 +48,19 @@ class Decoded(NamedTuple):
         return to_json(self.schema, self.version, self.fields, keep_unknown=True)
 
 
-class RecordKind:
+class RecordKind(NamedTuple):
     """A record type of a coordinator's topic: its name, the schemas of its key and of its value.
 
     `later` is the layout that Kafka 4.1 gave the value where it left the version number as it was. The type is known
     to releases from `since` on, and no longer from `until` on (None: all).
     """
 
-    __slots__ = ("key", "later", "name", "since", "until", "value")
-
-    def __init__(
-        self,
-        name: str,
-        key: Schema,
-        value: Schema,
-        *,
-        later: Schema | None = None,
-        since: KafkaRelease | None = None,
-        until: KafkaRelease | None = None,
-    ) -> None:
-        self.name = name
-        self.key = key
-        self.value = value
-        self.later = later
-        self.since = since
-        self.until = until
+    name: str
+    key: Schema
+    value: Schema
+    later: Schema | None = None
+    since: KafkaRelease | None = None
+    until: KafkaRelease | None = None
 
     @property
     def layouts(self) -> tuple[Schema, ...]:

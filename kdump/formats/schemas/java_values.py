@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from kdump.formats.batch import wrap32
+
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord('"'): '\\"',
     ord("\\"): "\\\\",
@@ -28,7 +30,7 @@ def string_hash(text: str) -> int:
     value = 0
     for low, high in zip(units[::2], units[1::2], strict=True):
         value = (value * 31 + (high << 8 | low)) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
+    return wrap32(value)
 
 
 def double_text(value: float) -> str:

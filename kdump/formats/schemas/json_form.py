@@ -6,12 +6,7 @@ import math
 from binascii import b2a_base64
 from typing import Any
 
-from kdump.formats.schemas.description import (
-    UNKNOWN_TAGS,
-    Column,
-    Layout,
-    Schema,
-)
+from kdump.formats.schemas.description import UNKNOWN_TAGS, Column, Layout, Schema
 from kdump.formats.uuids import format_uuid
 from kdump.releases import KafkaRelease
 

@@ -27,15 +27,9 @@ import struct
 from typing import Any, NoReturn
 
 from kdump.errors import BUFFER_UNDERFLOW, ILLEGAL_ARGUMENT, RUNTIME, UNSUPPORTED_VERSION
+from kdump.formats.batch import wrap32
 from kdump.formats.java_utf8 import java_utf8
-from kdump.formats.schemas.description import (
-    PACKERS,
-    UNKNOWN_TAGS,
-    Column,
-    Layout,
-    Schema,
-    SchemaError,
-)
+from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Column, Layout, Schema, SchemaError
 from kdump.releases import KafkaRelease
 
 _MAX_STRING = 0x7FFF
@@ -125,7 +119,7 @@ class _Source:
             self.position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return _int32(value)
+                return wrap32(value)
         text = "Varint is too long, the most significant bit in the 5th byte is set, converted value: "
         return self.fail(f"{text}{value & 0xFFFFFFFF:x}", ILLEGAL_ARGUMENT)
 
@@ -135,10 +129,6 @@ class _Source:
 
     def fail(self, kafka_message: str, java_class: str = RUNTIME, found: str = "") -> NoReturn:
         raise SchemaError(found or kafka_message, self.position, kafka_message=kafka_message, java_class=java_class)
-
-
-def _int32(value: int) -> int:
-    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
 def _read_struct(source: _Source, layout: Layout) -> dict[str, Any]:
@@ -200,7 +190,7 @@ def _text(data: bytes) -> str:
 
 
 def _read_length(source: _Source, flexible: bool, kind: str) -> int:
-    return _int32(source.unsigned_varint() - 1) if flexible else int(source.fixed(PACKERS[kind], kind))
+    return wrap32(source.unsigned_varint() - 1) if flexible else int(source.fixed(PACKERS[kind], kind))
 
 
 def _read_array(source: _Source, column: Column) -> list[Any] | None:

@@ -59,13 +59,10 @@ def _options(words: list[str]) -> dict[str, Any]:
             case "nullable":
                 options["nullable"] = words.pop(0)
             case "tag" | "default" as word:
-                options[word] = _value(words.pop(0))
+                value = words.pop(0)
+                options[word] = _WORDS[value] if value in _WORDS else int(value)
             case "since":
                 options["since"] = KafkaRelease.parse(words.pop(0))
             case word:
                 raise ValueError(f"{word!r} says nothing about a field")
     return options
-
-
-def _value(word: str) -> object:
-    return _WORDS[word] if word in _WORDS else int(word)

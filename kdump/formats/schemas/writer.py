@@ -5,14 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kdump.formats.schemas.description import (
-    PACKERS,
-    UNKNOWN_TAGS,
-    Column,
-    Layout,
-    Schema,
-    SchemaError,
-)
+from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Column, Layout, Schema, SchemaError
 from kdump.formats.uuids import UUID_SIZE
 
 _MAX_STRING = 0x7FFF

@@ -11,11 +11,19 @@ from hashlib import md5
 from struct import Struct
 
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, wrap64
+from kdump.formats.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    wrap32,
+    wrap64,
+)
 from kdump.formats.encode import MAX_BYTES, NewBatch, NewRecord, encode_record, frame_batch
 from kdump.kernels.batch_verdicts import COPIED, GONE, OTHER, REBUILT
-from kdump.kernels.portable.messages import Source
-from kdump.kernels.portable.records import Payloads, headers, source_of, wrap32
+from kdump.kernels.portable.records import Payloads, headers, part_of, source_of
 from kdump.kernels.verdicts import EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
 
 ENTRY_SIZE = 24
@@ -205,16 +213,12 @@ def encode_kept(
         record = NewRecord(
             base_offset + wrap64(records.offset[at] - base_offset),
             records.timestamp[at],
-            _part(source, records.key_position[at], records.key_length[at]),
-            _part(source, records.value_position[at], records.value_length[at]),
+            part_of(source, records.key_position[at], records.key_length[at]),
+            part_of(source, records.value_position[at], records.value_length[at]),
             tuple(headers(source, records.headers_position[at], records.headers_count[at])),
         )
         data += encode_record(record, base_offset, base_timestamp)
     return data, base_timestamp, max(records.timestamp[at] for at in kept)
-
-
-def _part(source: Source, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None
 
 
 Rewritten = tuple[bytearray, bytearray, "array[int]", "array[int]", "array[int]", int | None]

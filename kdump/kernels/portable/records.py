@@ -341,16 +341,16 @@ def _unsigned(source: Source, position: int, end: int, most: int) -> tuple[int, 
             return value, position
 
 
+def part_of(source: Source, position: int, length: int) -> bytes | None:
+    """Return the bytes at a position; None where their length is below 0."""
+    return bytes(source[position : position + length]) if length >= 0 else None
+
+
 def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield name and value of the `count` headers at `position` of a source that was decoded before."""
     end = len(source)
     for _ in range(count):
         name_position, name_length, position = _sized(source, position, end)
         value_position, value_length, position = _sized(source, position, end)
-        value = bytes(source[value_position : value_position + value_length]) if value_length >= 0 else None
-        yield bytes(source[name_position : name_position + name_length]), value
-
-
-def wrap32(value: int) -> int:
-    """Return `value` as Java's int arithmetic would leave it."""
-    return (value + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)
+        name = bytes(source[name_position : name_position + name_length])
+        yield name, part_of(source, value_position, value_length)

@@ -10,15 +10,7 @@ from typing import Any, Literal
 
 from kdump.formats.checksums import Buffer
 from kdump.formats.printable import escape_controls
-from kdump.kernels.row_kinds import (
-    ROW_BOOL,
-    ROW_BYTES,
-    ROW_HEADERS,
-    ROW_INT32,
-    ROW_JSON,
-    ROW_NULLS,
-    ROW_TEXT,
-)
+from kdump.kernels.row_kinds import ROW_BOOL, ROW_BYTES, ROW_HEADERS, ROW_INT32, ROW_JSON, ROW_NULLS, ROW_TEXT
 from kdump.named_tuples import NamedTuple
 
 FLUSH_SIZE = 1 << 18

@@ -12,20 +12,20 @@ from kdump.formats.batch import (
     CODEC_MASK,
     COMMIT,
     CONTROL,
-    CONTROL_KEY,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
-    MARKER_VALUE,
     TRANSACTIONAL,
     control_type_name,
+    wrap32,
     wrap64,
 )
 from kdump.formats.codecs import NAMES as CODEC_NAMES
 from kdump.formats.codecs import ZSTD
+from kdump.formats.control import ControlError, control_type_of, decode_marker
 from kdump.formats.faults import DamageError
 from kdump.formats.java_utf8 import java_utf8
 from kdump.formats.message_set import CRC
-from kdump.formats.sequences import increment_sequence
+from kdump.formats.sequences import last_sequence
 from kdump.kernels.portable.messages import (
     Message,
     Source,
@@ -35,14 +35,7 @@ from kdump.kernels.portable.messages import (
     message_value,
     messages,
 )
-from kdump.kernels.portable.records import (
-    Record,
-    batch_records,
-    check,
-    headers,
-    source_of,
-    wrap32,
-)
+from kdump.kernels.portable.records import Record, batch_records, check, headers, part_of, source_of
 
 FLUSH_SIZE = 1 << 18
 MIN_LEGACY_MAGIC = 0
@@ -180,8 +173,8 @@ class LogText:
     def _record_line(self, block: BatchBlock, row: int, source: Source, record: Record) -> None:
         self._follow(record.offset)
         control = bool(block.attributes[row] & CONTROL)
-        key = _part(source, record.key_position, record.key_length)
-        value = _part(source, record.value_position, record.value_length)
+        key = part_of(source, record.key_position, record.key_length)
+        value = part_of(source, record.value_position, record.value_length)
         prefix = b"| "
         if not self._skip_metadata:
             named = headers(source, record.headers_position, record.headers_count)
@@ -217,8 +210,8 @@ class LogText:
             check_message_limit(message, key_position, key_length)
             value_position, value_length = message_value(source, message, key_length)
             check_message_limit(message, value_position, value_length)
-            key = _part(source, key_position, key_length)
-            self._print_contents(prefix, message.offset, key, _part(source, value_position, value_length))
+            key = part_of(source, key_position, key_length)
+            self._print_contents(prefix, message.offset, key, part_of(source, value_position, value_length))
         self._out += b"\n"
 
     def _print_contents(self, prefix: bytes, offset: int, key: bytes | None, value: bytes | None) -> None:
@@ -230,40 +223,16 @@ class LogText:
             self._out += (prefix if self._java else b" ") + b"payload: " + value_text
 
     def _control_text(self, key: bytes | None, value: bytes | None) -> bytes:
-        number = control_type(key)
-        if number in (ABORT, COMMIT):
-            return f" endTxnMarker: {control_type_name(number)} coordinatorEpoch: {marker_epoch(value)}".encode()
+        try:
+            number = control_type_of(key)
+            if number in (ABORT, COMMIT):
+                epoch = decode_marker(number, value).coordinator_epoch
+                return f" endTxnMarker: {control_type_name(number)} coordinatorEpoch: {epoch}".encode()
+        except ControlError as error:
+            raise DamageError(*error.fault) from None
         if control_type_name(number) == "UNKNOWN":
             return f" controlType: {control_type_name(number)}({number})".encode()
         return b" " + self._control(number, value)
-
-
-def control_type(key: bytes | None) -> int:
-    """Return the type number in a control record's key (int16 version, int16 type). Raises DamageError."""
-    if key is None:
-        raise DamageError(faults.CONTROL_NO_KEY)
-    if len(key) < CONTROL_KEY.size:
-        raise DamageError(faults.CONTROL_KEY_SIZE, len(key))
-    version, number = CONTROL_KEY.unpack_from(key)
-    if version < 0:
-        raise DamageError(faults.CONTROL_VERSION, version)
-    return int(number)
-
-
-def marker_epoch(value: bytes | None) -> int:
-    """Return the coordinator epoch in a transaction marker's value (int16 version, int32 epoch). Raises DamageError."""
-    if value is None:
-        raise DamageError(faults.MARKER_NO_VALUE)
-    if len(value) < MARKER_VALUE.size:
-        raise DamageError(faults.MARKER_SIZE, len(value))
-    version, epoch = MARKER_VALUE.unpack_from(value)
-    if version < 0:
-        raise DamageError(faults.MARKER_VERSION, version)
-    return int(epoch)
-
-
-def _part(source: Source, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None
 
 
 def _timestamp_type(block: BatchBlock, row: int) -> str:
@@ -275,21 +244,13 @@ def _timestamp_type(block: BatchBlock, row: int) -> str:
 def _batch_fields(block: BatchBlock, row: int) -> str:
     attributes = block.attributes[row]
     base_sequence = block.base_sequence[row]
+    sequence = last_sequence(base_sequence, wrap32(block.last_offset[row] - block.base_offset[row]))
     horizon = f"[{block.base_timestamp[row]}]" if attributes & DELETE_HORIZON else ".empty"
     return (
         f"baseOffset: {block.base_offset[row]} lastOffset: {block.last_offset[row]} count: {block.count[row]}"
-        f" baseSequence: {base_sequence} lastSequence: {last_sequence(block, row)}"
+        f" baseSequence: {base_sequence} lastSequence: {sequence}"
         f" producerId: {block.producer_id[row]} producerEpoch: {block.producer_epoch[row]}"
         f" partitionLeaderEpoch: {block.leader_epoch[row]}"
         f" isTransactional: {'true' if attributes & TRANSACTIONAL else 'false'}"
         f" isControl: {'true' if attributes & CONTROL else 'false'} deleteHorizonMs: OptionalLong{horizon}"
     )
-
-
-def last_sequence(block: BatchBlock, row: int) -> int:
-    """Return the sequence that a batch's last offset delta leads to; -1 without a base sequence."""
-    base = block.base_sequence[row]
-    if base == -1:
-        return -1
-    delta = block.last_offset[row] - block.base_offset[row]
-    return increment_sequence(base, wrap32(delta))
