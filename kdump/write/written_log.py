@@ -6,9 +6,10 @@ import os
 from itertools import pairwise
 from typing import Self
 
-from kdump.disk.durable import remove_file, replace_file, sync_directory
+from kdump.disk.durable import make_directories, remove_file, replace_file, sync_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import segment_file_name
 from kdump.formats.time_units import wall_clock
 from kdump.recovery.producer_state import ProducerStates
@@ -18,8 +19,8 @@ from kdump.storage.partition import base_offsets
 from kdump.write.assign import OffsetAssigner
 from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter
 from kdump.write.errors import FencedLeaderEpochError, OffsetOutOfRangeError, RollError
-from kdump.write.new_log import new_files
 from kdump.write.segment import ActiveSegment
+from kdump.write.snapshots import SnapshotsOnDisk
 
 
 class WrittenLog:
@@ -86,7 +87,7 @@ class WrittenLog:
         """
         config = config or WritingSettings()
         path = os.path.abspath(path)
-        states, epochs = new_files(path, config, start_offset, topic_id, durable=durable, like=like)
+        states, epochs = _new_files(path, config, start_offset, topic_id, durable=durable, like=like)
         active = ActiveSegment(path, start_offset, config, clock(), draw_jitter(config, jitter), like)
         return cls(active, states, epochs, start_offset, start_offset, clock=clock, jitter=jitter, durable=durable)
 
@@ -237,3 +238,31 @@ class WrittenLog:
             path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
             replace_file(path, epochs.content(), durable=self.durable, like=self.active.like)
             epochs.is_written = False
+
+
+def _new_files(
+    path: str,
+    config: WritingSettings,
+    start_offset: int,
+    topic_id: bytes | None,
+    *,
+    durable: bool,
+    like: os.stat_result | None,
+) -> tuple[ProducerStates, EpochCache | None]:
+    """Make the directory of a log that is not there yet; return its producers and epochs, which are none.
+
+    Raises OSError, FileExistsError where there is a log already.
+    """
+    make_directories(path, like)
+    if any(names.parse_file_name(name).kind in names.SEGMENT_KINDS for name in os.listdir(path)):
+        raise FileExistsError(17, "There is a log already", path)
+    if topic_id is not None:
+        metadata = format_partition_metadata(PartitionMetadata(0, topic_id))
+        replace_file(os.path.join(path, names.PARTITION_METADATA), metadata, durable=durable, like=like)
+    epochs = None
+    if config.record_version >= 2:
+        epochs = EpochCache(())
+        replace_file(os.path.join(path, names.LEADER_EPOCH_CHECKPOINT), b"", durable=durable, like=like)
+    states = ProducerStates(SnapshotsOnDisk(path, durable=durable, like=like))
+    states.map_end_offset = states.snapshot_offset = start_offset
+    return states, epochs
