@@ -44,7 +44,7 @@ from kdump.formats.kraft_snapshot import Voter, snapshot
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.topics.cluster_image import ClusterImage
 from kdump.topics.image_records import encoded, records_of
-from kdump.topics.metadata_log import release_of
+from kdump.topics.metadata_log import release_of_level
 
 FIRST_OFFSET = 1000
 FIRST_EPOCH = 7
@@ -121,7 +121,7 @@ def plan_resurrection(
     metadata_copies = read_metadata_copies(disks)
     metadata = _taken(metadata_copies, wanted)
     state = metadata.state if metadata else None
-    release = wanted.release or (release_of(state) if state else NEWEST)
+    release = wanted.release or (release_of_level(state.image.supported_metadata_version(None)) if state else NEWEST)
     nodes = [_node(node_id, own, new_id, keeps_directory_ids, disks) for node_id, own in by_node.items()]
     plan = Resurrection(
         disks, nodes, release, wanted.cluster_id or new_cluster_id, -1, metadata_copies, metadata,

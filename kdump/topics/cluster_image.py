@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from kdump.errors import KdumpError
@@ -39,6 +41,7 @@ SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _NO_CHANGE = -1
 
 Fields = dict[str, Any]
+Handler = Callable[["ClusterImage", Fields], None]
 
 
 class ImageError(KdumpError):
@@ -113,6 +116,28 @@ class ClusterImage:
         return found
 
 
+def _keep(table: str, *key: str) -> Handler:
+    """Return what keeps a record whole in a table of the state, by these of its fields."""
+    key_of = itemgetter(*key)
+
+    def keep(image: ClusterImage, fields: Fields) -> None:
+        getattr(image, table)[key_of(fields)] = fields
+
+    return keep
+
+
+def _remove(table: str, *key: str, what: str) -> Handler:
+    """Return what removes an entry of a table of the state; `what` it is, should there be none."""
+    key_of = itemgetter(*key)
+
+    def remove(image: ClusterImage, fields: Fields) -> None:
+        if getattr(image, table).pop(key_of(fields), None) is None:
+            name = fields[key[0]]
+            raise ImageError(f"there is no {what} {format_uuid(name) if isinstance(name, bytes) else name}")
+
+    return remove
+
+
 def _topic(image: ClusterImage, fields: Fields) -> None:
     image.topics[fields["topicId"]] = Topic(fields["name"], fields["topicId"])
 
@@ -176,20 +201,12 @@ def _config(image: ClusterImage, fields: Fields) -> None:
         del image.configs[key]
 
 
-def _register_broker(image: ClusterImage, fields: Fields) -> None:
-    image.brokers[fields["brokerId"]] = fields
-
-
 def _unregister_broker(image: ClusterImage, fields: Fields) -> None:
     del image.brokers[image.broker(fields["brokerId"], fields["brokerEpoch"])["brokerId"]]
 
 
-def _fence_broker(image: ClusterImage, fields: Fields) -> None:
-    image.broker(fields["id"], fields["epoch"])["fenced"] = True
-
-
-def _unfence_broker(image: ClusterImage, fields: Fields) -> None:
-    image.broker(fields["id"], fields["epoch"])["fenced"] = False
+def _fence(image: ClusterImage, fields: Fields, *, is_fenced: bool) -> None:
+    image.broker(fields["id"], fields["epoch"])["fenced"] = is_fenced
 
 
 def _change_broker(image: ClusterImage, fields: Fields) -> None:
@@ -201,15 +218,6 @@ def _change_broker(image: ClusterImage, fields: Fields) -> None:
         broker["logDirs"] = fields["logDirs"]
     if fields["cordonedLogDirs"] is not None:
         broker["cordonedLogDirs"] = fields["cordonedLogDirs"]
-
-
-def _register_controller(image: ClusterImage, fields: Fields) -> None:
-    image.controllers[fields["controllerId"]] = fields
-
-
-def _unregister_controller(image: ClusterImage, fields: Fields) -> None:
-    if image.controllers.pop(fields["controllerId"], None) is None:
-        raise ImageError(f"there is no controller {fields['controllerId']}")
 
 
 def _feature(image: ClusterImage, fields: Fields) -> None:
@@ -235,33 +243,6 @@ def _producer_ids(image: ClusterImage, fields: Fields) -> None:
     image.producer_ids = fields
 
 
-def _acl(image: ClusterImage, fields: Fields) -> None:
-    image.acls[fields["id"]] = fields
-
-
-def _remove_acl(image: ClusterImage, fields: Fields) -> None:
-    if image.acls.pop(fields["id"], None) is None:
-        raise ImageError(f"there is no access control entry {format_uuid(fields['id'])}")
-
-
-def _scram(image: ClusterImage, fields: Fields) -> None:
-    image.scram[fields["name"], fields["mechanism"]] = fields
-
-
-def _remove_scram(image: ClusterImage, fields: Fields) -> None:
-    if image.scram.pop((fields["name"], fields["mechanism"]), None) is None:
-        raise ImageError(f"there is no SCRAM credential of {fields['name']}")
-
-
-def _token(image: ClusterImage, fields: Fields) -> None:
-    image.tokens[fields["tokenId"]] = fields
-
-
-def _remove_token(image: ClusterImage, fields: Fields) -> None:
-    if image.tokens.pop(fields["tokenId"], None) is None:
-        raise ImageError(f"there is no delegation token {fields['tokenId']}")
-
-
 def _zk_migration(image: ClusterImage, fields: Fields) -> None:
     image.zk_migration_state = fields["zkMigrationState"]
 
@@ -270,29 +251,29 @@ def _nothing(image: ClusterImage, fields: Fields) -> None:
     """Do nothing: the record only moves the log's end."""
 
 
-_HANDLERS: dict[str, Callable[[ClusterImage, Fields], None]] = {
-    "RegisterBrokerRecord": _register_broker,
+_HANDLERS: dict[str, Handler] = {
+    "RegisterBrokerRecord": _keep("brokers", "brokerId"),
     "UnregisterBrokerRecord": _unregister_broker,
     "TopicRecord": _topic,
     "PartitionRecord": _partition,
     "ConfigRecord": _config,
     "PartitionChangeRecord": _change_partition,
-    "FenceBrokerRecord": _fence_broker,
-    "UnfenceBrokerRecord": _unfence_broker,
+    "FenceBrokerRecord": partial(_fence, is_fenced=True),
+    "UnfenceBrokerRecord": partial(_fence, is_fenced=False),
     "RemoveTopicRecord": _remove_topic,
-    "DelegationTokenRecord": _token,
-    "UserScramCredentialRecord": _scram,
+    "DelegationTokenRecord": _keep("tokens", "tokenId"),
+    "UserScramCredentialRecord": _keep("scram", "name", "mechanism"),
     "FeatureLevelRecord": _feature,
     "ClientQuotaRecord": _quota,
     "ProducerIdsRecord": _producer_ids,
     "BrokerRegistrationChangeRecord": _change_broker,
-    "AccessControlEntryRecord": _acl,
-    "RemoveAccessControlEntryRecord": _remove_acl,
+    "AccessControlEntryRecord": _keep("acls", "id"),
+    "RemoveAccessControlEntryRecord": _remove("acls", "id", what="access control entry"),
     "NoOpRecord": _nothing,
     "ZkMigrationStateRecord": _zk_migration,
-    "RemoveUserScramCredentialRecord": _remove_scram,
-    "RemoveDelegationTokenRecord": _remove_token,
-    "RegisterControllerRecord": _register_controller,
+    "RemoveUserScramCredentialRecord": _remove("scram", "name", "mechanism", what="SCRAM credential of"),
+    "RemoveDelegationTokenRecord": _remove("tokens", "tokenId", what="delegation token"),
+    "RegisterControllerRecord": _keep("controllers", "controllerId"),
     "ClearElrRecord": _clear_elr,
-    "UnregisterControllerRecord": _unregister_controller,
+    "UnregisterControllerRecord": _remove("controllers", "controllerId", what="controller"),
 }
