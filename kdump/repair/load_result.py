@@ -72,13 +72,6 @@ def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogVie
             yield base, view
 
 
-def log_sizes(outcome: LoadOutcome) -> Iterator[tuple[str, int]]:
-    """Yield the sizes of the .log files that an outcome leaves, in bytes."""
-    for name, recipe in (outcome.files or {}).items():
-        if parse_file_name(name).kind == names.LOG:
-            yield name, recipe.size
-
-
 def holding(log: PartitionLog, outcome: LoadOutcome) -> Loss:
     """Return what the .log files that an outcome leaves hold."""
     from kdump.recovery.losses import count_loss

@@ -63,12 +63,9 @@ def _is_repair(operation: Operation, found: Survey, changed: Collection[int]) ->
     if parsed.kind in (names.LOG, *names.INDEX_KINDS) and parsed.state in (names.LIVE, names.SWAP):
         return parsed.offset in changed
     if parsed.kind in _FOLLOWS_FROM_LOGS:
-        return bool(changed) or (parsed.kind == names.PRODUCER_SNAPSHOT and _has_unsound(found, parsed.kind))
+        has_unsound = any(parse_file_name(name).kind == parsed.kind for name in found.unsound)
+        return bool(changed) or (parsed.kind == names.PRODUCER_SNAPSHOT and has_unsound)
     return parsed.kind == names.PARTITION_METADATA
-
-
-def _has_unsound(found: Survey, kind: str) -> bool:
-    return any(parse_file_name(name).kind == kind for name in found.unsound)
 
 
 def _strays(plan: Plan, log: PartitionLog) -> frozenset[str]:
