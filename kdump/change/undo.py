@@ -21,6 +21,7 @@ from kdump.change.checks import (
     check_writable,
     differences,
     inode_of,
+    source_before,
 )
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
@@ -175,9 +176,7 @@ def _whole(operation: Operation, kept: str) -> Recipe:
 
 def _before(change: Change, step: Step) -> FileState:
     """Return what a file was that a step cut; an earlier step may have renamed it."""
-    operations = (each.operation for each in change.steps)
-    renamed = (each.source for each in operations if each.action == RENAME and each.name == step.operation.name)
-    return change.before.files[next(renamed, step.operation.name)]
+    return change.before.files[source_before((each.operation for each in change.steps), step.operation.name)]
 
 
 # --- an interrupted change -------------------------------------------------------------------------------------------
