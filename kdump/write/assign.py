@@ -209,17 +209,12 @@ class OffsetAssigner:
                 self._stamp_batch(block, row, data, max_timestamp)
                 next_offset += block.last_offset[row] - block.base_offset[row] + 1
                 continue
-            count = self._legacy_count(block, row)
-            next_offset += count
+            is_wrapper = block.attributes[row] & CODEC_MASK
+            next_offset += sum(1 for _ in records_of(block, row, row + 1)) if is_wrapper else 1
             _OFFSET.pack_into(data, at, next_offset - 1)
             if magic == 1:
                 self._stamp_message(block, row, data, max_timestamp)
         return data
-
-    def _legacy_count(self, block: BatchBlock, row: int) -> int:
-        if not block.attributes[row] & CODEC_MASK:
-            return 1
-        return sum(1 for _ in records_of(block, row, row + 1))
 
     def _stamp_batch(self, block: BatchBlock, row: int, data: bytearray, max_timestamp: int) -> None:
         if self._is_stamped(block, row, max_timestamp):
