@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Self
 
@@ -17,10 +18,28 @@ from kdump.settings.writing import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.partition import base_offsets
 from kdump.write.assign import OffsetAssigner
-from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter
 from kdump.write.errors import FencedLeaderEpochError, OffsetOutOfRangeError, RollError
 from kdump.write.segment import ActiveSegment
 from kdump.write.snapshots import SnapshotsOnDisk
+
+Clock = Callable[[], int]
+"""Tells the time in ms."""
+
+Jitter = Callable[[int], int]
+"""A number of ms from 0 up to, but without, the one that it gets."""
+
+
+def random_jitter(limit: int) -> int:
+    """Return a number of ms from 0 up to, but without, `limit`."""
+    import random
+
+    return random.randrange(limit)
+
+
+def draw_jitter(config: WritingSettings, jitter: Jitter) -> int:
+    """Return how much earlier (ms) than segment.ms a new segment is rolled."""
+    limit = min(config.segment_jitter_ms, config.segment_ms)
+    return jitter(limit) if limit else 0
 
 
 class WrittenLog:
@@ -112,11 +131,6 @@ class WrittenLog:
                 f" {self.log_start_offset} to {self.end_offset}"
             )
         self._high_watermark = offset
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset up to which no transaction is open."""
-        return min((self.high_watermark, *self.states.open_txns))
 
     def roll(self, expected_offset: int = 0) -> int:
         """Begin a new segment at the log end offset (or `expected_offset`, if that is larger); its base offset.
