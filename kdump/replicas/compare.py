@@ -215,7 +215,7 @@ class _Stream:
         return view
 
     def contents(self) -> Contents:
-        return Contents(self.first_offset, self._end_offset, self._count, self._damaged.all())
+        return Contents(self.first_offset, self._end_offset, self._count, tuple(self._damaged.found))
 
     def close(self) -> None:
         close = getattr(self._batches, "close", None)
@@ -246,9 +246,6 @@ class _Ranges:
             self.found[-1] = last.extended(one)
         else:
             self.found.append(one)
-
-    def all(self) -> tuple[OffsetRange, ...]:
-        return tuple(self.found)
 
 
 class _Pair:
@@ -295,7 +292,7 @@ class _Pair:
         self._alone(1, rows_b, j, stop_b)
 
     def result(self, first: int, second: int) -> Comparison:
-        only_first, only_second = (ranges.all() for ranges in self._only)
+        only_first, only_second = (tuple(ranges.found) for ranges in self._only)
         # Between what is the same and the first batch after it, of either copy, neither has anything.
         bases = [each.base_offset for each in self._first if each is not None]
         same_up_to = max(self._same_up_to, min(bases, default=self._start))
