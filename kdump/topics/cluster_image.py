@@ -44,10 +44,6 @@ Fields = dict[str, Any]
 Handler = Callable[["ClusterImage", Fields], None]
 
 
-class ImageError(KdumpError):
-    """A record does not fit the state that the records before it made."""
-
-
 @dataclass(slots=True)
 class Topic:
     """A topic: the fields of its partitions' PartitionRecords by number, as changes left them.
@@ -81,11 +77,11 @@ class ClusterImage:
     def apply(self, record: Decoded) -> None:
         """Take a record, other than those that frame a transaction, into the state.
 
-        Raises ImageError for one that does not fit; the state is then as it was.
+        Raises KdumpError for one that does not fit those before it; the state is then as it was.
         """
         handler = _HANDLERS.get(record.name)
         if handler is None:
-            raise ImageError(f"{record.name} has no place in the state")
+            raise KdumpError(f"{record.name} has no place in the state")
         handler(self, record.fields)
 
     def supported_metadata_version(self, broker_id: int | None) -> int | None:
@@ -100,19 +96,19 @@ class ClusterImage:
         return max(levels, default=None)
 
     def topic(self, topic_id: bytes) -> Topic:
-        """Return the topic of an id. Raises ImageError."""
+        """Return the topic of an id. Raises KdumpError."""
         found = self.topics.get(topic_id)
         if found is None:
-            raise ImageError(f"there is no topic with the id {format_uuid(topic_id)}")
+            raise KdumpError(f"there is no topic with the id {format_uuid(topic_id)}")
         return found
 
     def broker(self, broker_id: int, epoch: int) -> Fields:
-        """Return the broker of an id, in this epoch. Raises ImageError."""
+        """Return the broker of an id, in this epoch. Raises KdumpError."""
         found = self.brokers.get(broker_id)
         if found is None:
-            raise ImageError(f"there is no broker {broker_id}")
+            raise KdumpError(f"there is no broker {broker_id}")
         if found["brokerEpoch"] != epoch:
-            raise ImageError(f"broker {broker_id} is in epoch {found['brokerEpoch']}, not in {epoch}")
+            raise KdumpError(f"broker {broker_id} is in epoch {found['brokerEpoch']}, not in {epoch}")
         return found
 
 
@@ -133,7 +129,7 @@ def _remove(table: str, *key: str, what: str) -> Handler:
     def remove(image: ClusterImage, fields: Fields) -> None:
         if getattr(image, table).pop(key_of(fields), None) is None:
             name = fields[key[0]]
-            raise ImageError(f"there is no {what} {format_uuid(name) if isinstance(name, bytes) else name}")
+            raise KdumpError(f"there is no {what} {format_uuid(name) if isinstance(name, bytes) else name}")
 
     return remove
 
@@ -164,7 +160,7 @@ def _change_partition(image: ClusterImage, change: Fields) -> None:
     number = change["partitionId"]
     partition = topic.partitions.get(number)
     if partition is None:
-        raise ImageError(f"there is no partition {number} of topic {topic.name}")
+        raise KdumpError(f"there is no partition {number} of topic {topic.name}")
     for name in ("isr", "replicas", "removingReplicas", "addingReplicas", "eligibleLeaderReplicas", "lastKnownElr"):
         if change[name] is not None:
             partition[name] = change[name]
@@ -184,7 +180,7 @@ def _clear_elr(image: ClusterImage, fields: Fields) -> None:
     name = fields["topicName"]
     chosen = [topic for topic in image.topics.values() if name in ("", topic.name)]
     if name and not chosen:
-        raise ImageError(f"there is no topic {name}")
+        raise KdumpError(f"there is no topic {name}")
     for topic in chosen:
         for partition in topic.partitions.values():
             partition["eligibleLeaderReplicas"] = partition["lastKnownElr"] = []
