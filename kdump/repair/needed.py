@@ -35,11 +35,12 @@ def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan
     if not log.segments:
         changed.clear()  # nothing to repair: a broker gives an empty log its first segment at every start
     strays = _strays(plan, log) | found.noted
-    wanted = []
-    for operation in plan.operations:
-        is_routine = log.segments and not clean and _is_routine(operation, log, found, strays)
-        if is_routine or _is_repair(operation, found, changed):
-            wanted.append(operation)
+    may_be_routine = log.segments and not clean
+    wanted = (
+        operation
+        for operation in plan.operations
+        if (may_be_routine and _is_routine(operation, log, found, strays)) or _is_repair(operation, found, changed)
+    )
     return plan._replace(operations=tuple(wanted))
 
 

@@ -152,17 +152,15 @@ class PartitionRetention:
             return ()
         start, said = self.new_log_start_offset, self.checkpoints
         first = self.staying[0].base_offset if self.staying else self.end_offset
+        point, watermark = said.recovery_point, said.high_watermark
         wanted = (
-            (names.LOG_START_CHECKPOINT, said.log_start, start if start > first else None),
-            *(
-                (name, offset, None if offset is None else max(offset, start))
-                for name, offset in (
-                    (names.RECOVERY_POINT_CHECKPOINT, said.recovery_point),
-                    (names.REPLICATION_CHECKPOINT, said.high_watermark),
-                )
+            CheckpointChange(names.LOG_START_CHECKPOINT, said.log_start, start if start > first else None),
+            CheckpointChange(names.RECOVERY_POINT_CHECKPOINT, point, None if point is None else max(point, start)),
+            CheckpointChange(
+                names.REPLICATION_CHECKPOINT, watermark, None if watermark is None else max(watermark, start)
             ),
         )
-        return tuple(CheckpointChange(*each) for each in wanted if each[1] != each[2])
+        return tuple(each for each in wanted if each.old != each.new)
 
     def shares(self) -> dict[Policy, DeletedAmount]:
         """Return what each policy deletes, in the broker's order."""
