@@ -70,7 +70,7 @@ def _partition(found: PartitionRetention) -> Row:
             config.size_name: config.size_limit,
             "delete.retention.ms": config.delete_retention_ms,
         },
-        "configFrom": list(found.settings.sources),
+        "configFrom": list(found.config.sources),
         "isTiered": config.has_remote_storage,
         **fields_of(found, "log_start_offset new_log_start_offset high_watermark"),
         **fields_of(found, "isHighWatermarkKnown=is_watermark_known logEndOffset=end_offset"),

@@ -127,7 +127,7 @@ class Text(TextPrinter):
 
 
 def _settings_words(found: PartitionRetention) -> str:
-    if found.settings.sources == (ONLY_START,):
+    if found.config.sources == (ONLY_START,):
         return "nothing is deleted by time or by size: only --log-start-offset is given"
     config = found.config
     limits = (
@@ -135,7 +135,7 @@ def _settings_words(found: PartitionRetention) -> str:
         f", {config.size_name} {_limit(config.size_limit, size_text)}"
     )
     rules = limits if config.deletes else ": nothing is deleted by time or by size"
-    return f"{config.policy}{rules} (from {' and '.join(map(safe, found.settings.sources))})"
+    return f"{config.policy}{rules} (from {' and '.join(map(safe, found.config.sources))})"
 
 
 def _partition_lines(found: PartitionRetention) -> Iterator[str]:

@@ -68,7 +68,7 @@ def apply_plan(
     try:
         check_changeable(plan)
         check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
-        drafts = [Draft(each, "", *_recipe(plan, each)) for each in plan.operations]
+        drafts = [_draft(plan, each) for each in plan.operations]
         return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts, made_directory=makes)
     except BaseException:
         if makes and not is_named(files.path(place.JOURNAL)):
@@ -312,21 +312,16 @@ def _named(change: Change, path: str) -> str:
     return os.path.relpath(path, change.files.directory)
 
 
-def _recipe(plan: Plan, operation: Operation) -> tuple[Recipe | None, int | None]:
-    """Return what a REPLACE puts in place, and the modification time (ns) that this gets."""
+def _draft(plan: Plan, operation: Operation) -> Draft:
+    """Return an operation; a new .log has the modification time of the one it is made of: retention may go by it."""
     if operation.action != REPLACE:
-        return None, None
-    return plan.recipes[operation.name], _modified(plan, operation.name)
-
-
-def _modified(plan: Plan, name: str) -> int | None:
-    """Return the modification time (ns) that a new .log takes from the one it is made of: retention may go by it."""
-    recipe = plan.recipes[name]
-    if not name.endswith(f".{names.LOG}") or isinstance(recipe, NewContent):
-        return None
+        return Draft(operation)
+    recipe = plan.recipes[operation.name]
+    if not operation.name.endswith(f".{names.LOG}") or isinstance(recipe, NewContent):
+        return Draft(operation, recipe=recipe)
     sources = [recipe, *parts_of(recipe)]
     source = next(part.name for part in sources if isinstance(part, SourceBytes))
-    return os.stat(os.path.join(plan.path, source)).st_mtime_ns
+    return Draft(operation, recipe=recipe, modified=os.stat(os.path.join(plan.path, source)).st_mtime_ns)
 
 
 def _kept_cuts(change: Change, cuts: Sequence[Cut]) -> Iterator[KeptCut]:

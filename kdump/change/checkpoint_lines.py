@@ -46,22 +46,17 @@ def put_offset(partition_directory: str, name: str, offset: int) -> None:
     """
     log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
     partition = parse_partition_dir(directory_name, partition_directory)
-    with _FILES:
-        new = OffsetCheckpointEntry(partition.topic, partition.partition, offset)
-        _put(log_directory, name, new, os.stat(partition_directory))
-
-
-def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.stat_result) -> None:
     path = os.path.join(log_directory, name)
-    like = durable.file_in(folder)
-    with suppress(FileNotFoundError):
-        like = os.stat(path)
-    entries = read_entries(path)
-    changed = _with(entries, new)
-    if changed == entries:
-        return
-    durable.write_file(path, (format_offset_checkpoint(changed),), like, part=f"{path}.kdump")
-    durable.sync_directory(log_directory)
+    like = durable.file_in(os.stat(partition_directory))
+    with _FILES:
+        with suppress(FileNotFoundError):
+            like = os.stat(path)
+        entries = read_entries(path)
+        changed = _with(entries, OffsetCheckpointEntry(partition.topic, partition.partition, offset))
+        if changed == entries:
+            return
+        durable.write_file(path, (format_offset_checkpoint(changed),), like, part=f"{path}.kdump")
+        durable.sync_directory(log_directory)
 
 
 def within_log(partition_directory: str, log_end_offset: int, known: Checkpoints | None = None) -> list[Operation]:
@@ -79,8 +74,8 @@ def within_log(partition_directory: str, log_end_offset: int, known: Checkpoints
     partition, prefix = (parsed.topic, parsed.partition), os.path.join(log_directory, "")
     lines = known.readable().lines if known is not None else None
     for name in OFFSET_CHECKPOINTS:
-        offsets = _offsets_of(prefix + name) if lines is None else lines.get(name, {})
-        offset = offsets.get(partition, -1)
+        offsets = _parsed(prefix + name) if lines is None else lines.get(name)
+        offset = (offsets or {}).get(partition, -1)
         if offset > log_end_offset:
             stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
             why = f"{offset} is above the log end offset {log_end_offset}: {'set to it' if stays else 'removed'}"
@@ -95,11 +90,6 @@ def offset_in(path: str, topic: str, partition: int) -> int | None:
     """
     offsets = _parsed(path)
     return None if offsets is None else offsets.get((topic, partition), -1)
-
-
-def _offsets_of(path: str) -> Offsets:
-    """Return what a checkpoint says; nothing where it cannot be parsed. Raises OSError."""
-    return _parsed(path) or {}
 
 
 def _parsed(path: str) -> Offsets | None:

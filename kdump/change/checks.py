@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
@@ -15,7 +14,7 @@ from kdump.disk.reading import is_directory, is_there
 from kdump.disk.unpacked import temporary_place
 from kdump.errors import KdumpError, RefusedError
 from kdump.storage.open import check_not_kafkas
-from kdump.storage.recipe import NewContent, Recipe
+from kdump.storage.recipe import NewContent
 
 SPARE_BYTES = 1 << 20
 _DIFFERENCES_SHOWN = 3
@@ -97,27 +96,20 @@ def check_target(path: str) -> None:
 
 def check_space(plan: Plan, near: str, *, keep_old: bool, cuts: Sequence[Cut] = ()) -> None:
     """Raise RefusedError where the file system of `near` has no room for what is new and what is kept."""
-    needed = SPARE_BYTES + sum(
-        _bytes_needed(plan.recipes[each.name]) for each in plan.operations if each.action == REPLACE
-    )
-    cut = [each for each in plan.operations if each.action == TRUNCATE]
-    needed += sum(map(partial(_head_bytes, plan), cut))
-    if keep_old:
-        needed += sum(map(partial(_tail_bytes, plan), cut))
+    new = (plan.recipes[each.name] for each in plan.operations if each.action == REPLACE)
+    needed = SPARE_BYTES + sum(len(each.data) if isinstance(each, NewContent) else each.size for each in new)
+    needed += sum(_cut_bytes(plan, each, keep_old) for each in plan.operations if each.action == TRUNCATE)
     check_room(needed + sum(cut.stop - cut.start for cut in cuts), near)
 
 
-def _head_bytes(plan: Plan, operation: Operation) -> int:
-    """Return how many bytes a cut writes: of a file with other names, what stays (durable.truncate)."""
+def _cut_bytes(plan: Plan, operation: Operation, keep_old: bool) -> int:
+    """Return how many bytes of the disk a cut uses: of a file with other names what stays is written again.
+
+    That is durable.truncate's way. Of the end that is kept, what is preallocated uses none.
+    """
     info = os.stat(os.path.join(plan.path, source_before(plan.operations, operation.name)))
-    return operation.size if info.st_nlink > 1 else 0
-
-
-def _tail_bytes(plan: Plan, operation: Operation) -> int:
-    """Return how many bytes of the disk the end of a file that is cut can use: what is preallocated uses none."""
-    source = source_before(plan.operations, operation.name)
-    used = os.stat(os.path.join(plan.path, source)).st_blocks * 512
-    return min(operation.old_size - operation.size, used)
+    head = operation.size if info.st_nlink > 1 else 0
+    return head + (min(operation.old_size - operation.size, info.st_blocks * 512) if keep_old else 0)
 
 
 def check_room(needed: int, near: str) -> None:
@@ -127,10 +119,6 @@ def check_room(needed: int, near: str) -> None:
     free = shutil.disk_usage(near).free
     if needed > free:
         raise RefusedError(f"{near}: {needed} bytes of space are needed here, and {free} are free")
-
-
-def _bytes_needed(recipe: Recipe) -> int:
-    return len(recipe.data) if isinstance(recipe, NewContent) else recipe.size
 
 
 def source_before(operations: Iterable[Operation], name: str) -> str:

@@ -22,6 +22,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 from zlib import crc32
 
 from kdump.disk.locks import is_log_directory
@@ -156,11 +157,8 @@ def new_id(*places: str) -> str:
     """
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     taken = {files.id for place in places for files, _ in change_files(place)}
-    number, id_ = 1, stamp
-    while id_ in taken:
-        number += 1
-        id_ = f"{stamp}-{number}"
-    return id_
+    ids = (stamp if number == 1 else f"{stamp}-{number}" for number in count(1))
+    return next(id_ for id_ in ids if id_ not in taken)
 
 
 def change_files(place: str) -> Iterator[tuple[ChangeFiles, str]]:

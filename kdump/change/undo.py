@@ -21,6 +21,7 @@ from kdump.change.checks import (
     check_writable,
     differences,
     inode_of,
+    source_before,
 )
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
@@ -142,27 +143,22 @@ def undo_drafts(change: Change) -> Iterator[Draft]:
 
     Raises OSError.
     """
-    for step in reversed(change.steps):
-        yield from _reverse(change, step)
-
-
-def _reverse(change: Change, step: Step) -> Iterator[Draft]:
-    operation = step.operation
-    name, inode = operation.name, max(0, inode_of(os.path.join(change.path, operation.name)))
-    kept = change.file(step.kept) if step.kept else ""
     why = f"as before change {change.id}"
-    if operation.action == CHECKPOINT:
-        yield Draft(Operation(CHECKPOINT, name, operation.old_size, old_size=operation.size, why=why))
-    elif operation.action == TRUNCATE:
-        recipe = _whole(operation, kept)
-        back = Operation(REPLACE, name, recipe.size, inode, operation.size, why=why)
-        yield Draft(back, recipe=recipe, modified=_before(change, step).modified)
-    else:
-        if operation.action == RENAME:
+    for step in reversed(change.steps):
+        operation = step.operation
+        name, inode = operation.name, max(0, inode_of(os.path.join(change.path, operation.name)))
+        kept = change.file(step.kept) if step.kept else ""
+        if operation.action == CHECKPOINT:
+            yield Draft(Operation(CHECKPOINT, name, operation.old_size, old_size=operation.size, why=why))
+        elif operation.action == TRUNCATE:
+            recipe = _whole(operation, kept)
+            back = Operation(REPLACE, name, recipe.size, inode, operation.size, why=why)
+            yield Draft(back, recipe=recipe, modified=_before(change, step).modified)
+        elif operation.action == RENAME:
             yield Draft(Operation(RENAME, operation.source, operation.size, inode, source=name, why=why))
         elif operation.action == REPLACE and not kept:
             yield Draft(Operation(REMOVE, name, 0, inode, operation.size, why=why))
-        if kept:
+        if kept and operation.action not in (CHECKPOINT, TRUNCATE):
             old_size = operation.size if operation.action == REPLACE else -1
             back = Operation(REPLACE, name, os.lstat(kept).st_size, inode, old_size, why=why)
             yield Draft(back, source=kept)
@@ -175,9 +171,7 @@ def _whole(operation: Operation, kept: str) -> Recipe:
 
 def _before(change: Change, step: Step) -> FileState:
     """Return what a file was that a step cut; an earlier step may have renamed it."""
-    operations = (each.operation for each in change.steps)
-    renamed = (each.source for each in operations if each.action == RENAME and each.name == step.operation.name)
-    return change.before.files[next(renamed, step.operation.name)]
+    return change.before.files[source_before((each.operation for each in change.steps), step.operation.name)]
 
 
 # --- an interrupted change -------------------------------------------------------------------------------------------

@@ -31,7 +31,11 @@ def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unf
     """
     partitions = list(partitions)
     tally.changes_told.update(map(os.path.abspath, partitions))
-    changes = _changes_in(log_directory) if may_have_changes(log_directory, partitions) else None
+    changes: Changes | None = None
+    if may_have_changes(log_directory, partitions):
+        from kdump.change.journal import Changes
+
+        changes = Changes(log_directory)
     for path in partitions:
         try:
             if changes is not None:
@@ -42,12 +46,6 @@ def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unf
         except PermissionError:
             if may_be_entered(path):
                 raise
-
-
-def _changes_in(log_directory: str) -> Changes:
-    from kdump.change.journal import Changes
-
-    return Changes(log_directory)
 
 
 def _interrupted(changes: Changes, path: str) -> Iterator[Unfinished]:

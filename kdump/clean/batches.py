@@ -60,18 +60,9 @@ def rebuilt(
     )
     if attributes & LOG_APPEND_TIME:
         max_timestamp = block.max_timestamp[row]
-    header = NewBatch(
-        attributes,
-        block.producer_id[row],
-        block.producer_epoch[row],
-        block.base_sequence[row],
-        block.leader_epoch[row],
-        base_offset,
-        last_offset,
-        base_timestamp,
-        max_timestamp,
+    data = frame_batch(
+        data, _header(block, row, attributes, base_offset, last_offset, base_timestamp, max_timestamp), count
     )
-    data = frame_batch(data, header, count)
     return data, Written(len(data), last_kept, max_timestamp, last_offset)
 
 
@@ -84,19 +75,17 @@ def unchanged(block: BatchBlock, row: int) -> tuple[bytes | bytearray, Written, 
 
 def emptied(block: BatchBlock, row: int) -> tuple[bytearray, Written]:
     """Return the header alone of a v2 batch: what it says of producer, sequence, offsets and time stays."""
-    header = NewBatch(
-        block.attributes[row] & _CARRIED & ~CODEC_MASK,
-        block.producer_id[row],
-        block.producer_epoch[row],
-        block.base_sequence[row],
-        block.leader_epoch[row],
-        block.base_offset[row],
-        block.last_offset[row],
-        NO_TIMESTAMP,
-        block.max_timestamp[row],
-    )
+    attributes, max_timestamp = block.attributes[row] & _CARRIED & ~CODEC_MASK, block.max_timestamp[row]
+    base_offset, last_offset = block.base_offset[row], block.last_offset[row]
+    header = _header(block, row, attributes, base_offset, last_offset, NO_TIMESTAMP, max_timestamp)
     data = frame_batch(bytearray(HEADER_SIZE), header, 0)
-    return data, Written(len(data), block.last_offset[row], block.max_timestamp[row], block.last_offset[row])
+    return data, Written(len(data), last_offset, max_timestamp, last_offset)
+
+
+def _header(block: BatchBlock, row: int, attributes: int, *bounds: int | None) -> NewBatch:
+    """Return a header with these offsets and timestamps, which says of producer and epochs what the old one does."""
+    producer = block.producer_id[row], block.producer_epoch[row], block.base_sequence[row]
+    return NewBatch(attributes, *producer, block.leader_epoch[row], *bounds)
 
 
 def _rebuilt_legacy(batches: DecodedRows, row: int, kept: list[int]) -> tuple[bytes, Written]:
@@ -124,9 +113,10 @@ def _new_record(batches: DecodedRows, row: int, at: int) -> NewRecord:
     return NewRecord(records.offset[at], records.timestamp[at], key, value)
 
 
-def mixes_formats(magic: int, payload: bytes) -> bool:
-    """Return whether a wrapper of this format holds messages of another one, as some old cleaners wrote them."""
-    return any(inner != magic for inner in _inner_magics(payload))
+def mixes_formats(batches: DecodedRows, row: int) -> bool:
+    """Return whether a batch is a wrapper that holds messages of another format, as some old cleaners wrote them."""
+    magic, payload = batches.block.magic[row], batches.payload(row)
+    return magic < 2 and payload is not None and any(inner != magic for inner in _inner_magics(payload))
 
 
 def _inner_magics(payload: bytes) -> Iterator[int]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kdump.clean.grouping import group_segments
 from kdump.clean.new_segment import NewSegment
 from kdump.clean.offset_map import Progress, build_map, new_keys
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.rewriting import Counts, Rewriting
 from kdump.clean.staging import NewFile, Staging
-from kdump.clean.state import PartitionState
+from kdump.clean.state import PartitionState, between
 from kdump.clean.transactions import aborted_from
 from kdump.formats import names
+from kdump.formats.index_entries import ENTRY_SIZES
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.facts import SegmentFacts
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.storage.segment import segment_end_offset
 
 
@@ -83,7 +85,7 @@ def clean(
     rewriting = Rewriting(state, config, found, buffer, now, progress)
     any_aborted = any(each.segment.has(names.TXN_INDEX) for each in state.segments)
     groups = []
-    segments = state.between(0, found.end_offset)
+    segments = between(state.segments, 0, found.end_offset)
     for group in group_segments(segments, state.first_uncleanable_offset, config):
         target = NewSegment(group[0].base_offset, config, state.log.path)
         with staging.open_log(target.base_offset) as target.out:
@@ -102,5 +104,35 @@ def clean(
 
 def _legacy_horizon(state: PartitionState, config: CleaningSettings) -> int:
     """Return the latest time (ms) of segments that tombstones of format v0 and v1 go from: long clean before now."""
-    clean_segments = state.between(0, state.first_dirty_offset)
+    clean_segments = between(state.segments, 0, state.first_dirty_offset)
     return clean_segments[-1].modified - config.delete_retention_ms if clean_segments else 0
+
+
+def group_segments(
+    segments: Sequence[SegmentFacts], first_uncleanable_offset: int, config: CleaningSettings
+) -> Iterator[list[SegmentFacts]]:
+    """Yield the segments in groups of as many as fit into one by size, by index size and by offsets. Raises OSError."""
+    group: list[SegmentFacts] = []
+    sizes: tuple[int, ...] = (0, 0, 0)
+    most = config.segment_bytes, config.loading.segment_index_bytes, config.loading.segment_index_bytes
+    ends = [each.base_offset for each in segments[1:]] + [first_uncleanable_offset]
+    for facts, end in zip(segments, ends, strict=False):
+        own = facts.size, _index_size(facts, names.OFFSET_INDEX), _index_size(facts, names.TIME_INDEX)
+        together = tuple(a + b for a, b in zip(sizes, own, strict=True))
+        fits = all(size <= limit for size, limit in zip(together, most, strict=True))
+        if group and not (fits and (not facts.size or end - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET)):
+            yield group
+            group, together = [], own
+        group.append(facts)
+        sizes = together
+    if group:
+        yield group
+
+
+def _index_size(facts: SegmentFacts, kind: str) -> int:
+    """Return the bytes of an index that are whole entries; 0 where there is none."""
+    entry_size = ENTRY_SIZES[kind]
+    try:
+        return os.stat(facts.segment.path(kind)).st_size // entry_size * entry_size
+    except FileNotFoundError:
+        return 0

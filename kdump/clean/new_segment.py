@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -137,12 +137,11 @@ class NewSegment:
             contents[names.TXN_INDEX] = encode_aborted_txns(self.aborted)
         return contents
 
-    def note_aborted(self, txns: Iterable[AbortedTxn]) -> None:
-        """Add entries to the transaction index. Raises CleaningError where they do not follow each other."""
-        for txn in txns:
-            if self.aborted and txn.last_offset <= self.aborted[-1].last_offset:
-                raise CleaningError(
-                    f"{self._name}: Kafka's cleaner fails here: the last offset {txn.last_offset} of an aborted"
-                    f" transaction is not after {self.aborted[-1].last_offset}, that of the one before"
-                )
-            self.aborted.append(txn)
+    def note_aborted(self, txn: AbortedTxn) -> None:
+        """Add an entry to the transaction index. Raises CleaningError where it does not follow the one before."""
+        if self.aborted and txn.last_offset <= self.aborted[-1].last_offset:
+            raise CleaningError(
+                f"{self._name}: Kafka's cleaner fails here: the last offset {txn.last_offset} of an aborted"
+                f" transaction is not after {self.aborted[-1].last_offset}, that of the one before"
+            )
+        self.aborted.append(txn)

@@ -10,7 +10,7 @@ from kdump import kernels
 from kdump.blocks import content_at
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import read_batches
-from kdump.clean.state import PartitionState
+from kdump.clean.state import PartitionState, between
 from kdump.clean.transactions import Transactions, aborted_from
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
@@ -69,7 +69,7 @@ class _Building:
         self._start = state.first_dirty_offset
         self._end = state.first_uncleanable_offset
         self._state = state
-        self._segments = state.between(self._start, self._end)
+        self._segments = between(state.segments, self._start, self._end)
         self._buffer = buffer
         self._progress = progress
         self._transactions = Transactions()

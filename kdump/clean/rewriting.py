@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.clean.batches import emptied, mixes_formats, rebuilt, unchanged
-from kdump.clean.new_segment import NewSegment
+from kdump.clean.new_segment import NO_TIMESTAMP, NewSegment, Written
 from kdump.clean.offset_map import OffsetMap, Progress, control_type
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import read_batches
-from kdump.clean.rewritten import Rewritten
 from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.kernels.batch_verdicts import GONE, OTHER
 from kdump.kernels.verdicts import DISCARDED, EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
+from kdump.named_tuples import NamedTuple
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.decoded import DecodedRows, delete_horizon
 from kdump.storage.facts import SegmentFacts
@@ -53,6 +54,36 @@ class Counts:
     converted: int = 0
     first_horizon: int | None = None
     first_keyless: int = -1
+
+
+class Rewritten(NamedTuple):
+    """The batches of the rows from `first` on that are copied or rebuilt, as kdump.kernels.rewrite gives them."""
+
+    data: bytearray
+    kinds: bytearray
+    ends: array[int]
+    max_offset: array[int]
+    max_timestamp: array[int]
+    first_horizon: int | None
+    first: int
+
+    def start(self, row: int) -> int:
+        """Return where in the data a row begins; those of which nothing stays are where the next one begins."""
+        return self.ends[row - self.first - 1] if row > self.first else 0
+
+    def row_beyond(self, size: int, row: int, stop: int) -> int:
+        """Return the row after the first one, from `row` on, to reach beyond `size` bytes of data; at most `stop`."""
+        beyond = bisect_right(self.ends, size, row - self.first, stop - self.first)
+        return min(self.first + beyond + 1, stop)
+
+    def between(self, block: BatchBlock, row: int, stop: int) -> tuple[bytearray, Written, int]:
+        """Return the data with the rows from `row` up to `stop`, what they amount to, and their first byte in it."""
+        start, end = self.start(row), self.start(stop)
+        timestamps = self.max_timestamp[row - self.first : stop - self.first]
+        largest = max(timestamps, default=NO_TIMESTAMP)
+        offset = block.last_offset[row + timestamps.index(largest)]
+        last = max(self.max_offset[row - self.first : stop - self.first])
+        return self.data, Written(end - start, last, largest, offset), start
 
 
 class Rewriting:
@@ -143,7 +174,7 @@ class Rewriting:
         type_ = control_type(batches, row, start, end)
         ends_nothing, txn = self.transactions.discards_marker(block.last_offset[row], block.producer_id[row], type_)
         if txn:
-            self._target.note_aborted((txn,))
+            self._target.note_aborted(txn)
         horizon = delete_horizon(block, row)
         is_over = ends_nothing and horizon is not None and horizon <= self._now
         for at in range(start, end):
@@ -200,7 +231,7 @@ class Rewriting:
             self._note_horizon(horizon)
         self.counts.converted += converts
         self.counts.batches_after += 1
-        if kept == end - start and not is_due and not converts and not self._is_mixed(batches, row):
+        if kept == end - start and not is_due and not converts and not mixes_formats(batches, row):
             target.put(*unchanged(block, row))
         else:
             target.put(*rebuilt(batches, row, range(start, end), verdicts, kept, horizon, converts=converts))
@@ -267,7 +298,3 @@ class Rewriting:
         if last.last_offset >= 0:
             return block.last_offset[row] == last.last_offset
         return bool(block.attributes[row] & CONTROL) and block.producer_epoch[row] == last.producer_epoch
-
-    def _is_mixed(self, batches: DecodedRows, row: int) -> bool:
-        payload = batches.payload(row)
-        return batches.block.magic[row] < 2 and payload is not None and mixes_formats(batches.block.magic[row], payload)

@@ -16,6 +16,7 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.startup import Startup
 from kdump.settings.cleaning import CleaningSettings
+from kdump.settings.table import CLEANUP_POLICY, COMPACT
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import SegmentFacts, log_end_offset, segment_facts
 from kdump.storage.live import broker_on
@@ -94,9 +95,27 @@ class PartitionState:
             return True
         return self.dirty_ratio > config.min_cleanable_ratio
 
-    def between(self, start: int, stop: int) -> Sequence[SegmentFacts]:
-        """Return the segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
-        return between(self.segments, start, stop)
+
+def not_compacted(settings: CleaningSettings, *, was_cleaned: bool, is_named: bool) -> str:
+    """Say why a partition is not one for the cleaner; empty if it is.
+
+    `was_cleaned`: the cleaner's checkpoint has it. `is_named`: it was asked for in particular, so that it counts as
+    compacted where nothing else is known.
+    """
+    name, server_name = (named.name for named in CLEANUP_POLICY.names)
+    if settings.policies is not None:
+        return "" if settings.is_compacted else f"{name} is {_words(settings.policies)}: the cleaner leaves it alone"
+    if was_cleaned:
+        return ""
+    if settings.default_policies is not None:
+        if COMPACT in settings.default_policies:
+            return ""
+        return f"{server_name} is {_words(settings.default_policies)}, and the cleaner's checkpoint does not have it"
+    return "" if is_named else f"not known to be compacted: give --config with {name}, or name its directory"
+
+
+def _words(policies: frozenset[str]) -> str:
+    return ",".join(sorted(policies)) or "empty"
 
 
 def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence[SegmentFacts]:

@@ -13,10 +13,7 @@ from kdump.storage.segment import Segment
 
 
 class Transactions:
-    """The state that goes from batch to batch of one run over a log.
-
-    `is_idle`: no aborted transaction is known to be ahead or under way.
-    """
+    """The state that goes from batch to batch of one run over a log."""
 
     def __init__(self) -> None:
         self._ahead: list[tuple[int, AbortedTxn]] = []

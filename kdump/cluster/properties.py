@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kdump.cluster.choice import Chosen
 from kdump.cluster.files import NewDirectory
 from kdump.cluster.old_properties import kept_settings
 from kdump.cluster.resurrection import Resurrection, metadata_disk
@@ -35,7 +35,8 @@ def server_properties(
     yield "controller.listener.names", at.listener
     yield UNCLEAN_LEADER_ELECTION.name, "false"
     yield "auto.create.topics.enable", "false"
-    counts = {name: str(number) for name, number in partition_settings(_counts(found.partitions))}
+    partitions = Counter(chosen.topic for chosen in found.partitions)
+    counts = {name: str(number) for name, number in partition_settings(partitions)}
     yield from counts.items()
     for name, value in _kept(found, node_id).items():
         if name not in counts:
@@ -53,10 +54,3 @@ def _roles(found: Resurrection, node_id: int) -> str:
     has_partitions = any(node_id in chosen.replicas for chosen in found.partitions)
     is_used = has_partitions or any(chosen.empty_on and chosen.empty_on.id == node_id for chosen in found.partitions)
     return "broker,controller" if is_used or len(found.nodes) == 1 else "controller"
-
-
-def _counts(partitions: Sequence[Chosen]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for chosen in partitions:
-        counts[chosen.topic] = counts.get(chosen.topic, 0) + 1
-    return counts

@@ -8,6 +8,7 @@ from typing import Any
 
 from kdump.cluster.metadata_copies import MetadataCopy, newest
 from kdump.formats.config_resources import RESOURCE_TYPES
+from kdump.formats.names import parse_file_name
 from kdump.topics.cluster_image import ClusterImage
 
 
@@ -79,8 +80,6 @@ def _voters(copy: MetadataCopy) -> tuple[int, ...]:
 
 def _committed(quorum: Quorum, of_voters: Sequence[MetadataCopy], needed: int) -> int:
     """Return what a majority of voters has at hand, and what snapshots are made of: only committed records are."""
-    from kdump.formats.names import parse_file_name
-
     known = [0]
     for copy in quorum.copies:
         if copy.state and copy.state.snapshot:

@@ -10,7 +10,7 @@ from kdump.change.unfinished import unfinished_in
 from kdump.cluster.choice import Chosen
 from kdump.cluster.disks import Disk
 from kdump.cluster.metadata_copies import MetadataCopy, newest
-from kdump.cluster.wanted import ALL_LOSSES, Refusal, Wanted
+from kdump.cluster.wanted import ALL_LOSSES, MetadataFrom, Refusal, Wanted
 from kdump.disk.locks import lock_holder
 from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.uuids import format_uuid
@@ -66,7 +66,7 @@ def check_interrupted(disk: Disk, partitions: Iterable[str]) -> Iterator[Refusal
 
 def check_metadata(copies: Sequence[MetadataCopy], taken: MetadataCopy | None, wanted: Wanted) -> Iterator[Refusal]:
     """Refuse to continue with older metadata than there is, or with what kdump cannot read."""
-    if wanted.metadata not in (None, "none") and taken is None:
+    if wanted.metadata not in (None, MetadataFrom.NOWHERE) and taken is None:
         yield Refusal(f"--metadata {wanted.metadata}", "no metadata can be read there", "name another log directory")
     best = newest(copies)
     for copy in copies:

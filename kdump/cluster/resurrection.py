@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 
 from kdump.cluster.choice import Chosen, choose
 from kdump.cluster.copies import Copy, partition_directories, read_copy
@@ -36,7 +37,7 @@ from kdump.cluster.refusals import (
 )
 from kdump.cluster.telling import expired_topics, notes_on_partitions, notes_on_state
 from kdump.cluster.topics_at_hand import AtHand, leave_out_unknown, refuse_unknown, topics_at_hand
-from kdump.cluster.wanted import Note, NoteKind, Refusal, UnknownTopics, Wanted
+from kdump.cluster.wanted import MetadataFrom, Note, NoteKind, Refusal, UnknownTopics, Wanted
 from kdump.errors import Problem, Report
 from kdump.formats import names
 from kdump.formats.config_resources import TOPIC_RESOURCE
@@ -44,7 +45,7 @@ from kdump.formats.kraft_snapshot import Voter, snapshot
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.topics.cluster_image import ClusterImage
 from kdump.topics.image_records import encoded, records_of
-from kdump.topics.metadata_log import release_of
+from kdump.topics.metadata_log import release_of_level
 
 FIRST_OFFSET = 1000
 FIRST_EPOCH = 7
@@ -121,7 +122,7 @@ def plan_resurrection(
     metadata_copies = read_metadata_copies(disks)
     metadata = _taken(metadata_copies, wanted)
     state = metadata.state if metadata else None
-    release = wanted.release or (release_of(state) if state else NEWEST)
+    release = wanted.release or (release_of_level(state.image.supported_metadata_version(None)) if state else NEWEST)
     nodes = [_node(node_id, own, new_id, keeps_directory_ids, disks) for node_id, own in by_node.items()]
     plan = Resurrection(
         disks, nodes, release, wanted.cluster_id or new_cluster_id, -1, metadata_copies, metadata,
@@ -139,7 +140,7 @@ def plan_resurrection(
 
 
 def _taken(copies: Sequence[MetadataCopy], wanted: Wanted) -> MetadataCopy | None:
-    if wanted.metadata == "none":
+    if wanted.metadata == MetadataFrom.NOWHERE:
         return None
     if wanted.metadata is None:
         return newest(copy for copy in copies if copy.is_sound)
@@ -238,14 +239,10 @@ def _with_counts(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted) -> 
 
 def _place_empty(plan: Resurrection) -> None:
     """Deal partitions of which there is no copy out to the brokers."""
-    brokers = [node for node in plan.nodes if any(_has_partitions(disk) for disk in node.disks)] or plan.nodes
-    missing = [chosen for chosen in plan.partitions if chosen.best is None]
-    for number, chosen in enumerate(missing):
-        chosen.empty_on = brokers[number % len(brokers)]
-
-
-def _has_partitions(disk: Disk) -> bool:
-    return any(True for _ in partition_directories(disk))
+    brokers = [node for node in plan.nodes if any(any(partition_directories(disk)) for disk in node.disks)]
+    missing = (chosen for chosen in plan.partitions if chosen.best is None)
+    for chosen, node in zip(missing, cycle(brokers or plan.nodes), strict=False):
+        chosen.empty_on = node
 
 
 def _number_snapshot(plan: Resurrection) -> None:

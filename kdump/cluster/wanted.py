@@ -31,6 +31,12 @@ class UnknownTopics(StrEnum):
     LEAVE_OUT = "leave-out"
 
 
+class MetadataFrom(StrEnum):
+    """Where the metadata is taken from, if from no log directory."""
+
+    NOWHERE = "none"
+
+
 class ControllerAt(NamedTuple):
     """Where the one controller listens; `node` is None for the node that kdump chooses."""
 
@@ -55,7 +61,7 @@ class Wanted:
 
     `nodes` is their number, None for as many as there were; `map` gives new node ids to old ones (as text) and to paths
     of log directories. `cluster_id` None means a new one. `release` is that of the brokers that will run, None for the
-    one that ran. `metadata` is the path of the log directory whose metadata is taken, "none" for none, None for the
+    one that ran. `metadata` is the path of the log directory whose metadata is taken, or a MetadataFrom, None for the
     newest. `partitions` are the numbers of partitions of topics that depend on it. `is_dynamic` is None for the kind of
     quorum that the old cluster had. `accept_loss` is how many valid records may be lost, None: none was named.
     `properties` are the paths of server.properties of old nodes; others may lie beside the log directories.

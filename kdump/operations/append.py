@@ -35,9 +35,9 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
-from kdump.write.clocks import Clock
 from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
 from kdump.write.log_writer import LogWriter
+from kdump.write.written_log import Clock
 
 
 class NewLog(NamedTuple):

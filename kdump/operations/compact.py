@@ -11,9 +11,8 @@ from kdump.change.journal import unfinished
 from kdump.change.place import new_change
 from kdump.clean.apply import check_output, clean_in_place, clean_into, copy_directory_files
 from kdump.clean.cleaning import Cleaning, clean
-from kdump.clean.eligibility import not_compacted
 from kdump.clean.staging import Staging
-from kdump.clean.state import PartitionState, examine_partition
+from kdump.clean.state import PartitionState, examine_partition, not_compacted
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed, Interrupted, Note

@@ -29,10 +29,10 @@ from kdump.storage.checkpoint_files import read_leader_epochs
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter
 from kdump.write.log_writer import LogWriter
 from kdump.write.segment import ResumedSegment
 from kdump.write.snapshots import SnapshotsOnDisk
+from kdump.write.written_log import Clock, Jitter, draw_jitter, random_jitter
 
 
 class NotAppendableError(KdumpError):

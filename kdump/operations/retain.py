@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kdump.change.apply import apply_plan
 from kdump.change.plan import Plan
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
@@ -14,9 +15,8 @@ from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.safety import Guard, SafetyOptions, guarded
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
-from kdump.retention.apply import carry_out, check_allowed
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
-from kdump.retention.plan import partition_plan
+from kdump.retention.plan import check_allowed, partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.retention.totals import Totals
 from kdump.settings.names import check_given
@@ -122,8 +122,8 @@ def _carry_out(group: PartitionGroup, found: Iterable[PartitionRetention], guard
             yield Failed(each.log.path, error)
     for plan in plans:
         guard.check_still(plan.path)
-    if plans:
-        carry_out(plans, guard.files, keep_old=guard.safety.keep_old)
+    for plan in plans:
+        apply_plan(plan, guard.files(plan.path), command="retain", keep_old=guard.safety.keep_old)
     yield Deleted(group.log_directory, plans, guard.id if plans and guard.safety.keep_old else None)
 
 

@@ -87,8 +87,10 @@ class Decision(NamedTuple):
         is_cut = self.after is not None and self.after.has_data
         is_worth_it = not is_cut or self.rewritten or self.dropped.records or (self.after and self.after.records)
         has_others = self.replicas is not None and bool(self.replicas.others_in_sync)
-        salvage = Offer(Way.SALVAGE, self.salvage_loses, self.dropped.records, has_others)
-        truncate = Offer(Way.TRUNCATE, self.truncate_loses, self.after.records if self.after else 0)
+        loses = None if self.records is None else self.records + self.dropped.records
+        salvage = Offer(Way.SALVAGE, loses, self.dropped.records, has_others)
+        loses = None if self.records is None or self.after is None else self.records + self.after.records
+        truncate = Offer(Way.TRUNCATE, loses, self.after.records if self.after else 0)
         lossy = [salvage] * bool(is_worth_it) + [truncate] * is_cut
         # salvage drops what stands in another place, which recovery may leave where it is
         yield from sorted(lossy, key=lambda offer: maxsize if offer.loses is None else offer.loses)
@@ -98,13 +100,3 @@ class Decision(NamedTuple):
         """How many records are in the damaged ranges; None where nothing tells that of one of them."""
         known = [each.records for each in self.damaged]
         return None if None in known else sum(number or 0 for number in known)
-
-    @property
-    def salvage_loses(self) -> int | None:
-        """How many records are lost with salvage; None where that is not known."""
-        return None if self.records is None else self.records + self.dropped.records
-
-    @property
-    def truncate_loses(self) -> int | None:
-        """How many records are lost if the log is cut at the first damage; None where that is not known."""
-        return None if self.records is None or self.after is None else self.records + self.after.records

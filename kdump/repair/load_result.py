@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
@@ -72,13 +74,6 @@ def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogVie
             yield base, view
 
 
-def log_sizes(outcome: LoadOutcome) -> Iterator[tuple[str, int]]:
-    """Yield the sizes of the .log files that an outcome leaves, in bytes."""
-    for name, recipe in (outcome.files or {}).items():
-        if parse_file_name(name).kind == names.LOG:
-            yield name, recipe.size
-
-
 def holding(log: PartitionLog, outcome: LoadOutcome) -> Loss:
     """Return what the .log files that an outcome leaves hold."""
     from kdump.recovery.losses import count_loss
@@ -88,21 +83,15 @@ def holding(log: PartitionLog, outcome: LoadOutcome) -> Loss:
 
 def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, int, int]]:
     """Yield leader epoch, first and last offset of every run of batches of one epoch; those without one left out."""
-    run: tuple[int, int, int] | None = None
-    for _, view in views(log, outcome):
-        for block in view.blocks():
-            for epoch, row, stop in runs_of(block):
-                first, last = block.base_offset[row], block.last_offset[stop - 1]
-                if epoch < 0:
-                    continue
-                if run and run[0] == epoch:
-                    run = (epoch, run[1], last)
-                    continue
-                if run:
-                    yield run
-                run = (epoch, first, last)
-    if run:
-        yield run
+    runs = (
+        (epoch, block.base_offset[row], block.last_offset[stop - 1])
+        for _, view in views(log, outcome)
+        for block in view.blocks()
+        for epoch, row, stop in runs_of(block)
+        if epoch >= 0
+    )
+    for epoch, (run, *more) in groupby(runs, key=itemgetter(0)):
+        yield epoch, run[1], (more[-1] if more else run)[2]
 
 
 def epoch_contradiction(log: PartitionLog, outcome: LoadOutcome) -> str | None:

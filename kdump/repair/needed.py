@@ -35,11 +35,12 @@ def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan
     if not log.segments:
         changed.clear()  # nothing to repair: a broker gives an empty log its first segment at every start
     strays = _strays(plan, log) | found.noted
-    wanted = []
-    for operation in plan.operations:
-        is_routine = log.segments and not clean and _is_routine(operation, log, found, strays)
-        if is_routine or _is_repair(operation, found, changed):
-            wanted.append(operation)
+    may_be_routine = log.segments and not clean
+    wanted = (
+        operation
+        for operation in plan.operations
+        if (may_be_routine and _is_routine(operation, log, found, strays)) or _is_repair(operation, found, changed)
+    )
     return plan._replace(operations=tuple(wanted))
 
 
@@ -63,12 +64,9 @@ def _is_repair(operation: Operation, found: Survey, changed: Collection[int]) ->
     if parsed.kind in (names.LOG, *names.INDEX_KINDS) and parsed.state in (names.LIVE, names.SWAP):
         return parsed.offset in changed
     if parsed.kind in _FOLLOWS_FROM_LOGS:
-        return bool(changed) or (parsed.kind == names.PRODUCER_SNAPSHOT and _has_unsound(found, parsed.kind))
+        has_unsound = any(parse_file_name(name).kind == parsed.kind for name in found.unsound)
+        return bool(changed) or (parsed.kind == names.PRODUCER_SNAPSHOT and has_unsound)
     return parsed.kind == names.PARTITION_METADATA
-
-
-def _has_unsound(found: Survey, kind: str) -> bool:
-    return any(parse_file_name(name).kind == kind for name in found.unsound)
 
 
 def _strays(plan: Plan, log: PartitionLog) -> frozenset[str]:

@@ -35,15 +35,11 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
         if changed_log(task.plan):
             raise
         return task  # what cannot be read is said once; no log ends elsewhere than before
+    notes: tuple[str, ...] = ()
     if request.strategy == SAFE and request.kinds is None and not changed_log(task.plan):
         lines, notes = _without_marks(lines, task.extent[1])
-        return task._replace(plan=_with_lines(task.plan, lines), notes=(*task.notes, *notes))
-    return task._replace(plan=_with_lines(task.plan, lines))
-
-
-def _with_lines(plan: Plan, lines: list[Operation]) -> Plan:
-    """Return the plan that changes checkpoints first."""
-    return plan._replace(operations=(*lines, *plan.operations))
+    plan = task.plan._replace(operations=(*lines, *task.plan.operations))  # checkpoints change first
+    return task._replace(plan=plan, notes=(*task.notes, *notes))
 
 
 def _without_marks(lines: list[Operation], end: int) -> tuple[list[Operation], tuple[str, ...]]:

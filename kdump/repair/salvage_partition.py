@@ -55,7 +55,6 @@ from kdump.repair.load_result import (
     directory_after_load,
     epoch_contradiction,
     holding,
-    log_sizes,
     open_txns,
     without_markers,
 )
@@ -271,7 +270,9 @@ class _Attempt:
 
     def _drops_all_for_log_start(self, outcome: LoadOutcome) -> bool:
         point = self.startup.log_start_offset
-        if not point or outcome.log_end_offset != point or any(size for _, size in log_sizes(outcome)):
+        left = (outcome.files or {}).items()
+        has_data = any(recipe.size for name, recipe in left if parse_file_name(name).kind == names.LOG)
+        if not point or outcome.log_end_offset != point or has_data:
             return False
         if not any(self.files.directory.size(name) for _, name in self.files.logs()):
             return False

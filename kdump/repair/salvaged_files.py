@@ -193,9 +193,8 @@ class SalvagedFiles:
         return without_copy(self.directory, self._misplaced, self._kept_ranges)
 
     def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
-        for source in _sources(piece_of(recipe, part.start, part.stop - part.start)):
-            self.cuts.append(Cut(source.name, source.start, source.start + source.size, part.why))
         size = part.stop - part.start
+        self._cut(piece_of(recipe, part.start, size), part.why)
         loss = Loss(size, size if self._found.is_zeros(name, part.start) else 0)
         self.steps.append(Step(LEAVE_OUT, name, part.why, position=part.start, loss=loss))
 
@@ -218,12 +217,11 @@ class SalvagedFiles:
 
     def leave_out_file(self, name: str, why: str) -> None:
         """Take a file out."""
-        for source in _sources(self.directory.files[name]):
-            self.cuts.append(Cut(source.name, source.start, source.start + source.size, why))
+        self._cut(self.directory.files[name], why)
         self.directory.delete(name, why)
         self.steps.append(Step(DELETE, name, why))
 
-
-def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:
-    """Return the ranges of real files that a recipe takes."""
-    return tuple(part for part in parts_of(recipe) if isinstance(part, SourceBytes))
+    def _cut(self, recipe: Recipe, why: str) -> None:
+        """Note as missing what a recipe takes of real files."""
+        sources = (part for part in parts_of(recipe) if isinstance(part, SourceBytes))
+        self.cuts += (Cut(source.name, source.start, source.start + source.size, why) for source in sources)

@@ -15,7 +15,7 @@ from kdump.change.plan import Cut, Plan, make_plan
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
+from kdump.recovery.outcome import LoadOutcome, total_loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import as_if_killed, reasons
 from kdump.repair.needed import needed
@@ -83,7 +83,8 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     plan = make_plan(log.path, files, why, outcome.present)
     if was_closed(log, startup) and request.kinds is None:
         plan = needed(plan, log, found, clean=True)
-    return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=_valid(outcome))
+    dropped = total_loss(step.loss for step in outcome.steps if step.loss and step.loss.batches)
+    return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=dropped)
 
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
@@ -151,12 +152,11 @@ def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:
 def _planned(log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome) -> Task:
     """Return the plan for an outcome, as far as needed; kinds of files asked for get all that loading does."""
     assert outcome.files is not None
-    is_closed = was_closed(log, startup)
     if _is_at_rest(log, startup, request, found, outcome):
         return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
     plan = make_plan(log.path, outcome.files, reasons(outcome), outcome.present)
     if request.kinds is None:
-        plan = needed(plan, log, found, clean=is_closed)
+        plan = needed(plan, log, found, clean=was_closed(log, startup))
     return Task(log.path, plan, _extent(outcome), outcome=outcome)
 
 
@@ -171,21 +171,10 @@ def _extent(outcome: LoadOutcome) -> tuple[int, int]:
     return outcome.log_start_offset, outcome.log_end_offset
 
 
-def _valid(outcome: LoadOutcome) -> Loss:
-    """Return the valid batches among what is lost."""
-    return total_loss(step.loss for step in outcome.steps if step.loss and step.loss.batches)
-
-
 def _lasts_alone(log: PartitionLog, saved: Salvaged, found: Survey) -> bool:
-    """Return whether nothing is given up but the incomplete end of the last segment."""
-    if not saved.given_up:
-        return True
-    return all(each.last_offset is None for each in saved.given_up) and _is_last_tail(log, found)
-
-
-def _is_last_tail(log: PartitionLog, found: Survey) -> bool:
-    """Return whether all damage that was found is the incomplete end of the last segment."""
-    return all(is_end(log, finding) for finding in found.damage)
+    """Return whether nothing is given up, or all damage that was found is the incomplete end of the last segment."""
+    has_no_bounds = all(each.last_offset is None for each in saved.given_up)
+    return not saved.given_up or (has_no_bounds and all(is_end(log, finding) for finding in found.damage))
 
 
 def _undecided(log: PartitionLog, saved: Salvaged) -> Task:

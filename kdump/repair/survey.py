@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from errno import EIO
 
 from kdump.disk.reading import is_directory, is_file
@@ -94,27 +94,21 @@ class Survey(NamedTuple):
 
     def is_zeros(self, name: str, position: int) -> bool:
         """Return whether the .log `name` holds nothing but zeros from byte `position` on."""
-        return any(
-            finding.code in _ZEROS and finding.position == position and os.path.basename(finding.path) == name
-            for finding in self.damage
-        )
+        return any(at == position for at, _ in self._places(name, _ZEROS))
 
     def faults(self, name: str) -> list[tuple[int, str]]:
         """Return where batches of the .log `name` cannot be read though the CRC matches (bytes), and why, in order."""
-        return sorted(
-            (finding.position, finding.message)
-            for finding in self.damage
-            if finding.code in UNREADABLE and finding.position is not None and os.path.basename(finding.path) == name
-        )
+        return sorted(self._places(name, UNREADABLE))
 
     def suspects(self, name: str) -> frozenset[int]:
         """Return where the batches of the .log `name` begin (bytes) whose records are in doubt, as far as known."""
-        codes = UNREADABLE | {"KD-BATCH-CODEC"}
-        return frozenset(
-            finding.position
-            for finding in self.damage
-            if finding.code in codes and finding.position is not None and os.path.basename(finding.path) == name
-        )
+        return frozenset(at for at, _ in self._places(name, UNREADABLE | {"KD-BATCH-CODEC"}))
+
+    def _places(self, name: str, codes: Collection[str]) -> Iterator[tuple[int, str]]:
+        """Yield where (bytes) there are findings of these codes in the .log `name`, and what they say."""
+        for finding in self.damage:
+            if finding.code in codes and finding.position is not None and os.path.basename(finding.path) == name:
+                yield finding.position, finding.message
 
 
 def beside(repaired: Iterable[str], noted: Iterable[str]) -> Iterator[str]:

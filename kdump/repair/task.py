@@ -110,9 +110,5 @@ def not_rebuilt(path: str, damage: str) -> str:
 
 
 def changed_log(plan: Plan) -> str:
-    """Return the first live .log that a plan changes."""
-    for operation in plan.operations:
-        parsed = parse_file_name(operation.name)
-        if parsed.is_live_log:
-            return operation.name
-    return ""
+    """Return the first live .log that a plan changes; "" for none."""
+    return next((each.name for each in plan.operations if parse_file_name(each.name).is_live_log), "")

@@ -9,7 +9,7 @@ writes when it closes the segment.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from kdump.change.plan import Plan, make_plan
 from kdump.disk.reading import ReadOnlyFile
@@ -40,19 +40,18 @@ from kdump.storage.segment import Segment
 MAX_INDEX_BYTES = 1 << 31
 
 
-def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Plan, list[str]]:
+def plan_trim(log: PartitionLog, bases: Collection[int] | None) -> tuple[Plan, list[str]]:
     """Return the plan that trims the segments with these base offsets (None: all), and what has to be left, in words.
 
     Raises OSError.
     """
-    chosen = None if bases is None else set(bases)
     wanted: dict[str, Recipe] = {
         name: SourceBytes(name, 0, os.lstat(os.path.join(log.path, name)).st_size) for name in log.files
     }
     reasons: dict[str, str] = {}
     problems = []
     for segment in log.segments:
-        if chosen is not None and segment.base_offset not in chosen:
+        if bases is not None and segment.base_offset not in bases:
             continue
         name = os.path.basename(segment.log_path)
         valid_log = _valid_log(log, segment)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
@@ -59,7 +60,7 @@ class KeyComparison:
         return None if self.keys is None else self.differing == 0
 
 
-@dataclass(slots=True)
+@dataclass
 class CopyKeys:
     """The keys of a copy, read when they are asked for; None for more keys than are compared.
 
@@ -72,20 +73,16 @@ class CopyKeys:
     log_end: int
     common: int
     cleaned: int = 0
-    _below: list[Latest | None] = field(default_factory=list)
-    _above: list[Latest | None] = field(default_factory=list)
 
+    @cached_property
     def below(self) -> Latest | None:
-        """Return the latest records below `common`. Raises OSError."""
-        if not self._below:
-            self._below.append(self._read(self.log_start, min(self.common, self.log_end)))
-        return self._below[0]
+        """The latest records below `common`. Raises OSError."""
+        return self._read(self.log_start, min(self.common, self.log_end))
 
+    @cached_property
     def above(self) -> Latest | None:
-        """Return the latest records from `common` on. Raises OSError."""
-        if not self._above:
-            self._above.append(self._read(max(self.common, self.log_start), self.log_end))
-        return self._above[0]
+        """The latest records from `common` on. Raises OSError."""
+        return self._read(max(self.common, self.log_start), self.log_end)
 
     def _read(self, start: int, stop: int) -> Latest | None:
         return latest_records(self.log, start, stop) if self.log is not None and start < stop else {}
@@ -134,7 +131,7 @@ def compare_keys(first: CopyKeys, second: CopyKeys, history: int) -> KeyComparis
     keys: set[bytes] = set()
     differing: dict[bytes, int] = {}
     for one, other in ((first, second), (second, first)):
-        shared, later = one.below(), one.above()
+        shared, later = one.below, one.above
         if shared is None or later is None:
             return KeyComparison(first.common, None)
         keys |= shared.keys()
@@ -152,10 +149,10 @@ def lost_keys(
     `history` is the offset up to which both have the same leaders' records, `is_cleaned` tells that below the common
     offset their batches differ all the same. Raises OSError.
     """
-    later, others = follower.above(), leader.above()
+    later, others = follower.above, leader.above
     shared: Latest | None = {}
     if is_cleaned or leader.log is None:
-        shared = follower.below() if leader.below() is not None else None
+        shared = follower.below if leader.below is not None else None
     if later is None or others is None or shared is None:
         return None
     rest = ((key, record) for key, record in shared.items() if key not in later)
@@ -166,11 +163,11 @@ def _lacks(leader: CopyKeys, follower: CopyKeys, key: bytes, record: KeyRecord, 
     """Return whether a leader's log neither has the latest record that another copy has of a key, nor a later one."""
     if record.offset < leader.log_start:
         return False  # deleted there by right: retention or DeleteRecords
-    own = (leader.above() or {}).get(key)
+    own = (leader.above or {}).get(key)
     if own is None and record.value is not None and record.offset >= leader.common:
         return True
     if own is None:
-        below = leader.below()
+        below = leader.below
         if below is None:
             return True  # too many keys for telling what a tombstone deletes
         own = below.get(key)

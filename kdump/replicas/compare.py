@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
 
@@ -95,16 +95,8 @@ class Comparison:
     def swapped(self) -> Comparison:
         """Return the same, the other copy first."""
         turned = {Relation.BEHIND: Relation.AHEAD, Relation.AHEAD: Relation.BEHIND}
-        relation = turned.get(self.relation, self.relation)
-        return Comparison(
-            self.second,
-            self.first,
-            relation,
-            self.same_up_to,
-            self.compared_from,
-            self.only_second,
-            self.only_first,
-        )
+        swapped = replace(self, first=self.second, second=self.first, relation=turned.get(self.relation, self.relation))
+        return replace(swapped, only_first=self.only_second, only_second=self.only_first)
 
 
 def compare(
@@ -121,7 +113,8 @@ def compare(
     thread of its own if they are large and `uses_threads`; what is kept does not grow with the logs. What ends before
     the offset `begin` is not read, and the rest no faster than a `pace` allows.
     """
-    uses_threads = uses_threads and len(logs) > 1 and _size_of(logs) >= THREADS_FROM
+    size = sum(status_of(segment.log_path).size for log in logs for segment in log.segments)
+    uses_threads = uses_threads and len(logs) > 1 and size >= THREADS_FROM
     streams = [_Stream(log, begin, pace, uses_threads=uses_threads) for log in logs]
     try:
         for stream in streams:
@@ -141,10 +134,6 @@ def compare(
         tuple(stream.contents() for stream in streams),
         tuple(pair.result(a, b) for (a, b), pair in pairs.items()),
     )
-
-
-def _size_of(logs: Sequence[PartitionLog]) -> int:
-    return sum(status_of(segment.log_path).size for log in logs for segment in log.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +215,7 @@ class _Stream:
         return view
 
     def contents(self) -> Contents:
-        return Contents(self.first_offset, self._end_offset, self._count, self._damaged.all())
+        return Contents(self.first_offset, self._end_offset, self._count, tuple(self._damaged.found))
 
     def close(self) -> None:
         close = getattr(self._batches, "close", None)
@@ -253,15 +242,10 @@ class _Ranges:
         one = OffsetRange(first, batch.last_offset, 1, max(1, batch.records), batch.size, not batch.is_valid)
         one = one._replace(is_relabelled=is_relabelled)
         last = self.found[-1] if self.found else None
-        if last is None:
-            self.found.append(one)
-        elif (last.last + 1 >= first and last[-2:] == one[-2:]) or len(self.found) >= MAX_RANGES:
+        if last and ((last.last + 1 >= first and last[-2:] == one[-2:]) or len(self.found) >= MAX_RANGES):
             self.found[-1] = last.extended(one)
         else:
             self.found.append(one)
-
-    def all(self) -> tuple[OffsetRange, ...]:
-        return tuple(self.found)
 
 
 class _Pair:
@@ -278,8 +262,9 @@ class _Pair:
         """Take the batches of the next window."""
         rows_a, i, stop_a = a.rows, _from(a, self._start), a.stop
         rows_b, j, stop_b = b.rows, _from(b, self._start), b.stop
-        self._note_following(0, rows_a, i, stop_a)
-        self._note_following(1, rows_b, j, stop_b)
+        if self._differs:  # the window with the first difference may have had no batch of one copy
+            self._first[0] = self._first[0] or (rows_a.batch(i) if rows_a is not None and i < stop_a else None)
+            self._first[1] = self._first[1] or (rows_b.batch(j) if rows_b is not None and j < stop_b else None)
         chunk = max(_FIRST_CHUNK, stop_a - i)
         while rows_a is not None and rows_b is not None and i < stop_a and j < stop_b:
             size = min(chunk, stop_a - i, stop_b - j)
@@ -295,22 +280,19 @@ class _Pair:
             first, second = rows_a.batch(i), rows_b.batch(j)
             has_same_crc = first.is_valid and rows_a.crc[i] == rows_b.crc[j]
             is_relabelled = has_same_crc and first == second._replace(leader_epoch=first.leader_epoch)
-            self._note(first, second)
+            self._note(0, first)
+            self._note(1, second)
             if first.last_offset <= second.last_offset:
                 self._only[0].add(first, is_relabelled=is_relabelled)
                 i += 1
             if second.last_offset <= first.last_offset:
                 self._only[1].add(second, is_relabelled=is_relabelled)
                 j += 1
-        while rows_a is not None and i < stop_a:
-            self._alone(0, rows_a.batch(i))
-            i += 1
-        while rows_b is not None and j < stop_b:
-            self._alone(1, rows_b.batch(j))
-            j += 1
+        self._alone(0, rows_a, i, stop_a)
+        self._alone(1, rows_b, j, stop_b)
 
     def result(self, first: int, second: int) -> Comparison:
-        only_first, only_second = (ranges.all() for ranges in self._only)
+        only_first, only_second = (tuple(ranges.found) for ranges in self._only)
         # Between what is the same and the first batch after it, of either copy, neither has anything.
         bases = [each.base_offset for each in self._first if each is not None]
         same_up_to = max(self._same_up_to, min(bases, default=self._start))
@@ -325,21 +307,18 @@ class _Pair:
             relation = Relation.EPOCH if is_epoch else Relation.BYTES
         return Comparison(first, second, relation, same_up_to, self._start, only_first, only_second)
 
-    def _alone(self, side: int, batch: Batch) -> None:
-        self._note(*((batch, None) if side == 0 else (None, batch)))
-        self._only[side].add(batch)
+    def _alone(self, side: int, rows: BatchRows | None, row: int, stop: int) -> None:
+        """Take the batches of one copy that the other has nothing beside."""
+        if rows is not None:
+            for batch in map(rows.batch, range(row, stop)):
+                self._note(side, batch)
+                self._only[side].add(batch)
 
-    def _note_following(self, side: int, rows: BatchRows | None, row: int, stop: int) -> None:
-        """Keep the batch of a copy that comes after the first difference, where the window with that had none of it."""
-        if self._differs and self._first[side] is None and rows is not None and row < stop:
-            self._first[side] = rows.batch(row)
-
-    def _note(self, first: Batch | None, second: Batch | None) -> None:
-        """Keep the first batches that differ; that of the other copy may be in a later window."""
+    def _note(self, side: int, batch: Batch) -> None:
+        """Keep the first batch of a copy that differs; that of the other one may be in a later window."""
         self._differs = True
-        for side, batch in enumerate((first, second)):
-            if self._first[side] is None:
-                self._first[side] = batch
+        if self._first[side] is None:
+            self._first[side] = batch
 
 
 def _from(view: _View, start: int) -> int:

@@ -225,7 +225,7 @@ class _Merge:
             tuple(self._epochs),
             self._diverged,
             self._own.first_damaged,
-            self._segments.gone,
+            tuple(self._segments.gone),
             self._own.last_damaged if self._own.last_damaged >= end else None,
             self._before if self._before is not None and self._before < start else None,
         )

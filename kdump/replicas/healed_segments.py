@@ -53,7 +53,10 @@ class FoundBatch(NamedTuple):
 
 
 class HealedSegments:
-    """Puts batches into segments: those of the copy where it has them, those of the peer where the copy has none."""
+    """Puts batches into segments: those of the copy where it has them, those of the peer where the copy has none.
+
+    `gone` are the base offsets of segments that go, as Healing has them.
+    """
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
@@ -65,18 +68,13 @@ class HealedSegments:
         self._done: list[NewSegment] = []
         self._has_foreign = False
         self._last_file = ""
-        self._gone: list[int] = []
-
-    @property
-    def gone(self) -> tuple[int, ...]:
-        """The base offsets of segments that go, as Healing has them."""
-        return tuple(self._gone)
+        self.gone: list[int] = []
 
     def drop_after(self, end: int) -> None:
         """Let the segments go that begin above the end of the log, now that all batches are there."""
         while self._next_own < len(self._bases):
             if self._bases[self._next_own] > end:
-                self._gone.append(self._bases[self._next_own])
+                self.gone.append(self._bases[self._next_own])
             self._next_own += 1
 
     def add(self, batch: FoundBatch, *, is_own: bool, own_follows: FoundBatch | None) -> None:
@@ -96,7 +94,7 @@ class HealedSegments:
         self._has_foreign = self._has_foreign or not is_own
         self._last_file = batch.path
         while not is_own and self._next_own < len(self._bases) and self._bases[self._next_own] <= batch.last:
-            self._gone.append(self._bases[self._next_own])
+            self.gone.append(self._bases[self._next_own])
             self._next_own += 1
 
     def changed(self) -> tuple[NewSegment, ...]:

@@ -46,7 +46,9 @@ class _End(NamedTuple):
 
 def follow(leader: LoadedLog, follower: LoadedLog) -> Truncation:
     """Return what a follower cuts when this leader's term begins, by the fetches that lead to its first append."""
-    terms = _Terms.of_leader(leader)
+    cache = EpochCache(leader.epochs)
+    cache.truncate_from_end(leader.log_end)  # the epoch that the new leader notes there puts out what begins there
+    terms = _Terms(cache, leader.log_end)
     own = _Terms(EpochCache(follower.epochs), follower.log_end)
     log = _Follower(follower, own)
     if not own.cache.entries:
@@ -62,13 +64,6 @@ class _Terms:
     def __init__(self, cache: EpochCache, end: int) -> None:
         self.cache = cache
         self.end = end
-
-    @classmethod
-    def of_leader(cls, leader: LoadedLog) -> _Terms:
-        """Return it as the new leader answers: the epoch that it notes at its log end puts out what begins there."""
-        cache = EpochCache(leader.epochs)
-        cache.truncate_from_end(leader.log_end)
-        return cls(cache, leader.log_end)
 
     def end_of(self, epoch: int) -> _End:
         """Return where the largest epoch up to `epoch` ends, which is not above all that the log has."""

@@ -31,7 +31,7 @@ def advice_on(found: PartitionRetention) -> Iterator[Advice]:
     if block is None:
         return
     if block.reason == HIGH_WATERMARK:
-        yield from _on_high_watermark(found, block)
+        yield from _on_high_watermark(found)
         return
     yield from _on_time_index(block)
     yield from _on_cause(found, block)
@@ -39,7 +39,7 @@ def advice_on(found: PartitionRetention) -> Iterator[Advice]:
     yield from _on_size(found, block)
 
 
-def _on_high_watermark(found: PartitionRetention, _block: Block) -> Iterator[Advice]:
+def _on_high_watermark(found: PartitionRetention) -> Iterator[Advice]:
     text = (
         f"Nothing at or above the high watermark ({found.high_watermark}) is deleted. It follows the slowest replica"
         " in sync: see which replicas are behind, and let them catch up."
@@ -106,8 +106,7 @@ def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     staying = sum(state.size for state in found.staying if state.base_offset >= block.free_offset)
     if found.log.name is None or not staying or found.config.has_remote_storage:
         return
-    topic = shlex.quote(found.log.name.topic)
-    alter = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name {topic}"
+    alter = _alter(found)
     limit = found.config.size_limit
     back = f"--add-config retention.bytes={limit}" if limit >= 0 else "--delete-config retention.bytes"
     yield Advice(
@@ -131,14 +130,19 @@ def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
         if blocking.unit
         else (f"the clock of {who} was ahead, or it sets timestamps of its own")
     )
-    prefix = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name"
-    topic = shlex.quote(found.log.name.topic) if found.log.name else "TOPIC"
+    alter = _alter(found)
     yield Advice(
         f"Repair the cause, which loses nothing: {wants}. Brokers from 3.6 on can refuse timestamps of the future (from"
         " 4.0 on they refuse more than an hour), or give records the time at which they arrive; what is in the log"
         " stays as it is.",
         (
-            f"{prefix} {topic} --add-config {TIMESTAMP_AFTER_MAX_MS.name}=3600000",
-            f"{prefix} {topic} --add-config {TIMESTAMP_TYPE.name}={TimestampType.LOG_APPEND_TIME}",
+            f"{alter} --add-config {TIMESTAMP_AFTER_MAX_MS.name}=3600000",
+            f"{alter} --add-config {TIMESTAMP_TYPE.name}={TimestampType.LOG_APPEND_TIME}",
         ),
     )
+
+
+def _alter(found: PartitionRetention) -> str:
+    """Return the command that changes the topic's configuration."""
+    topic = shlex.quote(found.log.name.topic) if found.log.name else "TOPIC"
+    return f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name {topic}"

@@ -78,14 +78,14 @@ class PartitionRetention:
     what the operator asks for. `is_watermark_known` where a checkpoint or the operator says the latter, else it is the
     log's end. `reasons` has a policy for each segment that goes, from the oldest on; `alone` is what each policy would
     delete without the others. `future` are the segments that stay with timestamps later than a broker lets pass now.
-    `shutdown` is how the broker stopped, `checkpoints` what the files say of the partition, `problems` what a broker
-    would do first when it starts.
+    `config` are the topic's settings, `shutdown` is how the broker stopped, `checkpoints` what the files say of the
+    partition, `problems` what a broker would do first when it starts.
     """
 
     log: PartitionLog
     shutdown: Shutdown
     checkpoints: PartitionCheckpoints
-    settings: RetentionSettings
+    config: RetentionSettings
     now: int
     previous_start: int
     log_start_offset: int
@@ -100,11 +100,6 @@ class PartitionRetention:
     future: tuple[SegmentState, ...]
     tombstones: Tombstones | None
     problems: tuple[str, ...]
-
-    @property
-    def config(self) -> RetentionSettings:
-        """The topic's settings."""
-        return self.settings
 
     @property
     def going(self) -> tuple[SegmentState, ...]:
@@ -157,17 +152,15 @@ class PartitionRetention:
             return ()
         start, said = self.new_log_start_offset, self.checkpoints
         first = self.staying[0].base_offset if self.staying else self.end_offset
+        point, watermark = said.recovery_point, said.high_watermark
         wanted = (
-            (names.LOG_START_CHECKPOINT, said.log_start, start if start > first else None),
-            *(
-                (name, offset, None if offset is None else max(offset, start))
-                for name, offset in (
-                    (names.RECOVERY_POINT_CHECKPOINT, said.recovery_point),
-                    (names.REPLICATION_CHECKPOINT, said.high_watermark),
-                )
+            CheckpointChange(names.LOG_START_CHECKPOINT, said.log_start, start if start > first else None),
+            CheckpointChange(names.RECOVERY_POINT_CHECKPOINT, point, None if point is None else max(point, start)),
+            CheckpointChange(
+                names.REPLICATION_CHECKPOINT, watermark, None if watermark is None else max(watermark, start)
             ),
         )
-        return tuple(CheckpointChange(*each) for each in wanted if each[1] != each[2])
+        return tuple(each for each in wanted if each.old != each.new)
 
     def shares(self) -> dict[Policy, DeletedAmount]:
         """Return what each policy deletes, in the broker's order."""
@@ -216,7 +209,7 @@ class Circumstances(NamedTuple):
 
 
 def examine(
-    log: PartitionLog, circumstances: Circumstances, settings: RetentionSettings, *, tombstones: bool = True
+    log: PartitionLog, circumstances: Circumstances, config: RetentionSettings, *, tombstones: bool = True
 ) -> PartitionRetention:
     """Return what a broker's retention does to a partition. With `tombstones` a compacted log is read as a whole.
 
@@ -240,7 +233,7 @@ def examine(
             " with OffsetOutOfRange"
         )
     bounds = Bounds(now, start, high_watermark)
-    config = settings
+    startup = Startup(now, shutdown.clean, shutdown.recovery_point, checkpoints.log_start or 0)
     reasons = tuple(deletions(states, bounds, config))
     alone = {policy: _share(states[: len(deletions(states, bounds, config, (policy,)))]) for policy in Policy}
     left = states[len(reasons) :]
@@ -249,7 +242,7 @@ def examine(
         log=log,
         shutdown=shutdown,
         checkpoints=checkpoints,
-        settings=settings,
+        config=config,
         now=now,
         previous_start=previous,
         log_start_offset=start,
@@ -263,13 +256,8 @@ def examine(
         block=_block(left, bounds, config),
         future=tuple(state for state in left if state.largest_timestamp > latest and not is_empty_last(state)),
         tombstones=tombstones_of(log, now) if tombstones and config.compacts else None,
-        problems=tuple(_problems(log, states, load_log(log, _startup(circumstances)))),
+        problems=tuple(_problems(log, states, load_log(log, startup))),
     )
-
-
-def _startup(circumstances: Circumstances) -> Startup:
-    shutdown, checkpoints, now, *_ = circumstances
-    return Startup(now, shutdown.clean, shutdown.recovery_point, checkpoints.log_start or 0)
 
 
 def _share(states: Sequence[SegmentState] | Iterator[SegmentState]) -> DeletedAmount:

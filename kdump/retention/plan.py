@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.loader import load_log
@@ -27,6 +27,26 @@ _WHY = {
     SIZE: "the log is larger than {size} without it",
     TIME: "its newest record is older than {time}",
 }
+
+
+def check_allowed(found: PartitionRetention) -> None:
+    """Raise RefusedError where retention of a partition must not be applied from here."""
+    path = found.log.path
+    if not found.has_work:
+        return
+    if found.log.name is not None and not found.is_live:
+        raise RefusedError(f"{path}: this replica is being moved or deleted, or was set aside")
+    if found.config.has_remote_storage:
+        raise RefusedError(
+            f"{path}: the topic is tiered, and what of it has been copied to remote storage is not known here"
+        )
+    if found.problems:
+        raise RefusedError(f"{found.problems[0]}. Repair it first")
+    if not found.config.is_known and any(reason != LOG_START for reason in found.reasons):
+        raise RefusedError(
+            f"{path}: kdump does not know this topic's retention, and Kafka's defaults may be wrong for it: give"
+            " --config, or --retention-ms, --retention-bytes or --cleanup-policy"
+        )
 
 
 def partition_plan(found: PartitionRetention) -> Plan:
@@ -83,7 +103,7 @@ def _new_segment(found: PartitionRetention) -> Mapping[str, Recipe]:
     snapshot = segment_file_name(end, f".{names.PRODUCER_SNAPSHOT}")
     if snapshot in found.log.files:
         return files
-    startup = Startup(found.now, *found.shutdown, found.previous_start, found.settings.loading)
+    startup = Startup(found.now, *found.shutdown, found.previous_start, found.config.loading)
     outcome = load_log(found.log, startup)
     recipe = (outcome.files or {}).get(snapshot)
     if outcome.failure or outcome.loss.has_data or recipe is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from kdump.errors import KdumpError
@@ -39,10 +41,7 @@ SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _NO_CHANGE = -1
 
 Fields = dict[str, Any]
-
-
-class ImageError(KdumpError):
-    """A record does not fit the state that the records before it made."""
+Handler = Callable[["ClusterImage", Fields], None]
 
 
 @dataclass(slots=True)
@@ -78,11 +77,11 @@ class ClusterImage:
     def apply(self, record: Decoded) -> None:
         """Take a record, other than those that frame a transaction, into the state.
 
-        Raises ImageError for one that does not fit; the state is then as it was.
+        Raises KdumpError for one that does not fit those before it; the state is then as it was.
         """
         handler = _HANDLERS.get(record.name)
         if handler is None:
-            raise ImageError(f"{record.name} has no place in the state")
+            raise KdumpError(f"{record.name} has no place in the state")
         handler(self, record.fields)
 
     def supported_metadata_version(self, broker_id: int | None) -> int | None:
@@ -97,20 +96,42 @@ class ClusterImage:
         return max(levels, default=None)
 
     def topic(self, topic_id: bytes) -> Topic:
-        """Return the topic of an id. Raises ImageError."""
+        """Return the topic of an id. Raises KdumpError."""
         found = self.topics.get(topic_id)
         if found is None:
-            raise ImageError(f"there is no topic with the id {format_uuid(topic_id)}")
+            raise KdumpError(f"there is no topic with the id {format_uuid(topic_id)}")
         return found
 
     def broker(self, broker_id: int, epoch: int) -> Fields:
-        """Return the broker of an id, in this epoch. Raises ImageError."""
+        """Return the broker of an id, in this epoch. Raises KdumpError."""
         found = self.brokers.get(broker_id)
         if found is None:
-            raise ImageError(f"there is no broker {broker_id}")
+            raise KdumpError(f"there is no broker {broker_id}")
         if found["brokerEpoch"] != epoch:
-            raise ImageError(f"broker {broker_id} is in epoch {found['brokerEpoch']}, not in {epoch}")
+            raise KdumpError(f"broker {broker_id} is in epoch {found['brokerEpoch']}, not in {epoch}")
         return found
+
+
+def _keep(table: str, *key: str) -> Handler:
+    """Return what keeps a record whole in a table of the state, by these of its fields."""
+    key_of = itemgetter(*key)
+
+    def keep(image: ClusterImage, fields: Fields) -> None:
+        getattr(image, table)[key_of(fields)] = fields
+
+    return keep
+
+
+def _remove(table: str, *key: str, what: str) -> Handler:
+    """Return what removes an entry of a table of the state; `what` it is, should there be none."""
+    key_of = itemgetter(*key)
+
+    def remove(image: ClusterImage, fields: Fields) -> None:
+        if getattr(image, table).pop(key_of(fields), None) is None:
+            name = fields[key[0]]
+            raise KdumpError(f"there is no {what} {format_uuid(name) if isinstance(name, bytes) else name}")
+
+    return remove
 
 
 def _topic(image: ClusterImage, fields: Fields) -> None:
@@ -139,7 +160,7 @@ def _change_partition(image: ClusterImage, change: Fields) -> None:
     number = change["partitionId"]
     partition = topic.partitions.get(number)
     if partition is None:
-        raise ImageError(f"there is no partition {number} of topic {topic.name}")
+        raise KdumpError(f"there is no partition {number} of topic {topic.name}")
     for name in ("isr", "replicas", "removingReplicas", "addingReplicas", "eligibleLeaderReplicas", "lastKnownElr"):
         if change[name] is not None:
             partition[name] = change[name]
@@ -159,7 +180,7 @@ def _clear_elr(image: ClusterImage, fields: Fields) -> None:
     name = fields["topicName"]
     chosen = [topic for topic in image.topics.values() if name in ("", topic.name)]
     if name and not chosen:
-        raise ImageError(f"there is no topic {name}")
+        raise KdumpError(f"there is no topic {name}")
     for topic in chosen:
         for partition in topic.partitions.values():
             partition["eligibleLeaderReplicas"] = partition["lastKnownElr"] = []
@@ -176,20 +197,12 @@ def _config(image: ClusterImage, fields: Fields) -> None:
         del image.configs[key]
 
 
-def _register_broker(image: ClusterImage, fields: Fields) -> None:
-    image.brokers[fields["brokerId"]] = fields
-
-
 def _unregister_broker(image: ClusterImage, fields: Fields) -> None:
     del image.brokers[image.broker(fields["brokerId"], fields["brokerEpoch"])["brokerId"]]
 
 
-def _fence_broker(image: ClusterImage, fields: Fields) -> None:
-    image.broker(fields["id"], fields["epoch"])["fenced"] = True
-
-
-def _unfence_broker(image: ClusterImage, fields: Fields) -> None:
-    image.broker(fields["id"], fields["epoch"])["fenced"] = False
+def _fence(image: ClusterImage, fields: Fields, *, is_fenced: bool) -> None:
+    image.broker(fields["id"], fields["epoch"])["fenced"] = is_fenced
 
 
 def _change_broker(image: ClusterImage, fields: Fields) -> None:
@@ -201,15 +214,6 @@ def _change_broker(image: ClusterImage, fields: Fields) -> None:
         broker["logDirs"] = fields["logDirs"]
     if fields["cordonedLogDirs"] is not None:
         broker["cordonedLogDirs"] = fields["cordonedLogDirs"]
-
-
-def _register_controller(image: ClusterImage, fields: Fields) -> None:
-    image.controllers[fields["controllerId"]] = fields
-
-
-def _unregister_controller(image: ClusterImage, fields: Fields) -> None:
-    if image.controllers.pop(fields["controllerId"], None) is None:
-        raise ImageError(f"there is no controller {fields['controllerId']}")
 
 
 def _feature(image: ClusterImage, fields: Fields) -> None:
@@ -235,33 +239,6 @@ def _producer_ids(image: ClusterImage, fields: Fields) -> None:
     image.producer_ids = fields
 
 
-def _acl(image: ClusterImage, fields: Fields) -> None:
-    image.acls[fields["id"]] = fields
-
-
-def _remove_acl(image: ClusterImage, fields: Fields) -> None:
-    if image.acls.pop(fields["id"], None) is None:
-        raise ImageError(f"there is no access control entry {format_uuid(fields['id'])}")
-
-
-def _scram(image: ClusterImage, fields: Fields) -> None:
-    image.scram[fields["name"], fields["mechanism"]] = fields
-
-
-def _remove_scram(image: ClusterImage, fields: Fields) -> None:
-    if image.scram.pop((fields["name"], fields["mechanism"]), None) is None:
-        raise ImageError(f"there is no SCRAM credential of {fields['name']}")
-
-
-def _token(image: ClusterImage, fields: Fields) -> None:
-    image.tokens[fields["tokenId"]] = fields
-
-
-def _remove_token(image: ClusterImage, fields: Fields) -> None:
-    if image.tokens.pop(fields["tokenId"], None) is None:
-        raise ImageError(f"there is no delegation token {fields['tokenId']}")
-
-
 def _zk_migration(image: ClusterImage, fields: Fields) -> None:
     image.zk_migration_state = fields["zkMigrationState"]
 
@@ -270,29 +247,29 @@ def _nothing(image: ClusterImage, fields: Fields) -> None:
     """Do nothing: the record only moves the log's end."""
 
 
-_HANDLERS: dict[str, Callable[[ClusterImage, Fields], None]] = {
-    "RegisterBrokerRecord": _register_broker,
+_HANDLERS: dict[str, Handler] = {
+    "RegisterBrokerRecord": _keep("brokers", "brokerId"),
     "UnregisterBrokerRecord": _unregister_broker,
     "TopicRecord": _topic,
     "PartitionRecord": _partition,
     "ConfigRecord": _config,
     "PartitionChangeRecord": _change_partition,
-    "FenceBrokerRecord": _fence_broker,
-    "UnfenceBrokerRecord": _unfence_broker,
+    "FenceBrokerRecord": partial(_fence, is_fenced=True),
+    "UnfenceBrokerRecord": partial(_fence, is_fenced=False),
     "RemoveTopicRecord": _remove_topic,
-    "DelegationTokenRecord": _token,
-    "UserScramCredentialRecord": _scram,
+    "DelegationTokenRecord": _keep("tokens", "tokenId"),
+    "UserScramCredentialRecord": _keep("scram", "name", "mechanism"),
     "FeatureLevelRecord": _feature,
     "ClientQuotaRecord": _quota,
     "ProducerIdsRecord": _producer_ids,
     "BrokerRegistrationChangeRecord": _change_broker,
-    "AccessControlEntryRecord": _acl,
-    "RemoveAccessControlEntryRecord": _remove_acl,
+    "AccessControlEntryRecord": _keep("acls", "id"),
+    "RemoveAccessControlEntryRecord": _remove("acls", "id", what="access control entry"),
     "NoOpRecord": _nothing,
     "ZkMigrationStateRecord": _zk_migration,
-    "RemoveUserScramCredentialRecord": _remove_scram,
-    "RemoveDelegationTokenRecord": _remove_token,
-    "RegisterControllerRecord": _register_controller,
+    "RemoveUserScramCredentialRecord": _remove("scram", "name", "mechanism", what="SCRAM credential of"),
+    "RemoveDelegationTokenRecord": _remove("tokens", "tokenId", what="delegation token"),
+    "RegisterControllerRecord": _keep("controllers", "controllerId"),
     "ClearElrRecord": _clear_elr,
-    "UnregisterControllerRecord": _unregister_controller,
+    "UnregisterControllerRecord": _remove("controllers", "controllerId", what="controller"),
 }

@@ -96,7 +96,8 @@ class Clusters:
             from kdump.topics.transaction_ids import TransactionalIds
 
             places = {os.path.realpath(place.path): place for place in (*self._log_directories(), directory)}
-            self._ids[path] = TransactionalIds.among(replicas(places.values(), _ignore), _ignore)
+            ignored: list[Problem] = []
+            self._ids[path] = TransactionalIds.among(replicas(places.values(), ignored.append), ignored.append)
         return self._ids[path]
 
     def _log_directories(self) -> Iterator[LogDirectory]:
@@ -148,7 +149,3 @@ class Clusters:
         from kdump.topics.placement import cluster_beside  # with all schemas of the metadata's records
 
         return cluster_beside(directory, report)
-
-
-def _ignore(problem: Problem) -> None:
-    del problem

@@ -7,6 +7,7 @@ transaction lies behind them in the log, and ABORT drops them. All other records
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Any
 
 from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
@@ -25,15 +26,13 @@ _COMMIT_V3_REST = 8
 _COMMIT_V3_VERSION = 3
 
 
+@dataclass(slots=True)
 class Value:
     """One value of a key: its bytes, the record's absolute offset, and the bytes of the log that it takes."""
 
-    __slots__ = ("data", "offset", "size")
-
-    def __init__(self, data: bytes, offset: int, size: int) -> None:
-        self.data = data
-        self.offset = offset
-        self.size = size
+    data: bytes
+    offset: int
+    size: int
 
 
 class Slot:

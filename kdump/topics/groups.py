@@ -57,6 +57,7 @@ _EPOCHS = {3: GroupType.CONSUMER, 11: GroupType.SHARE, 17: GroupType.STREAMS}
 _MEMBERS = {5: GroupType.CONSUMER, 10: GroupType.SHARE, 19: GroupType.STREAMS}
 _TARGET_EPOCHS = {6: GroupType.CONSUMER, 12: GroupType.SHARE, 20: GroupType.STREAMS}
 _CURRENT = {8: GroupType.CONSUMER, 14: GroupType.SHARE, 22: GroupType.STREAMS}
+_KINDS = _EPOCHS | _MEMBERS | _TARGET_EPOCHS | _CURRENT
 _ASSIGNMENTS = ("assignedPartitions", "activeTasks")
 
 Assignment = list[tuple[str, list[int]]]
@@ -107,7 +108,8 @@ class Group:
     """A group.
 
     `kind` is its protocol, `epoch` the generation of a classic group and the group epoch of the others,
-    `partition` the one of __consumer_offsets that holds it. `state_timestamp` (ms) is when a classic group entered its
+    `partition` the one of __consumer_offsets that holds it. `subscribed` are the topics that it subscribes to, None
+    where that cannot be told: it may be any. `state_timestamp` (ms) is when a classic group entered its
     state. Of a dead group only superseded records and tombstones are left, which compaction has not removed yet.
     `share_starts` are where a share group is in the partitions that it reads, by the topic's name.
     Bytes are those that its records take in the log: equal parts of their batches, headers included.
@@ -147,7 +149,7 @@ class Group:
         commit of a classic group that has members but is not one of Kafka's consumers.
         """
         waiting = any((p.topic, p.partition) == (commit.topic, commit.partition) for p in self.pending)
-        if waiting or self._is_subscribed(commit.topic):
+        if waiting or self.subscribed is None or commit.topic in self.subscribed:
             return None
         since = commit.commit_timestamp
         if self.kind is GroupType.CLASSIC and self.protocol_type:
@@ -175,10 +177,6 @@ class Group:
     def has_offsets(self) -> bool:
         """Whether it has committed offsets, some that wait for a transaction, or share partitions."""
         return bool(self.commits or self.pending or self.share_starts)
-
-    def _is_subscribed(self, topic: str) -> bool:
-        """Return whether the group subscribes to a topic; it does where that cannot be told."""
-        return self.subscribed is None or topic in self.subscribed
 
 
 def groups_of(log: GroupLog, topic_names: dict[bytes, str]) -> Iterator[Group]:
@@ -237,9 +235,7 @@ class _Builder:
             group.commits.append(_commit(slot, value, -1))
             return
         fields = slot.decoded(value)
-        kind = _kind_of(slot.type)
-        if kind:
-            group.kind = kind
+        group.kind = _KINDS.get(slot.type, group.kind)
         if slot.type == GROUP_METADATA:
             self._classic(fields)
         elif slot.type in _EPOCHS:
@@ -333,13 +329,6 @@ def _union(topics: Iterable[list[str] | None]) -> frozenset[str] | None:
             return None
         found.update(some)
     return frozenset(found)
-
-
-def _kind_of(record_type: int) -> GroupType | None:
-    for table in (_EPOCHS, _MEMBERS, _TARGET_EPOCHS, _CURRENT):
-        if record_type in table:
-            return table[record_type]
-    return None
 
 
 def _classic_member(fields: dict[str, Any], is_consumer: bool) -> Member:

@@ -72,7 +72,8 @@ def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataStat
             break
     first = log.segments[0].base_offset if log.segments else None
     if state is None:
-        if first is None or first > 0 or (log.segments[-1].base_offset == 0 and _is_empty(log.segments[0])):
+        is_new = first == 0 == log.segments[-1].base_offset and not status_of(log.segments[0].log_path).size
+        if first is None or first > 0 or is_new:
             return _bootstrap(log, report, first, at)
         state = MetadataState()
     reader = _Reader(state, report)
@@ -96,7 +97,7 @@ def state_up_to(log: PartitionLog, end_offset: int, report: Report) -> MetadataS
     OSError.
     """
     path = next(live_snapshots(log), None)
-    state = MetadataState() if path is None else _read_snapshot(path, report, on_damage=_pass_over)[0]
+    state = MetadataState() if path is None else _read_snapshot(path, report, on_damage=lambda _problem: None)[0]
     first = log.segments[0].base_offset if log.segments else end_offset
     if first > state.end_offset:
         raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no usable snapshot to start from")
@@ -127,14 +128,6 @@ def state_beside(directory: LogDirectory, report: Report) -> MetadataState | Non
     for fault in faults:
         report(fault)
     return None if faults else state
-
-
-def release_of(state: MetadataState | None, node_id: int | None = None) -> KafkaRelease:
-    """Return the release whose broker wrote a directory: its node's where that is registered, else the newest of all.
-
-    By the highest level of metadata.version that the brokers support.
-    """
-    return release_of_level(None if state is None else state.image.supported_metadata_version(node_id))
 
 
 def release_of_level(level: int | None) -> KafkaRelease:
@@ -190,10 +183,6 @@ def _read_snapshot(path: str, report: Report, on_damage: Report) -> tuple[Metada
     return state, reader
 
 
-def _pass_over(problem: Problem) -> None:
-    del problem
-
-
 def live_snapshots(log: PartitionLog, most: int | None = None) -> Iterator[str]:
     """Yield the paths of the snapshots that end at offset `most` or before, the newest first."""
     found = [
@@ -204,10 +193,6 @@ def live_snapshots(log: PartitionLog, most: int | None = None) -> Iterator[str]:
     usable = [entry for entry in found if most is None or entry[0] <= most]
     for _, _, name in sorted(usable, reverse=True):
         yield os.path.join(log.path, name)
-
-
-def _is_empty(segment: Segment) -> bool:
-    return status_of(segment.log_path).size == 0
 
 
 def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | None) -> MetadataState:

@@ -334,6 +334,7 @@ class _Walk:
         if marker is None:
             return
         found = self._found
+        watermark = found.replica.high_watermark
         producer_id, epoch, last_offset = block.producer_id[row], block.producer_epoch[row], block.last_offset[row]
         self._open.pop(producer_id, None)
         event = self._table.producer(producer_id).take_marker(epoch, marker.coordinator_epoch, block.max_timestamp[row])
@@ -345,7 +346,7 @@ class _Walk:
             found.commits += 1
         if event is None:
             found.empty += 1
-        elif last_offset >= self._known_high_watermark():
+        elif watermark is not None and last_offset >= watermark:
             before = found.unreplicated
             found.unreplicated = txn.first_offset if before is None else min(txn.first_offset, before)
         if not marker.is_abort and not self._keep_ended:
@@ -364,10 +365,6 @@ class _Walk:
             self._aborted.append(ended)
         if self._keep_ended:
             found.ended.append(ended)
-
-    def _known_high_watermark(self) -> int:
-        known = self._found.replica.high_watermark
-        return (1 << 63) - 1 if known is None else known
 
 
 def _older(entry: ProducerEntry, before: int) -> OpenTxn:

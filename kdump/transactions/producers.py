@@ -264,14 +264,10 @@ class ProducerTable:
         self.open_txns.pop(producer.txn_first_offset, None)
         producer.txn_first_offset = -1
 
-    def first_open_txn(self, other_than: int) -> int | None:
-        """Return where the earliest open transaction of a producer other than the given begins; None without any."""
-        return next((offset for offset, producer in self.open_txns.items() if producer != other_than), None)
-
     def stable_after(self, txn: CompletedTxn) -> int:
         """Return the last stable offset behind a marker: what a broker notes in the transaction index with an abort."""
-        other = self.first_open_txn(txn.producer_id)
-        return txn.last_offset + 1 if other is None else other
+        others = (offset for offset, producer in self.open_txns.items() if producer != txn.producer_id)
+        return next(others, txn.last_offset + 1)
 
     def _sort(self) -> None:
         self.open_txns = dict(sorted(self.open_txns.items()))

@@ -25,7 +25,7 @@ from kdump.formats.batch import (
 )
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import ZSTD
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.message_set import (
     CRC,
     KNOWN_ATTRIBUTES_V1,
@@ -39,7 +39,7 @@ from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.records import records_of
 from kdump.write.errors import InvalidTimestampError, MissingKeyError, UnsupportedForMessageFormatError
 from kdump.write.incoming import AppendOrigin, source_codec
-from kdump.write.packing import check_headers
+from kdump.write.packing import check_headers, encode_messages
 
 _OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
@@ -209,17 +209,12 @@ class OffsetAssigner:
                 self._stamp_batch(block, row, data, max_timestamp)
                 next_offset += block.last_offset[row] - block.base_offset[row] + 1
                 continue
-            count = self._legacy_count(block, row)
-            next_offset += count
+            is_wrapper = block.attributes[row] & CODEC_MASK
+            next_offset += sum(1 for _ in records_of(block, row, row + 1)) if is_wrapper else 1
             _OFFSET.pack_into(data, at, next_offset - 1)
             if magic == 1:
                 self._stamp_message(block, row, data, max_timestamp)
         return data
-
-    def _legacy_count(self, block: BatchBlock, row: int) -> int:
-        if not block.attributes[row] & CODEC_MASK:
-            return 1
-        return sum(1 for _ in records_of(block, row, row + 1))
 
     def _stamp_batch(self, block: BatchBlock, row: int, data: bytearray, max_timestamp: int) -> None:
         if self._is_stamped(block, row, max_timestamp):
@@ -278,11 +273,7 @@ def _typed(attributes: int, *, is_append_time: bool) -> int:
 
 
 def _legacy(records: list[NewRecord], magic: int, codec: int, append_time: int | None, level: int | None) -> bytes:
-    """Return messages of v0 or v1, in a compressed one where there is a codec."""
-    attributes = 0
-    if append_time is not None and magic:
-        attributes = LOG_APPEND_TIME
-        records = [record._replace(timestamp=append_time) for record in records]
-    if not codec:
-        return b"".join(encode_message(record, magic, attributes) for record in records)
-    return encode_wrapper(records, magic, codec, append_time if magic else None, attributes=attributes, level=level)
+    if append_time is None or not magic:
+        return encode_messages(records, magic, codec, level=level)
+    records = [record._replace(timestamp=append_time) for record in records]
+    return encode_messages(records, magic, codec, append_time, attributes=LOG_APPEND_TIME, level=level)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import ZSTD
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.interchange.dumped import DumpedBatch
 from kdump.write.errors import UnsupportedForMessageFormatError
-from kdump.write.packing import check_headers
+from kdump.write.packing import check_headers, encode_messages
 
 MAX_OFFSET_DELTA = (1 << 31) - 1
 
@@ -23,7 +23,7 @@ def as_sent(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | No
     _check(batch, records)
     numbered = [record._replace(offset=offset) for offset, record in enumerate(records)]
     if batch.magic < 2:
-        return _legacy(batch, numbered, 0, None, level)
+        return encode_messages(numbered, batch.magic, batch.codec, level=level)
     header = NewBatch(batch.attributes, batch.producer_id, batch.producer_epoch, batch.base_sequence)
     return encode_batch(numbered, header, level=level)
 
@@ -37,7 +37,8 @@ def as_stored(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | 
     _check(batch, records)
     if batch.magic < 2:
         append_time = batch.max_timestamp if batch.is_append_time and batch.magic else None
-        return _legacy(batch, records, LOG_APPEND_TIME if append_time is not None else 0, append_time, level)
+        attributes = 0 if append_time is None or batch.codec else LOG_APPEND_TIME
+        return encode_messages(records, batch.magic, batch.codec, append_time, attributes=attributes, level=level)
     header = NewBatch(
         batch.attributes
         | (LOG_APPEND_TIME if batch.is_append_time else 0)
@@ -64,11 +65,3 @@ def _check(batch: DumpedBatch, records: Sequence[NewRecord]) -> None:
         raise InvalidRecordError(f"A batch cannot have offsets from {batch.base_offset} to {batch.last_offset}")
     if not records and (batch.magic < 2 or batch.base_offset is None):
         raise InvalidRecordError("A batch without records, of which nothing else says where it is")
-
-
-def _legacy(
-    batch: DumpedBatch, records: Sequence[NewRecord], attributes: int, append_time: int | None, level: int | None
-) -> bytes:
-    if batch.codec:
-        return encode_wrapper(records, batch.magic, batch.codec, append_time, level=level)
-    return b"".join(encode_message(record, batch.magic, attributes) for record in records)

@@ -10,85 +10,66 @@ from kdump.errors import InvalidRecordError, KdumpError
 
 
 class AppendError(KdumpError):
-    """An append that a broker would refuse; `exception` is the name of Kafka's exception."""
+    """An append that a broker would refuse."""
 
-    exception = "KafkaException"
+    @property
+    def exception(self) -> str:
+        """The name of Kafka's exception: that of the class, but for its end."""
+        return f"{type(self).__name__.removesuffix('Error')}Exception"
 
 
 class RecordTooLargeError(AppendError):
     """A batch is larger than max.message.bytes."""
 
-    exception = "RecordTooLargeException"
-
 
 class RecordBatchTooLargeError(AppendError):
     """What one append would write is larger than segment.bytes."""
-
-    exception = "RecordBatchTooLargeException"
 
 
 class InvalidTimestampError(AppendError):
     """A record's timestamp is too far from the broker's clock, or of a type that a producer must not set."""
 
-    exception = "InvalidTimestampException"
-
 
 class OffsetsOutOfOrderError(AppendError):
     """The offsets of a follower's append do not increase."""
-
-    exception = "OffsetsOutOfOrderException"
 
 
 class UnexpectedAppendOffsetError(AppendError):
     """A follower's append begins before the log end offset."""
 
-    exception = "UnexpectedAppendOffsetException"
-
 
 class OutOfOrderSequenceError(AppendError):
     """The sequence number of an idempotent producer is not the one that is due."""
-
-    exception = "OutOfOrderSequenceException"
 
 
 class InvalidProducerEpochError(AppendError):
     """The producer has been fenced by one of its id with a higher epoch."""
 
-    exception = "InvalidProducerEpochException"
-
 
 class InvalidTxnStateError(AppendError):
     """A producer writes outside of the transaction that it has open."""
-
-    exception = "InvalidTxnStateException"
 
 
 class TransactionCoordinatorFencedError(AppendError):
     """A transaction marker comes from a coordinator that has been replaced."""
 
-    exception = "TransactionCoordinatorFencedException"
-
 
 class UnsupportedForMessageFormatError(AppendError):
     """The message format of the topic has no room for what is to be written."""
-
-    exception = "UnsupportedForMessageFormatException"
 
 
 class RollError(AppendError):
     """There is already a segment where the new one would begin."""
 
+    exception = "KafkaException"
+
 
 class OffsetOutOfRangeError(AppendError):
     """A log start offset or a high watermark would lie outside of the log, or a record beyond the last offset."""
 
-    exception = "OffsetOutOfRangeException"
-
 
 class FencedLeaderEpochError(AppendError):
     """A leader of an epoch before that of the log would write."""
-
-    exception = "FencedLeaderEpochException"
 
 
 class MissingKeyError(InvalidRecordError):

@@ -84,7 +84,10 @@ class BatchReader:
                     f" {block.base_offset[row]}"
                 )
             if max_size is not None and block.size[row] > max_size:
-                raise self.too_large(block.size[row], max_size)
+                raise RecordTooLargeError(
+                    f"The record batch size in the append to {self.partition} is {block.size[row]} bytes which exceeds"
+                    f" the maximum configured value of {max_size}."
+                )
             if not block.valid[row]:
                 raise CorruptRecordError(
                     f"Record is corrupt (stored crc = {block.crc[row]}) in topic partition {self.partition}."
@@ -109,13 +112,6 @@ class BatchReader:
                 f" {end_offset}. First 10 offsets in append: {', '.join(map(str, offsets[:10]))}, last offset in"
                 f" append: {info.last_offset}. Log start offset = {log_start_offset}"
             )
-
-    def too_large(self, size: int, max_size: int) -> RecordTooLargeError:
-        """Return the refusal of a batch of `size` bytes."""
-        return RecordTooLargeError(
-            f"The record batch size in the append to {self.partition} is {size} bytes which exceeds the maximum"
-            f" configured value of {max_size}."
-        )
 
 
 def describe(block: BatchBlock) -> AppendInfo:

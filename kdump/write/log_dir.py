@@ -26,8 +26,8 @@ from kdump.formats.time_units import wall_clock
 from kdump.settings.writing import WritingSettings
 from kdump.storage.checkpoints import Checkpoints, TopicPartition
 from kdump.storage.partition import base_offsets
-from kdump.write.clocks import Clock, Jitter, random_jitter
 from kdump.write.log_writer import LogWriter
+from kdump.write.written_log import Clock, Jitter, random_jitter
 
 
 def read_offsets(log_dir: str, checkpoint: str) -> dict[TopicPartition, int]:

@@ -144,7 +144,8 @@ class LogWriter(WrittenLog):
             )
         self._assign_epochs(batches)
         if self._should_roll(len(data), info, now):
-            self._roll_for(info)
+            known = info.first_offset != UNKNOWN_OFFSET
+            self.roll(info.first_offset if known else info.last_offset - MAX_RELATIVE_OFFSET)
         if max(batches.producer_id[: batches.length]) < 0:
             self._write(batches, data, info)
         else:
@@ -186,11 +187,6 @@ class LogWriter(WrittenLog):
             return True
         limit = self.config.max_segment_ms - active.jitter
         return active.size > 0 and active.waited(now, info.max_timestamp) > limit
-
-    def _roll_for(self, info: AppendInfo) -> None:
-        known = info.first_offset != UNKNOWN_OFFSET
-        expected = info.first_offset if known else info.last_offset - MAX_RELATIVE_OFFSET
-        self.roll(expected)
 
 
 def _valid(data: bytes | bytearray, batches: BatchBlock) -> bytes | bytearray:

@@ -151,18 +151,27 @@ def _legacy(messages: Iterable[Message], packing: Packing) -> Iterator[bytes]:
         check_headers(headers, packing.magic)
         taken = overhead + (len(value) if value else 0) + (len(key) if key else 0)
         if records and (size + taken > packing.batch_bytes or len(records) >= packing.batch_records):
-            yield _messages(records, packing)
+            yield encode_messages(records, packing.magic, packing.codec, level=packing.level)
             records, size = [], 0
         records.append(NewRecord(len(records), timestamp, key, value))
         size += taken
     if records:
-        yield _messages(records, packing)
+        yield encode_messages(records, packing.magic, packing.codec, level=packing.level)
 
 
-def _messages(records: Sequence[NewRecord], packing: Packing) -> bytes:
-    if packing.codec:
-        return encode_wrapper(records, packing.magic, packing.codec, level=packing.level)
-    return b"".join(encode_message(record, packing.magic) for record in records)
+def encode_messages(
+    records: Sequence[NewRecord],
+    magic: int,
+    codec: int,
+    append_time: int | None = None,
+    *,
+    attributes: int = 0,
+    level: int | None = None,
+) -> bytes:
+    """Return messages of v0 or v1, in a compressed one where there is a codec (formats.encode.encode_wrapper)."""
+    if codec:
+        return encode_wrapper(records, magic, codec, append_time, attributes=attributes, level=level)
+    return b"".join(encode_message(record, magic, attributes) for record in records)
 
 
 def check_headers(headers: Sequence[object], magic: int) -> None:

@@ -72,12 +72,9 @@ class ActiveSegment:
             log.truncate(self.config.segment_bytes)
         return log
 
-    def _name(self, kind: str) -> str:
-        return segment_file_name(self.base_offset, f".{kind}")
-
     def path(self, kind: str) -> str:
         """Return the path of the segment's file of a kind (names.LOG, …)."""
-        return os.path.join(self.folder, self._name(kind))
+        return os.path.join(self.folder, segment_file_name(self.base_offset, f".{kind}"))
 
     def fits(self, last_offset: int) -> bool:
         """Return whether absolute `last_offset` can be told relative to the base offset."""

@@ -58,9 +58,7 @@ class Producer:
         self.transaction_version = transaction_version
         self.partitions: list[LogWriter] = []
 
-    def send(
-        self, log: LogWriter, records: Iterable[Message] | RecordSource, *, leader_epoch: int | None = None
-    ) -> list[AppendInfo]:
+    def send(self, log: LogWriter, records: Iterable[Message] | RecordSource) -> list[AppendInfo]:
         """Append records to a log, within a transaction if the producer is transactional.
 
         Raises AppendError and the others of LogWriter.append_as_leader; the batches before the refused one stay.
@@ -68,7 +66,7 @@ class Producer:
         packing = self.packing_for(log)
         sent = []
         for batch in pack(records, packing):
-            sent.append(log.append_as_leader(batch, leader_epoch))
+            sent.append(log.append_as_leader(batch))
             if self.transactional and log not in self.partitions:
                 self.partitions.append(log)
         return sent

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Self
 
-from kdump.disk.durable import remove_file, replace_file, sync_directory
+from kdump.disk.durable import make_directories, remove_file, replace_file, sync_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import segment_file_name
 from kdump.formats.time_units import wall_clock
 from kdump.recovery.producer_state import ProducerStates
@@ -16,10 +18,28 @@ from kdump.settings.writing import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.partition import base_offsets
 from kdump.write.assign import OffsetAssigner
-from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter
 from kdump.write.errors import FencedLeaderEpochError, OffsetOutOfRangeError, RollError
-from kdump.write.new_log import new_files
 from kdump.write.segment import ActiveSegment
+from kdump.write.snapshots import SnapshotsOnDisk
+
+Clock = Callable[[], int]
+"""Tells the time in ms."""
+
+Jitter = Callable[[int], int]
+"""A number of ms from 0 up to, but without, the one that it gets."""
+
+
+def random_jitter(limit: int) -> int:
+    """Return a number of ms from 0 up to, but without, `limit`."""
+    import random
+
+    return random.randrange(limit)
+
+
+def draw_jitter(config: WritingSettings, jitter: Jitter) -> int:
+    """Return how much earlier (ms) than segment.ms a new segment is rolled."""
+    limit = min(config.segment_jitter_ms, config.segment_ms)
+    return jitter(limit) if limit else 0
 
 
 class WrittenLog:
@@ -86,7 +106,7 @@ class WrittenLog:
         """
         config = config or WritingSettings()
         path = os.path.abspath(path)
-        states, epochs = new_files(path, config, start_offset, topic_id, durable=durable, like=like)
+        states, epochs = _new_files(path, config, start_offset, topic_id, durable=durable, like=like)
         active = ActiveSegment(path, start_offset, config, clock(), draw_jitter(config, jitter), like)
         return cls(active, states, epochs, start_offset, start_offset, clock=clock, jitter=jitter, durable=durable)
 
@@ -111,11 +131,6 @@ class WrittenLog:
                 f" {self.log_start_offset} to {self.end_offset}"
             )
         self._high_watermark = offset
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset up to which no transaction is open."""
-        return min((self.high_watermark, *self.states.open_txns))
 
     def roll(self, expected_offset: int = 0) -> int:
         """Begin a new segment at the log end offset (or `expected_offset`, if that is larger); its base offset.
@@ -237,3 +252,31 @@ class WrittenLog:
             path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
             replace_file(path, epochs.content(), durable=self.durable, like=self.active.like)
             epochs.is_written = False
+
+
+def _new_files(
+    path: str,
+    config: WritingSettings,
+    start_offset: int,
+    topic_id: bytes | None,
+    *,
+    durable: bool,
+    like: os.stat_result | None,
+) -> tuple[ProducerStates, EpochCache | None]:
+    """Make the directory of a log that is not there yet; return its producers and epochs, which are none.
+
+    Raises OSError, FileExistsError where there is a log already.
+    """
+    make_directories(path, like)
+    if any(names.parse_file_name(name).kind in names.SEGMENT_KINDS for name in os.listdir(path)):
+        raise FileExistsError(17, "There is a log already", path)
+    if topic_id is not None:
+        metadata = format_partition_metadata(PartitionMetadata(0, topic_id))
+        replace_file(os.path.join(path, names.PARTITION_METADATA), metadata, durable=durable, like=like)
+    epochs = None
+    if config.record_version >= 2:
+        epochs = EpochCache(())
+        replace_file(os.path.join(path, names.LEADER_EPOCH_CHECKPOINT), b"", durable=durable, like=like)
+    states = ProducerStates(SnapshotsOnDisk(path, durable=durable, like=like))
+    states.map_end_offset = states.snapshot_offset = start_offset
+    return states, epochs

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kdump.blocks import BatchBlock
+from kdump.clean.cleaning import group_segments
 from kdump.clean.exact_keys import ENTRY_BYTES, ExactKeys
-from kdump.clean.grouping import group_segments
 from kdump.clean.new_segment import NewSegment, Written
 from kdump.clean.read_buffer import ReadBuffer
-from kdump.clean.rewritten import Rewritten
+from kdump.clean.rewriting import Rewritten
 from kdump.clean.transactions import Transactions, aborted_in
 from kdump.errors import CleaningError
 from kdump.formats import names
@@ -216,10 +216,10 @@ def test_a_marker_of_which_no_batch_was_met_may_go() -> None:
 
 def test_entries_of_the_new_transaction_index_have_to_follow_each_other() -> None:
     segment = NewSegment(0, CleaningSettings(), "users-0")
-    segment.note_aborted([ABORTED])
+    segment.note_aborted(ABORTED)
     with pytest.raises(CleaningError, match="is not after 20"):
-        segment.note_aborted([ABORTED._replace(producer_id=8)])
-    segment.note_aborted([ABORTED._replace(last_offset=21)])
+        segment.note_aborted(ABORTED._replace(producer_id=8))
+    segment.note_aborted(ABORTED._replace(last_offset=21))
     assert len(segment.finish()[names.TXN_INDEX]) == 2 * 34
 
 

@@ -156,11 +156,10 @@ def test_the_next_open_transaction_is_another_producers(tmp_path: Path) -> None:
     for producer_id, first_offset in ((2, 30), (1, 10), (1, 20)):
         found.begin(producer_id, first_offset)
     assert list(found.open_txns) == [10, 20, 30]
-    assert found.first_open_txn(1) == 30
-    assert found.first_open_txn(2) == 10
-    assert found.first_open_txn(3) == 10
+    ends = [CompletedTxn(producer_id, -1, 40, is_abort=False) for producer_id in (1, 2, 3)]
+    assert [found.stable_after(txn) for txn in ends] == [30, 10, 10]
     assert found.end(CompletedTxn(2, 30, 40, is_abort=False))
-    assert found.first_open_txn(1) is None
+    assert found.stable_after(ends[0]) == 41
 
 
 def test_a_transaction_that_is_not_open_cannot_end(tmp_path: Path) -> None:

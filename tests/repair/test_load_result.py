@@ -19,7 +19,6 @@ from kdump.repair.load_result import (
     epoch_contradiction,
     epoch_runs,
     holding,
-    log_sizes,
     open_txns,
     views,
     without_markers,
@@ -111,8 +110,6 @@ def test_the_logs_and_what_they_hold(tmp_path: Path) -> None:
     outcome = LoadOutcome((), files=PlannedPartition(log).files)
     assert [(base, view.size) for base, view in views(log, outcome)] == [(0, 2 * SIZE), (2, SIZE)]
     assert holding(log, outcome) == Loss(3 * SIZE, 0, 3, 3, 0, 2)
-    loaded = load_log(log, STARTUP)
-    assert dict(log_sizes(loaded)) == {file(0, "log"): 2 * SIZE, file(2, "log"): SIZE}
 
 
 def snapshot(number: int, first: int) -> bytes:

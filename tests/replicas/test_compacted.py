@@ -41,9 +41,10 @@ def copy_of(
 ) -> CopyKeys:  # fmt: skip
     """A copy with these latest records below and above the common offset; `unknown`: there are too many of them."""
     parts = {"below": below or {}, "above": above or {}}
-    held = [[None if unknown == name else records] for name, records in parts.items()]
-    log = no_log() if has_log else None
-    return CopyKeys(log, start, end, COMMON, cleaned, *held)
+    copy = CopyKeys(no_log() if has_log else None, start, end, COMMON, cleaned)
+    for name, records in parts.items():
+        setattr(copy, name, None if unknown == name else records)
+    return copy
 
 
 def at(offset: int, value: bytes | None = b"v", epoch: int = 0) -> Latest:
@@ -104,7 +105,7 @@ def lacks(follower: CopyKeys, leader: CopyKeys, history: int = END, *, is_cleane
     ],
 )
 def test_what_a_leader_lacks(follower: CopyKeys, leader: CopyKeys, history: int, is_lost: bool) -> None:
-    record = {**(follower.below() or {}), **(follower.above() or {})}[KEY]
+    record = {**(follower.below or {}), **(follower.above or {})}[KEY]
     assert lacks(follower, leader, history) == [record] * is_lost
 
 
@@ -145,7 +146,7 @@ def test_two_copies_by_their_keys() -> None:
         assert (found, found.is_equivalent) == (KeyComparison(COMMON, 4, 3, (5, 20, 30)), False)
     same = compare_keys(first, first, 200)
     assert (same, same.is_equivalent) == (KeyComparison(COMMON, 3), True)
-    later = copy_of({**(first.below() or {})}, {b"a": KeyRecord(120, 0, b"w")})
+    later = copy_of({**(first.below or {})}, {b"a": KeyRecord(120, 0, b"w")})
     assert compare_keys(first, later, 200) == KeyComparison(COMMON, 3)
     # the latest of both counts
     assert compare_keys(copy_of(at(10)), copy_of(at(20, b"w")), 200) == KeyComparison(COMMON, 1, 1, (20,))
@@ -231,12 +232,12 @@ def test_records_are_read_once_on_each_side_of_the_common_offset(
     ):  # fmt: skip
         asked.clear()
         copy = CopyKeys(log, start, end, common)
-        found = [(copy.below(), copy.above()) for _ in range(2)]
+        found = [(copy.below, copy.above) for _ in range(2)]
         assert asked == below + above
         assert found == [tuple(at(side[0][0]) if side else {} for side in (below, above))] * 2
     asked.clear()
     nothing = CopyKeys(None, 0, 20, 10)
-    assert (nothing.below(), nothing.above(), asked) == ({}, {}, [])
+    assert (nothing.below, nothing.above, asked) == ({}, {}, [])
 
 
 def kept(offset: int, epoch: int = 0) -> KeyRecord:

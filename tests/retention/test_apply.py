@@ -11,16 +11,18 @@ from typing import Any
 
 import pytest
 
+from kdump.change.apply import apply_plan
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import unfinished
+from kdump.change.place import new_change
+from kdump.change.plan import Plan
 from kdump.change.undo import undo
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
-from kdump.retention.apply import carry_out, check_allowed
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
-from kdump.retention.plan import partition_plan
+from kdump.retention.plan import check_allowed, partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
@@ -61,11 +63,16 @@ def found_in(log_dir: Path, **properties: Any) -> PartitionRetention:
     return look(log_dir / "orders-0", checkpoints=checkpoints, **properties)
 
 
+def carry_out(plan: Plan, *, keep_old: bool = True) -> None:
+    apply_plan(plan, new_change(plan.path), command="retain", keep_old=keep_old)
+
+
 def retain(log_dir: Path, *, keep_old: bool = True, **properties: Any) -> None:
     """One run of the command, as far as it changes things."""
     finish_interrupted(str(log_dir / "orders-0"))
     found = found_in(log_dir, **properties)
-    carry_out([partition_plan(found)] if found.has_work else [], keep_old=keep_old)
+    if found.has_work:
+        carry_out(partition_plan(found), keep_old=keep_old)
 
 
 def content(log_dir: Path) -> dict[str, bytes]:
@@ -162,7 +169,7 @@ def test_no_new_segment_where_the_producers_cannot_be_told(log_dir: Path) -> Non
 def test_what_comes_into_the_directory_meanwhile_stays(log_dir: Path) -> None:
     found = found_in(log_dir)
     (log_dir / "orders-0" / f"{10:020d}.log").write_bytes(b"new")
-    carry_out([partition_plan(found)])
+    carry_out(partition_plan(found))
     assert (log_dir / "orders-0" / f"{10:020d}.log").read_bytes() == b"new"
 
 

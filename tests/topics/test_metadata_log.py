@@ -13,7 +13,7 @@ from kdump.formats import control
 from kdump.formats.batch import CONTROL, KRAFT_VOTERS, LEADER_CHANGE
 from kdump.formats.schemas import cluster_metadata
 from kdump.storage.partition import PartitionLog
-from kdump.topics.cluster_image import ClusterImage, ImageError
+from kdump.topics.cluster_image import ClusterImage
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 from tests.topics.building import NOW, ORDERS_ID, OTHER_ID, Log, metadata_pairs, snapshot_file, unexpected
 
@@ -189,7 +189,7 @@ def test_every_record_type_has_a_place() -> None:
         record = cluster_metadata.decode_value(cluster_metadata.encode_value(number, schema.last, {}))
         try:
             ClusterImage().apply(record)
-        except ImageError as error:
+        except KdumpError as error:
             homeless += [schema.name] if "has no place" in str(error) else []
     assert homeless == ["BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"]
 

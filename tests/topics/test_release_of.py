@@ -9,7 +9,7 @@ import pytest
 from kdump.errors import Problem
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.storage.directory import LogDirectory
-from kdump.topics.metadata_log import release_of, state_beside
+from kdump.topics.metadata_log import release_of_level, state_beside
 from tests.topics.building import Log, metadata_pairs
 
 
@@ -24,9 +24,10 @@ def registered(broker_id: int, level: int) -> tuple[str, dict[str, object]]:
 def release(folder: Path, *brokers: tuple[int, int], node_id: int | None = None) -> KafkaRelease:
     Log(folder / "__cluster_metadata-0").add(*metadata_pairs(*(registered(*broker) for broker in brokers))).write()
     problems: list[Problem] = []
-    found = release_of(state_beside(LogDirectory(str(folder)), problems.append), node_id)
+    state = state_beside(LogDirectory(str(folder)), problems.append)
+    assert state is not None
     assert problems == []
-    return found
+    return release_of_level(state.image.supported_metadata_version(node_id))
 
 
 @pytest.mark.parametrize(
@@ -51,4 +52,5 @@ def test_the_own_broker_counts(tmp_path: Path) -> None:
 
 
 def test_where_nothing_says_it(tmp_path: Path) -> None:
-    assert release_of(state_beside(LogDirectory(str(tmp_path)), print)) is NEWEST
+    assert state_beside(LogDirectory(str(tmp_path)), print) is None
+    assert release_of_level(None) is NEWEST

@@ -74,3 +74,8 @@ def records(folder: str | Path) -> list[Record]:
 def startup(**how: Any) -> Startup:
     """A broker's start at the time of these tests."""
     return Startup(NOW, **how)
+
+
+def last_stable_offset(log: LogWriter) -> int:
+    """Up to where no transaction is open."""
+    return min((log.high_watermark, *log.states.open_txns))

@@ -28,7 +28,7 @@ from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
 from kdump.write.record_source import Message, RecordSource
 from kdump.write.sessions import Producer
-from tests.write.building import NOW, Clock, records, startup
+from tests.write.building import NOW, Clock, last_stable_offset, records, startup
 
 PRODUCERS = (3, 4)
 CONFIG = WritingSettings(segment_bytes=1500, index_interval_bytes=200, segment_index_bytes=96)
@@ -211,7 +211,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.end_offset >= (self.sent[-1].last_offset + 1 if self.sent else 0)
         begun, aborted = self.transactions()
         assert self.log.states.open_txns == {offset: producer for producer, offset in begun.items()}
-        assert self.log.last_stable_offset == min([*begun.values(), self.log.end_offset])
+        assert last_stable_offset(self.log) == min([*begun.values(), self.log.end_offset])
         assert self.on_disk("txnindex") == aborted
         with open(os.path.join(self.path, "leader-epoch-checkpoint"), "rb") as file:
             assert [tuple(each) for each in parse_leader_epochs(file.read(), "")] == self.epochs

@@ -243,7 +243,7 @@ def test_beyond_the_last_offset(append: Append, tmp_path: Path) -> None:
 
 def test_names_of_kafka() -> None:
     classes = [each for each in vars(errors).values() if isinstance(each, type)]
-    found = {each.exception for each in classes if issubclass(each, errors.AppendError)}
+    found = {each("").exception for each in classes if issubclass(each, errors.AppendError)}
     assert {"RecordTooLargeException", "OutOfOrderSequenceException", "InvalidProducerEpochException"} <= found
 
 
