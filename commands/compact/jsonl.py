@@ -48,9 +48,6 @@ class JsonLines(RowPrinter):
         """Write a partition that is none for the cleaner."""
         self.row("passedOver", place_of(path) | {"why": why})
 
-    def end(self, *, is_complete: bool) -> None:
-        """Do nothing: no line comes after the last partition."""
-
 
 def _limit(limit: Limit) -> Row:
     row: Row = {"kind": limit.kind, "offset": limit.offset}

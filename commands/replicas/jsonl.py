@@ -29,9 +29,6 @@ class JsonLines(RowPrinter):
         for choice in found.choices:
             self.row("choice", place | _choice(choice))
 
-    def end(self, code: int) -> None:
-        """Do nothing: no line comes after the last partition."""
-
 
 def _partition(found: PartitionReplicas) -> Row:
     state, source = found.state, found.source

@@ -53,9 +53,6 @@ class JsonLines(RowPrinter):
         operations = sum(len(plan.operations) for plan in plans)
         self.row("applied", place_of(path) | {"operations": operations, "change": kept})
 
-    def end(self, *, is_complete: bool) -> None:
-        """Write nothing: the summary is every command's."""
-
 
 def _partition(found: PartitionRetention) -> Row:
     config, name, following = found.config, found.log.name, found.next

@@ -23,6 +23,7 @@ from click.core import ParameterSource
 from kdump.formats.printable import escape_json
 
 from . import exit_codes
+from .choice import places_in
 from .options import Option, all_of
 from .output import Output, verbatim
 
@@ -123,7 +124,7 @@ class Envelope:
             "kdump": __version__,
             "host": platform.node(),
             "startedAt": datetime.fromtimestamp(int(self._started_at), UTC).isoformat().replace("+00:00", "Z"),
-            "paths": _paths(self._ctx.params),
+            "paths": list(places_in(self._ctx.params)),
             "options": _options(self._ctx),
         }
 
@@ -253,6 +254,9 @@ class RowPrinter:
         """Print an object of a type, as `json_line` has it."""
         self._write(json_line(kind, fields, old_names))
 
+    def end(self, *_seen: Any, **_how: Any) -> None:
+        """Print nothing after the last row: the summary is every command's."""
+
 
 def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[str, Any]:
     """Return a row that has some fields twice: `old_names` by the present ones. Both stay for two releases."""
@@ -294,11 +298,6 @@ def _camel_case(words: Sequence[str]) -> str:
 def _command_name(ctx: click.Context) -> str:
     """Return the words after `kdump` on the command line, as in `fixture faults`, joined by a hyphen."""
     return "-".join((ctx.command_path or "").split()[1:]) or str(ctx.info_name)
-
-
-def _paths(params: Mapping[str, Any]) -> list[str]:
-    given = params.get("paths") or params.get("path") or ()
-    return [str(path) for path in ((given,) if isinstance(given, str) else given)]
 
 
 def _options(ctx: click.Context) -> dict[str, Any]:

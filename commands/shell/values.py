@@ -16,7 +16,7 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.time_units import MS, wall_clock
 
 if TYPE_CHECKING:
-    from kdump.query.selection import Source, Test
+    from kdump.query.selection import Test
 
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -84,9 +84,10 @@ def content(text: str) -> Test:
         return _equals(rest.encode("utf-8", "surrogateescape"))
     if prefix == "re":
         try:
-            return _finds(re.compile(rest))
+            pattern = re.compile(rest)
         except (re.error, RecursionError, OverflowError) as error:
             raise ValueError(f"{rest!r} is not a regular expression: {error}") from None
+        return lambda found: pattern.search(found.decode("utf-8", "surrogateescape")) is not None
     try:
         if prefix == "hex":
             return _equals(bytes.fromhex(rest.removeprefix("0x")))
@@ -131,14 +132,4 @@ def duration_seconds(text: str) -> float:
 
 
 def _equals(wanted: bytes) -> Test:
-    def test(found: Source) -> bool:
-        return found == wanted
-
-    return test
-
-
-def _finds(pattern: re.Pattern[str]) -> Test:
-    def test(found: Source) -> bool:
-        return pattern.search(found.decode("utf-8", "surrogateescape")) is not None
-
-    return test
+    return lambda found: found == wanted

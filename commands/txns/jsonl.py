@@ -57,9 +57,6 @@ class JsonLines(RowPrinter):
         }
         self.row("transactionalId", fields)
 
-    def end(self, code: int) -> None:
-        """Do nothing: no line follows."""
-
     def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:
         txn = row.txn
         return {
