@@ -396,11 +396,9 @@ class BrokerStart:
         """Return what `read` gives; None, and a report, where something cannot be read."""
         try:
             return read()
-        except OSError as error:
+        except (OSError, KdumpError) as error:
             if not was_deleted(path, error):
                 self.report(Problem.unreadable(path, error))
-        except KdumpError as error:
-            self.report(Problem(path, None, str(error), is_unreadable=True))
         return None
 
 
