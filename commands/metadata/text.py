@@ -103,23 +103,15 @@ def _controller(fields: Fields) -> tuple[str, ...]:
 
 
 def _endpoints(fields: Fields) -> str:
-    return (
-        " ".join(
-            f"{safe(end['name'])}://{safe(end['host'])}:{end['port']} ({end['securityProtocol']})"
-            for end in fields["endpoints"]
-        )
-        or "-"
-    )
+    ends = fields["endpoints"]
+    shown = (f"{safe(end['name'])}://{safe(end['host'])}:{end['port']} ({end['securityProtocol']})" for end in ends)
+    return " ".join(shown) or "-"
 
 
 def _features(fields: Fields) -> str:
-    return (
-        " ".join(
-            f"{safe(feature['name'])}:{feature['minSupportedVersion']}-{feature['maxSupportedVersion']}"
-            for feature in fields["features"]
-        )
-        or "-"
-    )
+    found = fields["features"]
+    shown = (f"{safe(each['name'])}:{each['minSupportedVersion']}-{each['maxSupportedVersion']}" for each in found)
+    return " ".join(shown) or "-"
 
 
 def _feature(fields: Fields) -> tuple[str, ...]:
@@ -186,33 +178,21 @@ def _token(fields: Fields) -> tuple[str, ...]:
 
 def _acl(fields: Fields) -> tuple[str, ...]:
     resource = f"{fields['resourceType']} {safe(fields['resource'])}"
-    return (
-        fields["permission"],
-        safe(fields["principal"]),
-        safe(fields["host"]),
-        fields["operation"],
-        resource,
-        fields["patternType"],
-    )
+    who = safe(fields["principal"]), safe(fields["host"])
+    return fields["permission"], *who, fields["operation"], resource, fields["patternType"]
 
 
 _RIGHT = (
     *("LEVEL", "PARTITIONS", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "BROKER EPOCH"),
     "ITERATIONS",
 )
+_PARTITION = ("TOPIC", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "REPLICAS", "ISR", "ELR")
 _SECTIONS: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("feature", ("FEATURE", "LEVEL"), _feature),
     ("broker", ("BROKER", "BROKER EPOCH", "STATE", "RACK", "ENDPOINTS", "LOG DIRECTORIES", "KAFKA"), _broker),
     ("controller", ("CONTROLLER", "ENDPOINTS", "FEATURES"), _controller),
     ("topic", ("TOPIC", "ID", "PARTITIONS"), _topic),
-    (
-        "partition",
-        (
-            *("TOPIC", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "REPLICAS", "ISR", "ELR"),
-            "REMARKS",
-        ),
-        _partition,
-    ),
+    ("partition", (*_PARTITION, "REMARKS"), _partition),
     ("config", ("CONFIGURATION OF", "NAME", "SETTING", "VALUE"), _config),
     ("quota", ("QUOTA OF", "SETTING", "VALUE"), _quota),
     ("scramCredential", ("SCRAM USER", "MECHANISM", "ITERATIONS", "STORED"), _scram),

@@ -61,10 +61,6 @@ class Totals:
         self.directories: list[str] = []
         self.loss = Loss()
 
-    def directory(self, state: DirectoryState) -> None:
-        """Count a log directory."""
-        self.directories.append(state.path)
-
     def log(self, loaded: Loaded) -> None:
         """Count a partition."""
         outcome = loaded.outcome
@@ -101,7 +97,7 @@ class Text:
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
         """Print what concerns a log directory as a whole."""
-        self._totals.directory(state)
+        self._totals.directories.append(state.path)
         self._heads.append((len(self._blocks), state, clean, self._totals.checked, self._totals.checked_bytes))
         self._blocks.append("")  # written when its partitions are known
 
@@ -187,7 +183,8 @@ class Text:
     def _verdict(self, loaded: Loaded) -> str:
         outcome = loaded.outcome
         if outcome.failure:
-            return self._bad("does not load: " + _result(outcome.failure.offline))
+            ends = "the log directory goes offline" if outcome.failure.offline else "the process of the broker ends"
+            return self._bad(f"does not load: {ends}")
         if loaded.stray:
             return self._bad("goes out of service: the broker renames it to -stray")
         if outcome.loss.has_data:
@@ -320,10 +317,6 @@ def _dropped(step: Step) -> str:
         offsets = offset_range(loss.first_offset, loss.last_offset)
         return f"; drops {batches} ({offsets}, {number_words(loss.records, 'record')})"
     return "" if step.action == TRUNCATE else f" ({loss_words(loss)})"
-
-
-def _result(offline: bool) -> str:
-    return "the log directory goes offline" if offline else "the process of the broker ends"
 
 
 def _failure_words(failure: Failure) -> str:

@@ -78,11 +78,9 @@ def command(
     if not partitions and (topics or not states):
         wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
         raise KdumpError(f"there is no partition{wanted} in these PATHs")
-    single = len(found) == 1
-    is_all_shown = is_all or single
+    is_all_shown = is_all or len(found) == 1
     with output_for(format_) as out:
-        is_full = is_all_shown or verbose > 0
-        printer = _printer(out, format_, now, is_all=is_full)
+        printer = _printer(out, format_, now, is_all=is_all_shown or verbose > 0)
         for each in transactions.of(partitions, keep_ended=ended):
             if not each.is_sound:
                 diagnostics.worsen(exit_codes.FINDINGS)
