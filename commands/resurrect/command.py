@@ -9,7 +9,6 @@ import click
 
 from kdump.cluster.copies import Copy
 from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
-from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.uuids import parse_uuid
 from kdump.operations import cluster
@@ -38,10 +37,7 @@ def _mapping(text: str) -> tuple[str, int]:
 
 
 def _cluster_id(text: str) -> str:
-    try:
-        parse_uuid(text)
-    except KdumpError as error:
-        raise ValueError(str(error)) from None
+    parse_uuid(text)
     return text
 
 

@@ -48,13 +48,6 @@ def _address(text: str) -> tuple[str, int]:
     return host or "127.0.0.1", int(port) if port else DEFAULT_PORT
 
 
-def _users(path: str) -> dict[str, str]:
-    try:
-        return read_users(path)
-    except (KdumpError, OSError) as error:
-        raise ValueError(str(error)) from None
-
-
 @click.command("serve")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--listen", "address", default=f"127.0.0.1:{DEFAULT_PORT}", show_default=True, metavar="HOST:PORT",
@@ -74,7 +67,8 @@ def _users(path: str) -> dict[str, str]:
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="The certificate's private key in PEM; by default in the same file.")
 @click.option("--users", "passwords", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    callback=read_by(_users), help="Only these users may connect, by SASL PLAIN or SCRAM: a line NAME:PASSWORD each.")
+    callback=read_by(read_users),
+    help="Only these users may connect, by SASL PLAIN or SCRAM: a line NAME:PASSWORD each.")
 @click.option("--metadata-users", "has_metadata_users", is_flag=True,
     help="The users with SCRAM credentials in the cluster's metadata may connect.")
 @click.option("--max-connections", type=click.IntRange(1, 100_000), default=1000, show_default=True, metavar="N",

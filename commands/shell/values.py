@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.errors import KdumpError
 from kdump.formats.iso_times import parse_time
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.time_units import MS, wall_clock
@@ -22,14 +23,17 @@ _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return an option's callback that reads its text (or each of its texts) by a function that raises ValueError."""
+    """Return an option's callback that reads its text (or each of its texts) by a function.
+
+    ValueError, KdumpError and OSError say what is wrong with it.
+    """
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
             if isinstance(value, tuple):
                 return tuple(map(read, value))
             return None if value is None else read(value)
-        except ValueError as error:
+        except (ValueError, KdumpError, OSError) as error:
             raise click.BadParameter(str(error), ctx, param) from None
 
     return callback
