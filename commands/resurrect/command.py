@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import click
 
@@ -18,15 +18,9 @@ from ..shell import exit_codes
 from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics, told_if_refused
 from ..shell.values import read_by
-
-if TYPE_CHECKING:
-    from .jsonl import JsonLines
-    from .text import Text
-
-    Printer: TypeAlias = JsonLines | Text
 
 
 def _mapping(text: str) -> tuple[str, int]:
@@ -146,15 +140,7 @@ def command(
         bar.hide()
         for problem in found.problems:
             diagnostics(problem)
-        printer: Printer
-        if format_ is OutputFormat.JSONL:
-            from .jsonl import JsonLines
-
-            printer = JsonLines(out.write, controller)
-        else:
-            from .text import Text
-
-            printer = Text(out.write, controller, paths)
+        printer = printer_of(__package__, format_, out.write, controller, paths)
         printer.plan(found, cluster.directories_of(found, into))
         if found.refusals:
             several = len(found.refusals) > 1

@@ -21,7 +21,7 @@ _OLD_SUMMARY = {"isApplied": "applied"}
 class JsonLines(RowPrinter):
     """Prints a resurrection as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], controller: ControllerAt) -> None:
+    def __init__(self, write: Callable[[str], None], controller: ControllerAt, _paths: Sequence[str]) -> None:
         """`write` takes whole lines."""
         super().__init__(write)
         self._controller = controller

@@ -22,7 +22,7 @@ from ..shell import exit_codes
 from ..shell.options import verbose_option
 from ..shell.output import tell
 from ..shell.paths import directories
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
 from ..shell.values import read_by, size
 
@@ -113,7 +113,7 @@ def command(
     """
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key goes with --tls-cert")
-    printer = _printer(format_)
+    printer: Printer = printer_of(__package__, format_, output_for(format_))
     places = directories(paths)
     try:
         cluster = ServedCluster(places, on_damage, Diagnostics(), printer.say, ignores_lock=ignores_lock)
@@ -129,17 +129,6 @@ def command(
     server = Server(cluster, options, printer.say, printer.access if verbose else None, users)
     asyncio.run(_serve(server, address, printer))
     return exit_codes.OK
-
-
-def _printer(format_: OutputFormat) -> Printer:
-    out = output_for(format_)
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out)
-    from .text import Text
-
-    return Text(out)
 
 
 def _tls(cert: str | None, key: str | None) -> ssl.SSLContext | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, ItemsView, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -243,11 +244,20 @@ def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str]
     return row_line(with_old_names({"type": kind} | dict(fields), old_names))
 
 
+def printer_of(package: str | None, format_: OutputFormat, *arguments: Any, **how: Any) -> Any:
+    """Return what prints in a format what the command in a package finds: its `JsonLines` or its `Text`.
+
+    Both are made with the same arguments. Only the module of the one is loaded.
+    """
+    module, name = ("jsonl", "JsonLines") if format_ is OutputFormat.JSONL else ("text", "Text")
+    return getattr(import_module(f"{package}.{module}"), name)(*arguments, **how)
+
+
 class RowPrinter:
     """Prints what a command finds as rows."""
 
-    def __init__(self, write: Callable[[str], object]) -> None:
-        """`write` takes whole lines."""
+    def __init__(self, write: Callable[[str], object], *_seen: Any, **_how: Any) -> None:
+        """`write` takes whole lines; what else a printer for people is told does not matter."""
         self._write = write
 
     def row(self, kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -23,7 +23,7 @@ from ..shell.options import color_option, verbose_option
 from ..shell.output import Output, os_error_text, wants_color
 from ..shell.paths import check_directories, directories
 from ..shell.progress import ProgressBar, total_size
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Complaints, note_unfinished
 from ..shell.startup_options import chosen_startup, startup_options
 
@@ -81,15 +81,8 @@ def command(
     check_directories(paths)
     options = chosen_startup(**circumstances, view=RetentionSettings)
     with output_for(format_) as out:
-        printer: Printer
-        if format_ is OutputFormat.JSONL:
-            from .jsonl import JsonLines
-
-            printer = JsonLines(out.write)
-        else:
-            from .text import Text
-
-            printer = Text(out.write, verbose=verbose, is_colored=wants_color(color))
+        is_colored = wants_color(color)
+        printer = printer_of(__package__, format_, out.write, verbose=verbose, is_colored=is_colored)
         if format_ is OutputFormat.TEXT and any(map(is_beside_broker, paths)):
             out.write("A broker is running. This is what a crash now would leave.\n\n")
         with ProgressBar(paths) as bar:

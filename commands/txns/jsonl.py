@@ -21,7 +21,7 @@ _OLD_OPEN = {"isBlockingLastStableOffset": "holdsLastStableOffset"}
 class JsonLines(RowPrinter):
     """One object a line."""
 
-    def __init__(self, write: Callable[[str], None], now: int) -> None:
+    def __init__(self, write: Callable[[str], None], now: int, **_how: Any) -> None:
         super().__init__(write)
         self._now = now
 

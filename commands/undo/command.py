@@ -23,7 +23,7 @@ from ..shell.options import apply_option, ignore_lock_option, verbose_option
 from ..shell.output import NO_SUCH, Output
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Failures
 from ..shell.values import read_by, time_span
 
@@ -111,15 +111,7 @@ class _Run(Failures):
         parents = {os.path.dirname(os.path.realpath(path)): os.path.dirname(path) or os.curdir for path in paths}
         self._given = parents | self._paths
         self._safety = SafetyOptions(asked.applies, "undo", backup_dir=asked.backup_dir, ignore_lock=asked.force)
-        self._printer: Printer
-        if format_ is OutputFormat.JSONL:
-            from .jsonl import JsonLines
-
-            self._printer = JsonLines(out.write, asked, self._shown)
-        else:
-            from .text import Text
-
-            self._printer = Text(out.write, asked, paths, self._shown)
+        self._printer: Printer = printer_of(__package__, format_, out.write, asked, self._shown, paths)
         self._has_found = False
 
     def _shown(self, path: str) -> str:

@@ -21,7 +21,9 @@ _OLD_NAMES = {"isApplied": "applied"}
 class JsonLines(RowPrinter):
     """Prints changes as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], asked: UndoArgs, shown: Callable[[str], str]) -> None:
+    def __init__(
+        self, write: Callable[[str], None], asked: UndoArgs, shown: Callable[[str], str], _paths: tuple[str, ...]
+    ) -> None:
         """`write` takes whole lines."""
         super().__init__(write)
         self._shown = shown

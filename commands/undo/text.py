@@ -31,7 +31,7 @@ class Text:
     """Prints changes for people."""
 
     def __init__(
-        self, write: Callable[[str], None], asked: UndoArgs, paths: tuple[str, ...], shown: Callable[[str], str]
+        self, write: Callable[[str], None], asked: UndoArgs, shown: Callable[[str], str], paths: tuple[str, ...]
     ) -> None:
         """`write` takes whole lines."""
         self._shown = shown
