@@ -149,7 +149,6 @@ class Page:
 
     @property
     def _who(self) -> str:
-        """Whose start it is."""
         return f"The {self._health.who}{'s' if len(self._health.brokers) > 1 else ''}"
 
     @property
@@ -345,7 +344,6 @@ def _offsets(diagnosis: Diagnosis) -> str:
 
 
 def _command_words(actions: Sequence[Action]) -> str:
-    """Return what to do first, in a few words."""
     for action in actions:
         if action.command and action.command[0] == "kdump":
             return " ".join(map(quoted, action.command))
@@ -362,6 +360,5 @@ def _place(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return a text as a sentence of its own."""
     said = safe(text[:1].upper() + text[1:])
     return said if not said or said.endswith(".") else f"{said}."

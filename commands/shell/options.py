@@ -302,7 +302,6 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_require
 
 
 def _choice(given: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what --topic and --partition name."""
     return given.get("topics") or given.get("patterns") or (), given.get("partitions") or ()
 
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kdump.errors import Problem
 from kdump.formats import names
-from kdump.formats.printable import safe, safe_path
 from kdump.operations.started_clusters import StartedClusters
 from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import is_beside_broker, tally
+from kdump.storage.live import is_beside_broker
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
@@ -100,9 +98,8 @@ class _Run(Complaints):
         self, options: StartupOptions, paths: tuple[str, ...], printer: Printer, out: Output, bar: ProgressBar
     ) -> None:
         super().__init__(out.flush)
-        self._start = BrokerStart(
-            options, StartedClusters(paths, options.properties, options.now), self._problem
-        )
+        clusters = StartedClusters(paths, options.properties, options.now)
+        self._start = BrokerStart(options, clusters, self.report)
         self._clean = options.clean
         self._printer = printer
         self._bar = bar
@@ -138,8 +135,3 @@ class _Run(Complaints):
                 self.worsen(exit_codes.FINDINGS)
             if self._needs_bar:
                 self._bar.add(os.path.join(event.path, names.LOG), total_size([event.path]))
-
-    def _problem(self, problem: Problem) -> None:
-        if problem.is_unreadable:
-            tally.cannot_read(problem.path)
-        self.complain(f"{safe_path(problem.path)}: {safe(problem.text)}")

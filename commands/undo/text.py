@@ -170,7 +170,6 @@ def _next(change: Change, path: str, why: str) -> str:
 
 
 def _summary(operations: Iterable[Operation]) -> str:
-    """Return what operations come to, in words."""
     found = list(operations)
     restored = {each.name for each in found if each.action in (REPLACE, RENAME)}
     removed = [each.name for each in found if each.action == REMOVE and each.name not in restored]

@@ -121,7 +121,6 @@ def _written(
 
 
 def _report_unit(report: Report, unit: Unit, outcome: Result | Failure) -> None:
-    """Report what is wrong with a unit."""
     if isinstance(outcome, Result):
         for lost in outcome.damage:
             path = next((each.path for each in unit.all if os.path.abspath(each.path) == lost.path), lost.path)
