@@ -124,17 +124,14 @@ def _topic(fields: Fields) -> tuple[str, ...]:
 
 def _partition(fields: Fields) -> tuple[str, ...]:
     leader = "none" if fields["leader"] is None else str(fields["leader"])
-    remarks = []
-    if fields["isUnderReplicated"]:
-        remarks.append("under-replicated")
-    if fields["isUnderMinIsr"]:
-        remarks.append(f"below min.insync.replicas ({fields['minInsyncReplicas']})")
-    if fields["leaderRecoveryState"] != "RECOVERED":
-        remarks.append(fields["leaderRecoveryState"].lower())
-    remarks += [f"{word} {_numbers(fields[f'{word}Replicas'])}" for word in ("adding", "removing") if
-                fields[f"{word}Replicas"]]
-    if fields["lastKnownElr"]:
-        remarks.append(f"last known ELR {_numbers(fields['lastKnownElr'])}")
+    remarks = (
+        (fields["isUnderReplicated"], "under-replicated"),
+        (fields["isUnderMinIsr"], f"below min.insync.replicas ({fields['minInsyncReplicas']})"),
+        (fields["leaderRecoveryState"] != "RECOVERED", fields["leaderRecoveryState"].lower()),
+        (fields["addingReplicas"], f"adding {_numbers(fields['addingReplicas'])}"),
+        (fields["removingReplicas"], f"removing {_numbers(fields['removingReplicas'])}"),
+        (fields["lastKnownElr"], f"last known ELR {_numbers(fields['lastKnownElr'])}"),
+    )
     return (
         safe(fields["topic"]),
         str(fields["partition"]),
@@ -143,7 +140,7 @@ def _partition(fields: Fields) -> tuple[str, ...]:
         str(fields["leaderEpoch"]),
         str(fields["partitionEpoch"]),
         *(_numbers(fields[name]) for name in _REPLICAS),
-        ", ".join(remarks),
+        ", ".join(remark for is_so, remark in remarks if is_so),
     )
 
 
