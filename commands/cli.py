@@ -128,12 +128,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
-    "-V",
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
+    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
     help="Show the version, the kernels in use and what computes CRC-32C.",
 )
 def cli() -> None:
@@ -210,7 +205,10 @@ def _run() -> int:
     # The process ends next and gives all back: to look through it for garbage once more takes a seventh of a small run.
     # Not after an interruption, where something may still wait to be closed.
     atexit.register(gc.freeze)
-    _tell_circumstances(code)
+    if "kdump.storage.live" in sys.modules:  # partitions were looked at
+        from .shell.session import tell_circumstances
+
+        tell_circumstances(code)
     return code
 
 
@@ -280,14 +278,6 @@ def _exit_code_of(work: Callable[[], int]) -> int:  # noqa: C901, PLR0911 - each
         if shows_where():
             raise
         return _fail(unexpected_text(error))
-
-
-def _tell_circumstances(code: int) -> None:
-    """Tell what is to be said at the end of every command that has looked at partitions."""
-    if "kdump.storage.live" in sys.modules:
-        from .shell.session import tell_circumstances
-
-        tell_circumstances(code)
 
 
 def _tell_interrupted() -> None:

@@ -205,8 +205,10 @@ class Problem(NamedTuple):
     is_newer: bool = False
 
     @classmethod
-    def unreadable(cls, path: str, error: OSError) -> Problem:
-        """Return the problem of a file that the system does not give."""
+    def unreadable(cls, path: str, error: OSError | KdumpError) -> Problem:
+        """Return the problem of a file or directory that the system does not give, or that ends all reading of it."""
+        if isinstance(error, KdumpError):
+            return cls(path, None, str(error), is_unreadable=True)
         is_missing = isinstance(error, FileNotFoundError)
         text = error.strerror or str(error)
         return cls(error.filename or path, None, text, is_unreadable=True, is_missing=is_missing)

@@ -22,7 +22,7 @@ from ..shell.options import kafka_option, now_option
 from ..shell.output import note
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.screen import Screen
 from ..shell.session import Failures
 
@@ -112,15 +112,8 @@ def command(
     safety = SafetyOptions(applies, "compact", not no_backup, output=output)
     twice = [path for group in groups for path in group.partitions] * 2  # read for the keys, and to be written again
     with ProgressBar(twice) as bar, output_for(format_) as out:
-        printer: Printer
-        if format_ is OutputFormat.JSONL:
-            from .jsonl import JsonLines
-
-            printer = JsonLines(out.write)
-        else:
-            from .text import Text
-
-            printer = Text(out.write, request.now, is_all=len(twice) <= 2 or Screen.current.verbosity > 0)
+        is_all = len(twice) <= 2 or Screen.current.verbosity > 0
+        printer: Printer = printer_of(__package__, format_, out.write, request.now, is_all=is_all)
         failures.before = out.flush
         for group in groups:
             with failures.told(group.log_directory):

@@ -27,19 +27,15 @@ class JsonLines(RowPrinter):
             "pass": found.number,
             "isDue": state.is_due(config),
             **fields_of(found, "is_done change=kept output error=failure"),
-            "logStartOffset": state.log_start_offset,
-            "logEndOffset": state.log_end_offset,
+            **fields_of(state, "log_start_offset log_end_offset"),
             "highWatermark": state.high_watermark if state.is_watermark_known else None,
-            "lastStableOffset": state.last_stable_offset,
-            "checkpoint": state.checkpoint,
+            **fields_of(state, "last_stable_offset checkpoint"),
             "checkpointReset": state.reset or None,
-            "firstDirtyOffset": state.first_dirty_offset,
-            "firstUncleanableOffset": state.first_uncleanable_offset,
+            **fields_of(state, "first_dirty_offset first_uncleanable_offset"),
             "limits": [_limit(limit) for limit in state.limits],
             **fields_of(state, "cleanBytes=clean_size cleanableBytes=cleanable_size dirty_ratio"),
             "minCleanableRatio": config.min_cleanable_ratio,
-            "overdueSince": state.overdue_since,
-            "bytes": state.size,
+            **fields_of(state, "overdue_since bytes=size"),
             "cleaning": _cleaning(cleaning, found.capacity) if cleaning else None,
         }
         self.row("partition", fields, _OLD_PARTITION)
@@ -47,9 +43,6 @@ class JsonLines(RowPrinter):
     def skipped(self, path: str, why: str) -> None:
         """Write a partition that is none for the cleaner."""
         self.row("passedOver", place_of(path) | {"why": why})
-
-    def end(self, *, is_complete: bool) -> None:
-        """Do nothing: no line comes after the last partition."""
 
 
 def _limit(limit: Limit) -> Row:
@@ -69,21 +62,15 @@ def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
         **fields_of(cleaning, "isMapFull=is_full end_offset bytesAfter=size_after"),
         "before": {
             "segments": sum(len(group.segments) for group in cleaning.groups),
-            "bytes": counts.size_before,
-            "batches": counts.batches_before,
-            "records": counts.records_before,
+            **fields_of(counts, "bytes=size_before batches=batches_before records=records_before"),
         },
         "after": {
             "segments": len(cleaning.groups),
-            "bytes": counts.size_after,
-            "batches": counts.batches_after,
-            "records": counts.records_after,
+            **fields_of(counts, "bytes=size_after batches=batches_after records=records_after"),
         },
         "dropped": fields_of(counts, "superseded tombstones=expired keyless aborted markers"),
-        "tombstonesKept": counts.tombstones,
-        "firstDeleteHorizon": counts.first_horizon,
-        "emptyBatchesKept": counts.emptied,
-        "batchesConverted": counts.converted,
+        **fields_of(counts, "tombstonesKept=tombstones firstDeleteHorizon=first_horizon emptyBatchesKept=emptied"),
+        **fields_of(counts, "batchesConverted=converted"),
         "groups": [_group(group) for group in cleaning.groups],
     }
     return with_old_names(row, _OLD_CLEANING)
@@ -93,6 +80,5 @@ def _group(group: Group) -> Row:
     return {
         "baseOffset": group.base_offset,
         "segments": [facts.base_offset for facts in group.segments],
-        "bytesBefore": group.size_before,
-        "bytesAfter": group.size_after,
+        **fields_of(group, "bytesBefore=size_before bytesAfter=size_after"),
     }

@@ -67,7 +67,6 @@ class Text(TextPrinter):
             self._more += is_new
 
     def _block(self, found: Compacted) -> None:
-        """Print all there is to say of a pass."""
         state, cleaning = found.state, found.cleaning
         again = f", pass {found.number}" if found.number > 1 else ""
         self._heading(f"{safe_path(state.log.path)}{again}")

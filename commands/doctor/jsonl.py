@@ -38,8 +38,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
     first = diagnosis.findings[0] if diagnosis.findings else None
     return {
         "stake": diagnosis.stake.name.lower(),
-        "title": diagnosis.title,
-        "codes": list(diagnosis.codes),
+        **fields_of(diagnosis, "title codes"),
         **place_of(path),
         "paths": list(diagnosis.paths),
         **fields_of(first, "file=path position length"),
@@ -59,14 +58,11 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
 def _leader(choice: Choice) -> dict[str, Any]:
     """Return what a choice of leader loses; `standing` is why it may lead, null without metadata."""
     return {
-        "leader": choice.leader.broker,
-        "standing": choice.standing.value if choice.standing else None,
-        "logEnd": choice.leader.log.log_end if choice.leader.log else None,
-        "blockedAt": choice.blocked_at,
-        "lostRecords": choice.loss.records,
-        "lostCommitted": choice.loss.committed,
-        "lostPossiblyAcknowledgedByAll": choice.loss.possible,
-        "lostKeys": choice.loss.keys.lost if choice.loss.keys else None,
+        **fields_of(choice, "leader=leader.broker standing"),
+        **fields_of(choice.leader.log, "log_end"),
+        **fields_of(choice, "blocked_at lostRecords=loss.records lostCommitted=loss.committed"),
+        **fields_of(choice, "lostPossiblyAcknowledgedByAll=loss.possible"),
+        **fields_of(choice.loss.keys, "lostKeys=lost"),
     }
 
 
@@ -84,13 +80,10 @@ def _summary(health: Health) -> dict[str, Any]:
         "isStartable": health.starts,
         "offline": sorted(health.offline),
         "failures": [f"{failure.exception}: {failure.text}" for failure in health.stops],
-        "partitions": health.partitions,
-        "partitionsThatNeedYou": health.needing,
+        **fields_of(health, "partitions partitionsThatNeedYou=needing"),
         "diagnoses": len(health.diagnoses),
-        "comparedPartitions": health.copies.partitions,
-        "behindPartitions": health.copies.behind,
-        "differingPartitions": health.copies.differing,
-        "uncomparedPartitions": health.copies.left,
+        **fields_of(health.copies, "comparedPartitions=partitions behindPartitions=behind"),
+        **fields_of(health.copies, "differingPartitions=differing uncomparedPartitions=left"),
         **fields_of(health, "segments bytes=size bytesChecked=checked is_complete unread"),
         "seconds": round(health.seconds, 3),
     }

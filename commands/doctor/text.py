@@ -30,6 +30,7 @@ from ..shell.output import Style, quoted
 from ..shell.prose import folded, folded_command
 from ..shell.screen import Screen
 from ..shell.tables import aligned
+from ..shell.words import start_words
 
 MAX_ENTRIES = 10
 """Entries with a number; those that a screen has no room for are a line each."""
@@ -128,18 +129,9 @@ class Page:
 
     def _start(self) -> Iterator[str]:
         health = self._health
-        need = self._needing()
-        if health.stops:
-            yield self._bad(f"{self._who} will NOT start. {need}")
-        elif health.offline:
-            offline = ", ".join(safe_path(path) for path in health.offline)
-            known = {each.path for each in health.directories}
-            if known and known <= set(health.offline):
-                yield self._bad(f"{self._who} will NOT start if {offline} is all it has. {need}")
-            else:
-                yield self._bad(f"{self._who} starts without {offline}. {need}")
-        else:
-            yield self._bold(f"{self._who} will start. {need}")
+        said = start_words(self._who, health.stops, health.offline, [each.path for each in health.directories])
+        style = self._bad if health.stops or health.offline else self._bold
+        yield style(f"{said}. {self._needing()}")
 
     def _needing(self) -> str:
         count = self._health.needing
@@ -149,7 +141,6 @@ class Page:
 
     @property
     def _who(self) -> str:
-        """Whose start it is."""
         return f"The {self._health.who}{'s' if len(self._health.brokers) > 1 else ''}"
 
     @property
@@ -345,7 +336,6 @@ def _offsets(diagnosis: Diagnosis) -> str:
 
 
 def _command_words(actions: Sequence[Action]) -> str:
-    """Return what to do first, in a few words."""
     for action in actions:
         if action.command and action.command[0] == "kdump":
             return " ".join(map(quoted, action.command))
@@ -362,6 +352,5 @@ def _place(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return a text as a sentence of its own."""
     said = safe(text[:1].upper() + text[1:])
     return said if not said or said.endswith(".") else f"{said}."

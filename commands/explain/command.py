@@ -49,13 +49,10 @@ def command(words: tuple[str, ...], log: TextIO | None, format_: OutputFormat, c
             return _explain_log(log, out, format_)
         kinds = _kinds(words)
         if kinds:
-            _explain_codes(kinds, out, format_, is_colored=wants_color(color), is_list=_is_list(words))
+            is_list = not words or any("*" in word for word in words)
+            _explain_codes(kinds, out, format_, is_colored=wants_color(color), is_list=is_list)
             return exit_codes.OK
         return _explain_line(" ".join(words), out, format_)
-
-
-def _is_list(words: Sequence[str]) -> bool:
-    return not words or any("*" in word for word in words)
 
 
 def _kinds(words: Sequence[str]) -> list[FindingKind]:

@@ -15,7 +15,7 @@ from kdump.formats.words import either, number_words
 
 from ..shell.line_budget import LineBudget
 from ..shell.output import Style
-from ..shell.prose import folded, labelled
+from ..shell.prose import folded
 from ..shell.words import way_out
 
 _COLUMN = 11
@@ -30,22 +30,22 @@ def explained_lines(kind: FindingKind, width: int | None, *, is_colored: bool = 
     yield ""
     fields = {"Meaning": kind.meaning, "Broker": known.broker, "Consumers": known.consumers, "Causes": known.causes}
     for label, text in fields.items():
-        yield from labelled(label, text, width, column=_COLUMN)
-    label = "Kafka says"
-    for text in said_of(kind.code):
-        yield from labelled(label, text, width, column=_COLUMN)
-        label = ""
-    yield from _ways_out(kind, width)
-    if kind.code.startswith(_BATCH_CODES):
-        yield from labelled("Look", "kdump dump FILE --at BYTE --fields", width, column=_COLUMN)
-
-
-def _ways_out(kind: FindingKind, width: int | None) -> Iterator[str]:
+        yield from _labelled(label, [text], width)
+    yield from _labelled("Kafka says", said_of(kind.code), width)
     if not kind.remedies:
-        yield from labelled("Do", "Nothing.", width, column=_COLUMN)
+        yield from _labelled("Do", ["Nothing."], width)
     for number, remedy in enumerate(kind.remedies, 1):
         first = f"{'Do' if number == 1 else '':<{_COLUMN}}{number}. "
         yield from folded(way_out(remedy, "PATH"), width, first=first)
+    if kind.code.startswith(_BATCH_CODES):
+        yield from _labelled("Look", ["kdump dump FILE --at BYTE --fields"], width)
+
+
+def _labelled(label: str, texts: Iterable[str], width: int | None, column: int = _COLUMN) -> Iterator[str]:
+    """Yield lines of texts, which begin at `column`, with a label before the first line."""
+    for text in texts:
+        yield from folded(text, width, first=f"{label:<{column}}")
+        label = ""
 
 
 def listed(kinds: Sequence[FindingKind]) -> Iterator[str]:
@@ -63,11 +63,9 @@ def recognized_lines(
         yield f"This is {either(message.codes)}."
     yield from folded(message.means, width)
     if place and shows_place:
-        yield from labelled("Where", safe(place), width, column=7)
-    label = "Do"
-    for text in message.do or ("Nothing: this is routine.",):
-        yield from labelled(label, safe(_placed(text, place)), width, column=7)
-        label = ""
+        yield from _labelled("Where", [safe(place)], width, 7)
+    do = message.do or ("Nothing: this is routine.",)
+    yield from _labelled("Do", (safe(_placed(text, place)) for text in do), width, 7)
     if message.codes:
         yield f"{'More':<7}kdump explain {message.codes[0]}"
 

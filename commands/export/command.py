@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.errors import KdumpError, Problem, RefusedError
+from kdump.export.journal import Outcome
 from kdump.export.object_store import Uploaded, is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, LEVELS, ExportFormat, ExportOptionError, ExportOptions
-from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit
 from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.formats.printable import safe, safe_path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,15 +17,10 @@ from kdump.topics.groups import Group
 from ..shell import exit_codes
 from ..shell.choice import has_partition
 from ..shell.options import now_option, topic_option
-from ..shell.output import Output
 from ..shell.replicas import newest, replicas_at
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
 from ..shell.usage import meant
-
-if TYPE_CHECKING:
-    from .jsonl import JsonLines
-    from .text import Text
 
 
 @click.command("groups")
@@ -71,7 +65,7 @@ def command(
     known: list[str] = []
     has_shown = False
     with output_for(format_) as out:
-        printer = _printer(out, format_, retention_ms, now)
+        printer = printer_of(__package__, format_, out.write, retention_ms, now)
         for group in _wanted(groups, patterns, topics, known):
             has_shown = True
             is_beyond = groups.is_beyond(group)
@@ -98,13 +92,3 @@ def _wanted(
             if not group.has_offsets:
                 continue
         yield group
-
-
-def _printer(out: Output, format_: OutputFormat, retention_ms: int, now: int) -> JsonLines | Text:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write, retention_ms, now)
-    from .text import Text
-
-    return Text(out.write, retention_ms, now)

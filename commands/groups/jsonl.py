@@ -43,9 +43,6 @@ class JsonLines(RowPrinter):
         for topic, start in group.share_starts:
             self.row("shareStart", {"group": group.name} | _start_fields(topic, start, ranges))
 
-    def end(self, code: int) -> None:
-        """Write nothing: the summary is every command's."""
-
 
 def _member_fields(member: Member) -> dict[str, Any]:
     return {

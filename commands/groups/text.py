@@ -82,7 +82,6 @@ class Text:
 
 
 def _lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
-    """Yield a group for people."""
     commits = len(group.commits) + len(group.pending)
     said = [*_headline(group), *([number_words(commits, "commit")] if commits else []), byte_words(group.live_bytes)]
     yield f"{safe(group.name) or '(no name)'}: {', '.join(said)}\n"

@@ -27,7 +27,6 @@ from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP
 from kdump.query.open_segment import Trace, no_trace
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import served_logs
 from kdump.topics.clusters import Clusters
@@ -166,7 +165,7 @@ class _Run(Complaints):
         if others:
             raise click.UsageError(f"expected one PATH: {safe_path(self._options.path)} matches {len(others) + 1}")
         self._has_several = isinstance(place, LogDirectory)
-        logs = [log for log in served_logs(place, self._report) if self._options.wants(log)]
+        logs = [log for log in served_logs(place, self.report) if self._options.wants(log)]
         if not logs and self.code == exit_codes.OK:
             options = self._options
             why = nothing_chosen(options.topics, topics_at([options.path]))
@@ -236,14 +235,9 @@ class _Run(Complaints):
         if isinstance(error, BrokenPipeError):
             raise error
         if isinstance(error, OSError):
-            self._report(Problem.unreadable(path, error))
+            self.report(Problem.unreadable(path, error))
         else:
             self.complain(safe(str(error)))
-
-    def _report(self, problem: Problem) -> None:
-        tally.cannot_read(problem.path)
-        self.complain(f"{safe_path(problem.path)}: {safe(problem.text)}")
-
 
 def _tell_checkpoint(problem: Problem) -> None:
     complain(f"{safe(problem.text)}: treated as empty, as a broker does")

@@ -6,13 +6,7 @@ from kdump.formats import names
 from kdump.formats.printable import safe_path
 from kdump.formats.words import byte_words, offset_range
 from kdump.operations.lookup import Located
-from kdump.query.lookup import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    LATEST_TIERED,
-    OffsetPosition,
-)
+from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition
 from kdump.storage.txn_state import TxnState
 
 from ..shell.times import iso_time

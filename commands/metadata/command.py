@@ -18,7 +18,7 @@ from ..shell.paths import expand
 from ..shell.rows import OutputFormat, format_option, json_line, output_for
 from ..shell.screen import Screen
 from ..shell.session import Diagnostics
-from .jsonl import Row, rows_of
+from .jsonl import rows_of
 from .text import text_lines
 
 
@@ -56,13 +56,10 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: Outpu
         raise KdumpError(f"no topic matches {', '.join(map(safe, patterns))}")
     is_all = Screen.current.verbosity > 0
     with output_for(format_) as out:
-        for line in map(_json, rows) if format_ is OutputFormat.JSONL else text_lines(rows, is_all=is_all):
+        lines = (json_line(row.type, row.fields) for row in rows)
+        for line in lines if format_ is OutputFormat.JSONL else text_lines(rows, is_all=is_all):
             out.write(line)
     return diagnostics.code
-
-
-def _json(row: Row) -> str:
-    return json_line(row.type, row.fields)
 
 
 def _state(path: str, at: int | None, diagnostics: Diagnostics) -> MetadataState | None:

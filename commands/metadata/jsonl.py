@@ -87,7 +87,7 @@ def _access(image: ClusterImage) -> Iterator[Row]:
 def _cluster(state: MetadataState) -> Fields:
     image = state.image
     level = image.features.get(METADATA_VERSION)
-    supported = image.supported_metadata_version(None)
+    supported, zk = image.supported_metadata_version(None), image.zk_migration_state
     return {
         **fields_of(state, "snapshot end_offset epoch timestamp?"),
         "metadataVersion": level,
@@ -96,9 +96,7 @@ def _cluster(state: MetadataState) -> Fields:
         "voters": [_voter(voter) for voter in state.voters],
         "kraftVersion": state.kraft_version,
         "nextProducerId": image.producer_ids["nextProducerId"] if image.producer_ids else None,
-        "zkMigrationState": None
-        if image.zk_migration_state is None
-        else _named(ZK_MIGRATION_STATES, image.zk_migration_state),
+        "zkMigrationState": None if zk is None else _named(ZK_MIGRATION_STATES, zk),
         **fields_of(state, "heldBackRecords=held_back held_back_since?"),
         "topics": len(image.topics),
         "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
@@ -163,14 +161,10 @@ def _partition(partition: Fields, state: PartitionState) -> Fields:
     return {
         "partition": partition["partitionId"],
         "leader": partition["leader"] if partition["leader"] >= 0 else None,
-        "leaderEpoch": partition["leaderEpoch"],
-        "partitionEpoch": partition["partitionEpoch"],
-        "replicas": partition["replicas"],
-        "isr": partition["isr"],
+        **_pick(partition, "leaderEpoch", "partitionEpoch", "replicas", "isr"),
         "eligibleLeaderReplicas": partition["eligibleLeaderReplicas"] or [],
         "lastKnownElr": partition["lastKnownElr"] or [],
-        "addingReplicas": partition["addingReplicas"],
-        "removingReplicas": partition["removingReplicas"],
+        **_pick(partition, "addingReplicas", "removingReplicas"),
         "leaderRecoveryState": _named(RECOVERY_STATES, partition["leaderRecoveryState"]),
         "directories": [format_uuid(directory) for directory in partition["directories"]],
         **fields_of(state, "minInsyncReplicas=min_insync is_under_replicated is_under_min_isr"),

@@ -103,23 +103,15 @@ def _controller(fields: Fields) -> tuple[str, ...]:
 
 
 def _endpoints(fields: Fields) -> str:
-    return (
-        " ".join(
-            f"{safe(end['name'])}://{safe(end['host'])}:{end['port']} ({end['securityProtocol']})"
-            for end in fields["endpoints"]
-        )
-        or "-"
-    )
+    ends = fields["endpoints"]
+    shown = (f"{safe(end['name'])}://{safe(end['host'])}:{end['port']} ({end['securityProtocol']})" for end in ends)
+    return " ".join(shown) or "-"
 
 
 def _features(fields: Fields) -> str:
-    return (
-        " ".join(
-            f"{safe(feature['name'])}:{feature['minSupportedVersion']}-{feature['maxSupportedVersion']}"
-            for feature in fields["features"]
-        )
-        or "-"
-    )
+    found = fields["features"]
+    shown = (f"{safe(each['name'])}:{each['minSupportedVersion']}-{each['maxSupportedVersion']}" for each in found)
+    return " ".join(shown) or "-"
 
 
 def _feature(fields: Fields) -> tuple[str, ...]:
@@ -132,17 +124,14 @@ def _topic(fields: Fields) -> tuple[str, ...]:
 
 def _partition(fields: Fields) -> tuple[str, ...]:
     leader = "none" if fields["leader"] is None else str(fields["leader"])
-    remarks = []
-    if fields["isUnderReplicated"]:
-        remarks.append("under-replicated")
-    if fields["isUnderMinIsr"]:
-        remarks.append(f"below min.insync.replicas ({fields['minInsyncReplicas']})")
-    if fields["leaderRecoveryState"] != "RECOVERED":
-        remarks.append(fields["leaderRecoveryState"].lower())
-    remarks += [f"{word} {_numbers(fields[f'{word}Replicas'])}" for word in ("adding", "removing") if
-                fields[f"{word}Replicas"]]
-    if fields["lastKnownElr"]:
-        remarks.append(f"last known ELR {_numbers(fields['lastKnownElr'])}")
+    remarks = (
+        (fields["isUnderReplicated"], "under-replicated"),
+        (fields["isUnderMinIsr"], f"below min.insync.replicas ({fields['minInsyncReplicas']})"),
+        (fields["leaderRecoveryState"] != "RECOVERED", fields["leaderRecoveryState"].lower()),
+        (fields["addingReplicas"], f"adding {_numbers(fields['addingReplicas'])}"),
+        (fields["removingReplicas"], f"removing {_numbers(fields['removingReplicas'])}"),
+        (fields["lastKnownElr"], f"last known ELR {_numbers(fields['lastKnownElr'])}"),
+    )
     return (
         safe(fields["topic"]),
         str(fields["partition"]),
@@ -151,7 +140,7 @@ def _partition(fields: Fields) -> tuple[str, ...]:
         str(fields["leaderEpoch"]),
         str(fields["partitionEpoch"]),
         *(_numbers(fields[name]) for name in _REPLICAS),
-        ", ".join(remarks),
+        ", ".join(remark for is_so, remark in remarks if is_so),
     )
 
 
@@ -186,33 +175,21 @@ def _token(fields: Fields) -> tuple[str, ...]:
 
 def _acl(fields: Fields) -> tuple[str, ...]:
     resource = f"{fields['resourceType']} {safe(fields['resource'])}"
-    return (
-        fields["permission"],
-        safe(fields["principal"]),
-        safe(fields["host"]),
-        fields["operation"],
-        resource,
-        fields["patternType"],
-    )
+    who = safe(fields["principal"]), safe(fields["host"])
+    return fields["permission"], *who, fields["operation"], resource, fields["patternType"]
 
 
 _RIGHT = (
     *("LEVEL", "PARTITIONS", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "BROKER EPOCH"),
     "ITERATIONS",
 )
+_PARTITION = ("TOPIC", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "REPLICAS", "ISR", "ELR")
 _SECTIONS: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("feature", ("FEATURE", "LEVEL"), _feature),
     ("broker", ("BROKER", "BROKER EPOCH", "STATE", "RACK", "ENDPOINTS", "LOG DIRECTORIES", "KAFKA"), _broker),
     ("controller", ("CONTROLLER", "ENDPOINTS", "FEATURES"), _controller),
     ("topic", ("TOPIC", "ID", "PARTITIONS"), _topic),
-    (
-        "partition",
-        (
-            *("TOPIC", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "REPLICAS", "ISR", "ELR"),
-            "REMARKS",
-        ),
-        _partition,
-    ),
+    ("partition", (*_PARTITION, "REMARKS"), _partition),
     ("config", ("CONFIGURATION OF", "NAME", "SETTING", "VALUE"), _config),
     ("quota", ("QUOTA OF", "SETTING", "VALUE"), _quota),
     ("scramCredential", ("SCRAM USER", "MECHANISM", "ITERATIONS", "STORED"), _scram),

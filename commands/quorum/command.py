@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -13,17 +11,10 @@ from kdump.operations.quorum import apply_voters, quorum_at
 
 from ..shell import exit_codes
 from ..shell.options import apply_option, now_option
-from ..shell.output import Output
 from ..shell.paths import matches
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics, told_if_refused
 from ..shell.values import read_by
-
-if TYPE_CHECKING:
-    from .jsonl import JsonLines
-    from .text import Text
-
-    Printer: TypeAlias = JsonLines | Text
 
 _SHOW = "show"
 
@@ -74,7 +65,7 @@ def show_command(paths: tuple[str, ...], format_: OutputFormat) -> int:
     diagnostics = Diagnostics()
     with output_for(format_) as out:
         quorum = quorum_at([each for path in paths for each in matches(path)], diagnostics)
-        _printer(paths, out, format_).quorum(quorum)
+        printer_of(__package__, format_, out.write, paths).quorum(quorum)
     if not all(copy.is_sound for copy in quorum.copies):
         diagnostics.worsen(exit_codes.FINDINGS)
     return diagnostics.code
@@ -125,7 +116,7 @@ def set_voters_command(
     with output_for(format_) as out:
         quorum = quorum_at([each for path in paths for each in matches(path)], Diagnostics())
         plan = plan_voters(quorum, wanted, others_are_gone=others_are_gone, accepts_loss=accept_loss)
-        printer = _printer(paths, out, format_)
+        printer = printer_of(__package__, format_, out.write, paths)
         printer.quorum(quorum)
         printer.plan(plan)
         if not (plan.is_done or plan.refusals) and applies:
@@ -134,13 +125,3 @@ def set_voters_command(
         if plan.is_done:
             return exit_codes.OK
         return exit_codes.REFUSED if plan.refusals else exit_codes.FINDINGS
-
-
-def _printer(paths: Sequence[str], out: Output, format_: OutputFormat) -> Printer:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write)
-    from .text import Text
-
-    return Text(out.write, paths)

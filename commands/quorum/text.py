@@ -119,11 +119,7 @@ def _row(quorum: Quorum, copy: MetadataCopy) -> tuple[str, ...]:
     state = copy.quorum
     seen = voted = "-"
     if state is not None:
-        seen = (
-            f"{state.leader_id} in epoch {state.leader_epoch}"
-            if state.leader_id >= 0
-            else f"epoch {state.leader_epoch}"
-        )
+        seen = f"{f'{state.leader_id} in ' if state.leader_id >= 0 else ''}epoch {state.leader_epoch}"
         voted = str(state.voted_id) if state.voted_id >= 0 else "-"
     remark = "newest" if copy is quorum.best else ""
     return "-" if node is None else str(node), role, epoch, end, seen, voted, safe_path(copy.path), remark

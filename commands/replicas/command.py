@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,14 +17,10 @@ from kdump.storage.partition import PartitionLog
 from ..shell import exit_codes
 from ..shell.choice import has_partition
 from ..shell.options import now_option, topic_option, verbose_option
-from ..shell.output import Output, note
+from ..shell.output import note
 from ..shell.paths import directories
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
-
-if TYPE_CHECKING:
-    from .jsonl import JsonLines
-    from .text import Text
 
 
 @click.command("replicas")
@@ -66,7 +61,7 @@ def command(
     places, empty = _places(paths, diagnostics)
     is_single = all(isinstance(place, PartitionLog) for place in places)
     with output_for(format_) as out:
-        printer = _printer(out, format_, is_all=verbose or is_single)
+        printer = printer_of(__package__, format_, out.write, is_all=verbose or is_single)
         count = 0
         replicas = Replicas(places, now, diagnostics, empty=empty, properties=properties)
         if len(replicas.clusters) > 1:
@@ -82,16 +77,6 @@ def command(
             raise KdumpError(f"there is no partition{wanted} in these PATHs")
         printer.end(diagnostics.code)
     return diagnostics.code
-
-
-def _printer(out: Output, format_: OutputFormat, *, is_all: bool) -> JsonLines | Text:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write)
-    from .text import Text
-
-    return Text(out.write, is_all=is_all)
 
 
 def _places(paths: tuple[str, ...], diagnostics: Diagnostics) -> tuple[list[LogDirectory | PartitionLog], int]:

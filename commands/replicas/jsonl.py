@@ -29,9 +29,6 @@ class JsonLines(RowPrinter):
         for choice in found.choices:
             self.row("choice", place | _choice(choice))
 
-    def end(self, code: int) -> None:
-        """Do nothing: no line comes after the last partition."""
-
 
 def _partition(found: PartitionReplicas) -> Row:
     state, source = found.state, found.source
@@ -74,8 +71,7 @@ def _pair(pair: Comparison, found: PartitionReplicas) -> Row:
         "relation": pair.relation.value,
         "sameUpTo": None if pair.relation is Relation.IDENTICAL else pair.same_up_to,
         "comparedFrom": pair.compared_from,
-        "isEquivalent": keys.is_equivalent if keys else None,
-        "keys": keys.keys if keys else None,
+        **fields_of(keys, "is_equivalent keys"),
         "differingKeys": keys.differing if keys and keys.keys is not None else None,
         "differingKeyOffsets": list(keys.offsets) if keys else [],
         "onlyFirst": [_range(each) for each in pair.only_first],
@@ -87,9 +83,9 @@ def _choice(choice: Choice) -> Row:
     return {
         "leader": choice.leader.broker,
         "copy": None if choice.leader.number is None else choice.leader.number + 1,
-        "standing": choice.standing.value if choice.standing else None,
-        "logEnd": choice.leader.log.log_end if choice.leader.log else None,
-        "blockedAt": choice.blocked_at,
+        **fields_of(choice, "standing"),
+        **fields_of(choice.leader.log, "log_end"),
+        **fields_of(choice, "blocked_at"),
         "copies": [_follower(each) for each in choice.followers],
         "lost": _loss(choice.loss),
     }
@@ -100,9 +96,8 @@ def _follower(followed: Followed) -> Row:
     return {
         "broker": replica.broker,
         "copy": None if replica.number is None else replica.number + 1,
-        "logEnd": replica.log.log_end if replica.log else None,
-        "cutAt": followed.cut_at,
-        "restartsAt": followed.restarts_at,
+        **fields_of(replica.log, "log_end"),
+        **fields_of(followed, "cut_at restarts_at"),
     }
 
 

@@ -136,19 +136,16 @@ def _placement(found: PartitionReplicas) -> Iterator[str]:
     elr = f"; eligible: {_numbers(state.elr)}" if state.elr else ""
     at = f" at {iso_time(source.timestamp)}" if source and source.timestamp >= 0 else ""
     yield from _folded(f"  replicas   {_numbers(state.replicas)}; in sync{at}: {isr}{elr}; {leader}", " " * 13)
-    marks = []
-    if state.is_under_replicated:
-        marks.append("under-replicated")
-    if state.is_under_min_isr:
-        marks.append(f"below min.insync.replicas ({state.min_insync}): acks=all is refused")
-    if state.is_recovering:
-        marks.append("the last election was unclean")
-    if state.adding:
-        marks.append(f"a reassignment adds {_numbers(state.adding)}")
-    if state.removing:
-        marks.append(f"a reassignment removes {_numbers(state.removing)}: the copy there goes when it is done")
-    if marks:
-        yield from _folded(f"  state      {'; '.join(marks)}", " " * 13)
+    going = f"a reassignment removes {_numbers(state.removing)}: the copy there goes when it is done"
+    marks = (
+        (state.is_under_replicated, "under-replicated"),
+        (state.is_under_min_isr, f"below min.insync.replicas ({state.min_insync}): acks=all is refused"),
+        (state.is_recovering, "the last election was unclean"),
+        (state.adding, f"a reassignment adds {_numbers(state.adding)}"),
+        (state.removing, going),
+    )
+    if said := "; ".join(mark for is_so, mark in marks if is_so):
+        yield from _folded(f"  state      {said}", " " * 13)
     if found.not_given:
         yield from _folded(f"  not given  the log directories of broker {_numbers(found.not_given)}", " " * 13)
 

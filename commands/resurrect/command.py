@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import click
 
 from kdump.cluster.copies import Copy
 from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
-from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.uuids import parse_uuid
 from kdump.operations import cluster
@@ -19,15 +18,9 @@ from ..shell import exit_codes
 from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics, told_if_refused
 from ..shell.values import read_by
-
-if TYPE_CHECKING:
-    from .jsonl import JsonLines
-    from .text import Text
-
-    Printer: TypeAlias = JsonLines | Text
 
 
 def _mapping(text: str) -> tuple[str, int]:
@@ -38,10 +31,7 @@ def _mapping(text: str) -> tuple[str, int]:
 
 
 def _cluster_id(text: str) -> str:
-    try:
-        parse_uuid(text)
-    except KdumpError as error:
-        raise ValueError(str(error)) from None
+    parse_uuid(text)
     return text
 
 
@@ -150,15 +140,7 @@ def command(
         bar.hide()
         for problem in found.problems:
             diagnostics(problem)
-        printer: Printer
-        if format_ is OutputFormat.JSONL:
-            from .jsonl import JsonLines
-
-            printer = JsonLines(out.write, controller)
-        else:
-            from .text import Text
-
-            printer = Text(out.write, controller, paths)
+        printer = printer_of(__package__, format_, out.write, controller, paths)
         printer.plan(found, cluster.directories_of(found, into))
         if found.refusals:
             several = len(found.refusals) > 1

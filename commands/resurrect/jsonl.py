@@ -21,7 +21,7 @@ _OLD_SUMMARY = {"isApplied": "applied"}
 class JsonLines(RowPrinter):
     """Prints a resurrection as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], controller: ControllerAt) -> None:
+    def __init__(self, write: Callable[[str], None], controller: ControllerAt, _paths: Sequence[str]) -> None:
         """`write` takes whole lines."""
         super().__init__(write)
         self._controller = controller
@@ -79,12 +79,10 @@ def _partition(found: Resurrection, chosen: Chosen) -> dict[str, Any]:
         for copy in chosen.copies
     ]
     return {
-        "topic": chosen.topic,
-        "partition": chosen.partition,
-        "path": best.path if best else None,
+        **fields_of(chosen, "topic partition"),
+        **fields_of(best, "path"),
         "topicId": format_uuid(chosen.topic_id),
-        "logStartOffset": best.log_start_offset if best else None,
-        "logEndOffset": best.valid_end if best else None,
+        **fields_of(best, "log_start_offset logEndOffset=valid_end"),
         "replicas": record["replicas"] if record else None,
         "leader": record["isr"][0] if record else None,
         "leaderEpoch": record["leaderEpoch"] if record else None,

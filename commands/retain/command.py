@@ -24,9 +24,9 @@ from ..shell.choice import NO_PARTITION, is_chosen, nothing_chosen
 from ..shell.config_option import config_option, property_file
 from ..shell.groups import grouped
 from ..shell.options import now_option, topic_option
-from ..shell.output import Output, note
+from ..shell.output import note
 from ..shell.progress import PathCounter
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.screen import Screen
 from ..shell.session import Failures
 
@@ -112,23 +112,15 @@ def command(
     failures = Failures()
     with output_for(format_) as out:
         failures.before = out.flush
-        run = _Run(request, SafetyOptions(applies, "retain", not no_backup), _printer(out, format_, applies), failures)
+        is_all = Screen.current.verbosity > 0
+        printer = printer_of(__package__, format_, out.write, is_all=is_all, applies=applies)
+        run = _Run(request, SafetyOptions(applies, "retain", not no_backup), printer, failures)
         groups = grouped(paths, failures, lambda name: is_chosen(name, topics))
         for group in groups:
             with failures.told(group.log_directory):
                 run.group(group, not group.is_whole if segments is None else segments)
         run.end(topics if groups else None)
     return failures.code
-
-
-def _printer(out: Output, format_: OutputFormat, applies: bool) -> Printer:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write)
-    from .text import Text
-
-    return Text(out.write, is_all=Screen.current.verbosity > 0, applies=applies)
 
 
 class _Run:

@@ -53,16 +53,12 @@ class JsonLines(RowPrinter):
         operations = sum(len(plan.operations) for plan in plans)
         self.row("applied", place_of(path) | {"operations": operations, "change": kept})
 
-    def end(self, *, is_complete: bool) -> None:
-        """Write nothing: the summary is every command's."""
-
 
 def _partition(found: PartitionRetention) -> Row:
     config, name, following = found.config, found.log.name, found.next
     return {
         "path": found.log.path,
-        "topic": name.topic if name else None,
-        "partition": name.partition if name else None,
+        **fields_of(name, "topic partition"),
         "now": found.now,
         "config": {
             "cleanup.policy": config.policy,
@@ -93,11 +89,9 @@ def _partition(found: PartitionRetention) -> Row:
 
 def _segment(found: PartitionRetention, number: int) -> Row:
     state = found.segments[number]
-    name = found.log.name
     return {
         "path": state.segment.log_path,
-        "topic": name.topic if name else None,
-        "partition": name.partition if name else None,
+        **fields_of(found.log.name, "topic partition"),
         **fields_of(state, "base_offset nextOffset=end_offset size space largest_timestamp timestampFrom=source"),
         **fields_of(state, "modified"),
         "seemsToBeIn": found.wrong_unit(state),
@@ -123,12 +117,9 @@ def _operation(path: str, operation: Operation) -> Row:
 
 def _block(block: Block) -> Row:
     row = {
-        "baseOffset": block.blocker.base_offset,
-        "path": block.blocker.segment.log_path,
-        "reason": block.reason,
+        **fields_of(block, "baseOffset=blocker.base_offset path=blocker.segment.log_path reason"),
         "blockedSegments": [state.base_offset for state in block.held],
-        "blockedSpace": block.space,
-        "freeOffset": block.free_offset,
+        **fields_of(block, "blockedSpace=space free_offset"),
         "blockedBy": _blocking_batch(block.batch) if block.batch else None,
     }
     return with_old_names(row, _OLD_BLOCK)

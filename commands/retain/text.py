@@ -12,7 +12,7 @@ from kdump.formats.words import byte_words, duration, listed, number_words, offs
 from kdump.operations.retain import ONLY_START
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.blocking_batch import BlockingBatch
-from kdump.retention.partition import HIGH_WATERMARK, Block, DeletedAmount, PartitionRetention
+from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
 from kdump.retention.policy import LOG_START, SIZE, TIME, Policy, due, is_empty_last
 from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
@@ -309,11 +309,8 @@ def _off(timestamp: int, now: int) -> str:
 
 def _shown(totals: Totals, policy: Policy) -> tuple[str, str, str]:
     share, alone = totals.shares[policy], totals.alone[policy]
-    return str(share.segments), size_text(share.space), _alone(alone)
-
-
-def _alone(share: DeletedAmount) -> str:
-    return f"{number_words(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
+    only = f"{number_words(alone.segments, 'segment')}, {size_text(alone.space)}" if alone.segments else "-"
+    return str(share.segments), size_text(share.space), only
 
 
 def _name(state: SegmentState) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from kdump.errors import KdumpError
@@ -12,14 +10,10 @@ from kdump.operations.schemas import Schemas, may_have_schemas, registry_at
 from kdump.schemas.registry import Registry
 
 from ..shell import exit_codes
-from ..shell.output import Output, note
+from ..shell.output import note
 from ..shell.replicas import chosen_replicas, newest, replicas_at
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
-
-if TYPE_CHECKING:
-    from .jsonl import JsonLines
-    from .text import Text
 
 
 @click.command("schemas")
@@ -79,7 +73,7 @@ def command(
     known = Schemas(source, registry)
     logs = list(filter(may_have_schemas, chosen_replicas(found, patterns)))
     with output_for(format_) as out:
-        printer = _printer(out, format_)
+        printer = printer_of(__package__, format_, out.write)
         printer.registry(source, registry, known.problems)
         uses = list(known.uses(newest(logs, diagnostics), diagnostics, deep=deep))
         printer.uses(uses)
@@ -87,16 +81,6 @@ def command(
         if known.problems or any(use.has_findings for use in uses):
             diagnostics.worsen(exit_codes.FINDINGS)
     return diagnostics.code
-
-
-def _printer(out: Output, format_: OutputFormat) -> JsonLines | Text:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write)
-    from .text import Text
-
-    return Text(out.write)
 
 
 def _show(registry: Registry, schema_id: int, source: str) -> int:

@@ -8,7 +8,7 @@ from kdump.operations.schemas import TopicUse
 from kdump.schemas.registry import Registry
 from kdump.schemas.usage import FieldUse
 
-from ..shell.rows import RowPrinter
+from ..shell.rows import RowPrinter, fields_of
 
 
 class JsonLines(RowPrinter):
@@ -20,11 +20,7 @@ class JsonLines(RowPrinter):
             schema = each.schema
             fields = {
                 "path": source,
-                "subject": each.subject,
-                "version": each.version,
-                "id": schema.id,
-                "schemaType": schema.type,
-                "state": each.state,
+                **fields_of(each, "subject version id=schema.id schemaType=schema.type state"),
                 "references": [reference._asdict() for reference in schema.references],
                 "error": problems.get(schema.id),
                 "schema": schema.text,

@@ -78,12 +78,11 @@ def _verdict(uses: list[TopicUse], problems: Mapping[int, str]) -> str:
         for _, found in use.fields:
             unknown.update(found.unknown)
             undecodable += found.undecodable.total()
-    parts = []
-    if unknown:
-        ids = ", ".join(str(number) for number in sorted(each for each in unknown if each is not None)[:10])
-        parts.append(f"{number_words(unknown.total(), 'record')} with schemas that are not here ({ids or 'GUIDs'})")
-    if undecodable:
-        parts.append(f"{number_words(undecodable, 'record')} not decodable")
-    if problems:
-        parts.append(f"{number_words(len(problems), 'schema')} not usable")
+    ids = ", ".join(str(number) for number in sorted(each for each in unknown if each is not None)[:10])
+    counts = (
+        (unknown.total(), "record", f"with schemas that are not here ({ids or 'GUIDs'})"),
+        (undecodable, "record", "not decodable"),
+        (len(problems), "schema", "not usable"),
+    )
+    parts = [f"{number_words(count, noun)} {what}" for count, noun, what in counts if count]
     return f"FOUND: {', '.join(parts)}." if parts else "OK."

@@ -21,7 +21,7 @@ from ..shell import exit_codes
 from ..shell.options import verbose_option
 from ..shell.output import tell
 from ..shell.paths import directories
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
 from ..shell.values import read_by, size
 
@@ -47,13 +47,6 @@ def _address(text: str) -> tuple[str, int]:
     return host or "127.0.0.1", int(port) if port else DEFAULT_PORT
 
 
-def _users(path: str) -> dict[str, str]:
-    try:
-        return read_users(path)
-    except (KdumpError, OSError) as error:
-        raise ValueError(str(error)) from None
-
-
 @click.command("serve")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--listen", "address", default=f"127.0.0.1:{DEFAULT_PORT}", show_default=True, metavar="HOST:PORT",
@@ -73,7 +66,8 @@ def _users(path: str) -> dict[str, str]:
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="The certificate's private key in PEM; by default in the same file.")
 @click.option("--users", "passwords", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    callback=read_by(_users), help="Only these users may connect, by SASL PLAIN or SCRAM: a line NAME:PASSWORD each.")
+    callback=read_by(read_users),
+    help="Only these users may connect, by SASL PLAIN or SCRAM: a line NAME:PASSWORD each.")
 @click.option("--metadata-users", "has_metadata_users", is_flag=True,
     help="The users with SCRAM credentials in the cluster's metadata may connect.")
 @click.option("--max-connections", type=click.IntRange(1, 100_000), default=1000, show_default=True, metavar="N",
@@ -118,7 +112,7 @@ def command(
     """
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key goes with --tls-cert")
-    printer = _printer(format_)
+    printer: Printer = printer_of(__package__, format_, output_for(format_))
     places = directories(paths)
     try:
         cluster = ServedCluster(places, on_damage, Diagnostics(), printer.say, ignores_lock=ignores_lock)
@@ -134,17 +128,6 @@ def command(
     server = Server(cluster, options, printer.say, printer.access if verbose else None, users)
     asyncio.run(_serve(server, address, printer))
     return exit_codes.OK
-
-
-def _printer(format_: OutputFormat) -> Printer:
-    out = output_for(format_)
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out)
-    from .text import Text
-
-    return Text(out)
 
 
 def _tls(cert: str | None, key: str | None) -> ssl.SSLContext | None:

@@ -47,6 +47,12 @@ def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
     return f"no partition has a topic that matches {named}{numbers}{meant(next(iter(topics)), list(known))}"
 
 
+def places_in(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the PATHs, or the one PATH, among the values of a command's parameters."""
+    given = values.get("paths") or values.get("path") or ()
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
     """Return the PATHs, each once, or the log.dirs of --config where there are none. Raises click.UsageError."""
     if paths:

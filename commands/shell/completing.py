@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import click
 
 from kdump.errors import KdumpError
+
+from .choice import places_in, topics_at
 
 MAX_OFFERED = 200
 PATH_ARGUMENTS = frozenset({"paths", "path", "spec", "out"})
@@ -41,7 +42,7 @@ def fault_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 def topics_of_paths(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the topics in the log directories that are typed already."""
-    return _beginning(_topics(_paths(ctx)), incomplete)
+    return _beginning(topics_at(_paths(ctx)), incomplete)
 
 
 def change_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -67,16 +68,5 @@ def offer_files(params: Iterable[click.Parameter]) -> None:
             param.type = click.Path(readable=False)  # that one cannot be read is found, and said, later
 
 
-def _paths(ctx: click.Context) -> list[str]:
-    given = ctx.params.get("paths") or ctx.params.get("path") or ctx.args
-    return [given] if isinstance(given, str) else list(given)
-
-
-def _topics(paths: Iterable[str]) -> Iterator[str]:
-    from kdump.formats.names import is_partition_dir, parse_partition_dir
-
-    for path in paths:
-        with suppress(OSError):
-            for name in os.listdir(path):
-                if is_partition_dir(name):
-                    yield parse_partition_dir(name).topic
+def _paths(ctx: click.Context) -> Iterable[str]:
+    return places_in(ctx.params) or ctx.args

@@ -54,17 +54,15 @@ def seen_words(seen: CopiesSeen) -> str:
     """Return how the copies of several brokers compare; nothing where there are none."""
     if not seen.partitions and not seen.left:
         return ""
-    counts = []
-    if seen.differing:
-        counts.append(f"{seen.differing} {'differs' if seen.differing == 1 else 'differ'}")
-    if seen.behind:
-        counts.append(f"in {seen.behind} a copy is only behind")
-    if seen.partitions > seen.differing + seen.behind:
-        counts.append(f"{seen.partitions - seen.differing - seen.behind} identical")
-    if seen.left:
-        counts.append(f"{seen.left} not compared for want of time (--max-duration 0)")
+    identical = seen.partitions - seen.differing - seen.behind
+    counts = (
+        (seen.differing, f"{seen.differing} {'differs' if seen.differing == 1 else 'differ'}"),
+        (seen.behind, f"in {seen.behind} a copy is only behind"),
+        (identical, f"{identical} identical"),
+        (seen.left, f"{seen.left} not compared for want of time (--max-duration 0)"),
+    )
     number = number_words(seen.partitions + seen.left, "partition")
-    return f"{number} on several brokers: {', '.join(counts)}."
+    return f"{number} on several brokers: {', '.join(words for count, words in counts if count > 0)}."
 
 
 def difference_words(found: PartitionReplicas, copy: Copy, number: int, reference: int | None) -> str:

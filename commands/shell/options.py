@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from operator import not_
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ from kdump.formats.time_units import wall_clock
 from kdump.releases import NEWEST, KafkaRelease
 
 from . import exit_codes
-from .choice import are_missing, check_chosen, chosen_paths, given_paths
+from .choice import are_missing, check_chosen, chosen_paths, given_paths, places_in
 from .completing import offer_files, topics_of_paths
 from .release import ENVIRONMENT, asked_release
 from .screen import FailOn, Screen
@@ -81,10 +82,6 @@ def _sets(name: str, read: Callable[[Any], Any] = lambda value: value) -> Callab
     return callback
 
 
-def _negated(value: bool) -> bool:
-    return not value
-
-
 def partition_numbers(texts: Iterable[str]) -> Callable[[int], bool]:
     """Return a test for numbers such as `3`, `0-4` and `1,7`. Raises ValueError."""
     ranges: list[tuple[int, int]] = []
@@ -130,7 +127,7 @@ wide_option: Option = click.option(
     help="On a terminal, leave out no column and fold no line.",
 )  # fmt: skip
 pager_option: Option = click.option(
-    "--no-pager", is_flag=True, expose_value=False, callback=_sets("has_pager", _negated),
+    "--no-pager", is_flag=True, expose_value=False, callback=_sets("has_pager", not_),
     help="Print what is longer than the terminal without KDUMP_PAGER, PAGER or less.",
 )  # fmt: skip
 progress_option: Option = click.option(
@@ -209,10 +206,6 @@ def _takes_paths(name: str) -> bool:
     return name not in NO_PATHS | OF_ONE_PARTITION
 
 
-def _has_several_paths(name: str) -> bool:
-    return _takes_paths(name) and name not in ("lookup", "metadata")
-
-
 def _chooses_partitions(name: str) -> bool:
     return name not in NO_PATHS | OF_A_CLUSTER | OF_ONE_PARTITION
 
@@ -239,11 +232,6 @@ COMMON: tuple[tuple[str, Callable[[str], bool], Option], ...] = (
 """Each option, the commands that have it, and its definition."""
 
 
-def has_common_option(option: str, command: str) -> bool:
-    """Return whether a command, named as in `quorum show`, has one of the common options."""
-    return next(applies(command) for name, applies, _ in COMMON if name == option)
-
-
 def with_common_options(
     name: str, command: click.Command
 ) -> tuple[list[click.Parameter], Callable[..., Any] | None]:
@@ -257,8 +245,9 @@ def with_common_options(
     if command.callback is None:
         return [*command.params, *added], None
     is_required = False
+    has_several_paths = _takes_paths(name) and name not in ("lookup", "metadata")
     for param in command.params:
-        if _has_several_paths(name) and isinstance(param, click.Argument) and param.name == "paths":
+        if has_several_paths and isinstance(param, click.Argument) and param.name == "paths":
             is_required, param.required, param.metavar = param.required, False, "[PATH...]"
     names = {str(param.name) for param in added if param.expose_value}
     return [*command.params, *added], _run_with(name, command.callback, names, is_required=is_required)
@@ -298,8 +287,7 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_require
             from .server_settings import from_server
 
             given |= from_server(name, values["config_file"])
-        path = given.get("path")
-        places = given.get("paths") or ((path,) if isinstance(path, str) else ())
+        places = places_in(given)
         screen.is_in_vain = _takes_paths(name) and are_missing(places)
         if name in CHOOSE_THEMSELVES - CHOOSE_AMONG_OTHERS:
             check_chosen(places, *_choice({**given, **values}))
@@ -314,7 +302,6 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_require
 
 
 def _choice(given: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what --topic and --partition name."""
     return given.get("topics") or given.get("patterns") or (), given.get("partitions") or ()
 
 
@@ -325,8 +312,7 @@ def _progress_of(name: str, given: Mapping[str, Any]) -> AbstractContextManager[
         return nullcontext()
     from .progress import ReadingBar
 
-    path = given.get("path")
-    return ReadingBar(given.get("paths") or ((path,) if isinstance(path, str) else ()))
+    return ReadingBar(places_in(given))
 
 
 def _exit_code(code: Any) -> Any:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import click
@@ -29,12 +30,21 @@ def shows_progress() -> bool:
 
 
 class Progress:
-    """How far a run has got; the one that began last is told of when somebody asks."""
+    """How far a run has got: on stderr a line that is written over and over, once it lasts, and if that is a terminal.
+
+    The one that began last is told of when somebody asks.
+    """
 
     current: Progress | None = None
 
     def __init__(self) -> None:
+        context = click.get_current_context(silent=True)
+        self._command = context.info_name if context is not None else None
         self._start = time.monotonic()
+        self._next = self._start + PATIENCE
+        self._is_shown = shows_progress()
+        self._is_written = False
+        self._done = 0
         Progress.current = self
 
     def line(self) -> str:
@@ -42,7 +52,21 @@ class Progress:
         raise NotImplementedError
 
     def hide(self) -> None:
-        """Take away what is shown, so that something can be printed."""
+        """Take the line away, so that something can be printed; it comes back."""
+        if self._is_written:
+            self._is_written = False
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _show(self) -> None:
+        """Write the line anew if it is time for that, never longer than the terminal is wide."""
+        if not self._is_shown or not Screen.current.has_progress or (now := time.monotonic()) < self._next:
+            return
+        self._next = now + INTERVAL
+        said = f"{self._command}  {self.line()}" if self._command else self.line()
+        sys.stderr.write(f"\r\x1b[K{said[: _columns() - 1]}")
+        sys.stderr.flush()
+        self._is_written = True
 
 
 def hide_progress() -> None:
@@ -57,27 +81,6 @@ def tell_progress() -> None:
     click.echo("kdump: " + ("no progress to report yet" if progress is None else progress.line()), err=True)
 
 
-class _Line:
-    """A line of stderr that is written over and over; never longer than the terminal is wide."""
-
-    def __init__(self) -> None:
-        context = click.get_current_context(silent=True)
-        self._command = context.info_name if context is not None else None
-        self._is_written = False
-
-    def write(self, text: str) -> None:
-        said = f"{self._command}  {text}" if self._command else text
-        sys.stderr.write(f"\r\x1b[K{said[: _columns() - 1]}")
-        sys.stderr.flush()
-        self._is_written = True
-
-    def wipe(self) -> None:
-        if self._is_written:
-            self._is_written = False
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
 def _columns() -> int:
     """Return how wide the terminal is that stderr goes to; stdout may go elsewhere."""
     try:
@@ -87,16 +90,12 @@ def _columns() -> int:
 
 
 class ProgressBar(Progress):
-    """A line on stderr, once a run has lasted a second and if stderr is a terminal."""
+    """A line about the bytes that are read of the logs at some paths."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__()
         self._paths = paths
-        self._done = 0
         self._name = ""
-        self._next = time.monotonic() + PATIENCE
-        self._is_shown = shows_progress()
-        self._line = _Line()
         self._total: int | None = None
 
     def __enter__(self) -> ProgressBar:
@@ -105,28 +104,18 @@ class ProgressBar(Progress):
     def __exit__(self, *exc: object) -> None:
         self.hide()
 
-    def hide(self) -> None:
-        """Take the line away, so that something can be printed; it comes back with the next bytes."""
-        self._line.wipe()
-
     def add(self, path: str, size: int) -> None:
         """Count so many more bytes that have been read of the log at `path`."""
         self._done += size
         self._name = path
-        if not self._is_shown or not Screen.current.has_progress or (now := time.monotonic()) < self._next:
-            return
-        self._next = now + INTERVAL
-        self._line.write(self.line())
-
-    def _whole(self) -> int:
-        if self._total is None:
-            self._total = total_size(self._paths)
-        return self._total
+        self._show()
 
     def line(self) -> str:
         """Say how many bytes were read, at which rate, how long the rest may take, and where it is."""
-        total, seconds = max(self._whole(), self._done), max(time.monotonic() - self._start, 0.001)
-        rate = self._done / seconds
+        if self._total is None:
+            self._total = total_size(self._paths)
+        total = max(self._total, self._done)
+        rate = self._done / max(time.monotonic() - self._start, 0.001)
         if not self._done:
             return f"nothing is read yet of {size_text(total)}"
         percent, left = 100 * self._done // total, 1000 * round((total - self._done) / rate)
@@ -136,7 +125,7 @@ class ProgressBar(Progress):
 
 
 class ReadingBar(ProgressBar):
-    """A line about what is read of the logs at some paths, by whatever reads them: each byte of a log counts once."""
+    """The same about what is read by whatever reads them: each byte of a log counts once."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(paths)
@@ -167,10 +156,8 @@ def total_size(paths: Iterable[str]) -> int:
                 directories.clear()
             for name in files:
                 if name.endswith(".log"):
-                    try:
+                    with suppress(OSError):
                         total += os.path.getsize(os.path.join(folder, name))
-                    except OSError:
-                        continue
         if os.path.isfile(path):
             total += os.path.getsize(path)
     return total
@@ -180,31 +167,21 @@ Item = TypeVar("Item")
 
 
 class PathCounter(Progress):
-    """A line on stderr once a listing lasts; only where stderr is a terminal, and wiped when the work is done."""
+    """A line about how many things were looked at, which goes when the work is done."""
 
     def __init__(self, noun: str = "partition") -> None:
         """`noun` is what is counted."""
         super().__init__()
         self._noun = noun
-        self._line = _Line()
-        self._done = self._total = 0
-        self._next = self._start + PATIENCE
-        self._shows = shows_progress()
+        self._total = 0
 
     def over(self, items: Sequence[Item]) -> Iterator[Item]:
         """Yield the items, such as paths, one after the other."""
         self._total = len(items)
         for self._done, item in enumerate(items):
-            now = time.monotonic()
-            if self._shows and Screen.current.has_progress and now >= self._next:
-                self._next = now + INTERVAL
-                self._line.write(self.line())
+            self._show()
             yield item
         self.hide()
-
-    def hide(self) -> None:
-        """Wipe the line."""
-        self._line.wipe()
 
     def line(self) -> str:
         """Say how many were looked at."""

@@ -84,11 +84,6 @@ def folded_command(words: Sequence[str], width: int | None, *, first: str = "") 
     return [*lines, line]
 
 
-def labelled(label: str, text: str, width: int | None, *, column: int) -> Iterator[str]:
-    """Yield lines of a text with a label before its first one; the text begins at `column`."""
-    yield from folded(text, width, first=f"{label:<{column}}")
-
-
 def fitted(text: str, width: int) -> str:
     """Complete lines of a text in lines of `width`; a word that is longer than that stays whole."""
     if all(len(line) <= width for line in text.split("\n")):

@@ -13,6 +13,7 @@ from collections.abc import Callable, ItemsView, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from click.core import ParameterSource
 from kdump.formats.printable import escape_json
 
 from . import exit_codes
+from .choice import places_in
 from .options import Option, all_of
 from .output import Output, verbatim
 
@@ -123,7 +125,7 @@ class Envelope:
             "kdump": __version__,
             "host": platform.node(),
             "startedAt": datetime.fromtimestamp(int(self._started_at), UTC).isoformat().replace("+00:00", "Z"),
-            "paths": _paths(self._ctx.params),
+            "paths": list(places_in(self._ctx.params)),
             "options": _options(self._ctx),
         }
 
@@ -242,16 +244,28 @@ def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str]
     return row_line(with_old_names({"type": kind} | dict(fields), old_names))
 
 
+def printer_of(package: str | None, format_: OutputFormat, *arguments: Any, **how: Any) -> Any:
+    """Return what prints in a format what the command in a package finds: its `JsonLines` or its `Text`.
+
+    Both are made with the same arguments. Only the module of the one is loaded.
+    """
+    module, name = ("jsonl", "JsonLines") if format_ is OutputFormat.JSONL else ("text", "Text")
+    return getattr(import_module(f"{package}.{module}"), name)(*arguments, **how)
+
+
 class RowPrinter:
     """Prints what a command finds as rows."""
 
-    def __init__(self, write: Callable[[str], object]) -> None:
-        """`write` takes whole lines."""
+    def __init__(self, write: Callable[[str], object], *_seen: Any, **_how: Any) -> None:
+        """`write` takes whole lines; what else a printer for people is told does not matter."""
         self._write = write
 
     def row(self, kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> None:
         """Print an object of a type, as `json_line` has it."""
         self._write(json_line(kind, fields, old_names))
+
+    def end(self, *_seen: Any, **_how: Any) -> None:
+        """Print nothing after the last row: the summary is every command's."""
 
 
 def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[str, Any]:
@@ -294,11 +308,6 @@ def _camel_case(words: Sequence[str]) -> str:
 def _command_name(ctx: click.Context) -> str:
     """Return the words after `kdump` on the command line, as in `fixture faults`, joined by a hyphen."""
     return "-".join((ctx.command_path or "").split()[1:]) or str(ctx.info_name)
-
-
-def _paths(params: Mapping[str, Any]) -> list[str]:
-    given = params.get("paths") or params.get("path") or ()
-    return [str(path) for path in ((given,) if isinstance(given, str) else given)]
 
 
 def _options(ctx: click.Context) -> dict[str, Any]:

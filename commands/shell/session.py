@@ -38,6 +38,12 @@ class Complaints:
         complain(text, is_one_of_many=True)
         self.worsen(code)
 
+    def report(self, problem: Problem) -> None:
+        """Say what is wrong with a file or directory."""
+        if problem.is_unreadable:
+            tally.cannot_read(problem.path)
+        self.complain(f"{safe_path(problem.path)}: {safe(problem.text)}")
+
     def worsen(self, code: int) -> None:
         """Exit with `code`, unless something worse is known."""
         self.code = max(self.code, code)

@@ -49,11 +49,5 @@ def chosen_startup(
         from .config_option import read_config
 
         properties = read_config(config_file, view)
-    return StartupOptions(
-        clean,
-        recovery_point,
-        log_start_offset,
-        wall_clock() if now is None else now,
-        properties,
-        kafka,
-    )
+    now = wall_clock() if now is None else now
+    return StartupOptions(clean, recovery_point, log_start_offset, now, properties, kafka)

@@ -31,11 +31,7 @@ def usage_text(error: click.UsageError) -> str:
         return error.format_message()  # the help
     ctx = error.ctx
     path = ctx.command_path if ctx is not None else "kdump"
-    return f"{path}: {safe(_sentence(error))}\n{_hint(path)}"
-
-
-def _hint(path: str) -> str:
-    return f"Help: {path} --help"
+    return f"{path}: {safe(_sentence(error))}\nHelp: {path} --help"
 
 
 def _sentence(error: click.UsageError) -> str:

@@ -11,25 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.errors import KdumpError
 from kdump.formats.iso_times import parse_time
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.time_units import MS, wall_clock
 
 if TYPE_CHECKING:
-    from kdump.query.selection import Source, Test
+    from kdump.query.selection import Test
 
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return an option's callback that reads its text (or each of its texts) by a function that raises ValueError."""
+    """Return an option's callback that reads its text (or each of its texts) by a function.
+
+    ValueError, KdumpError and OSError say what is wrong with it.
+    """
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
             if isinstance(value, tuple):
                 return tuple(map(read, value))
             return None if value is None else read(value)
-        except ValueError as error:
+        except (ValueError, KdumpError, OSError) as error:
             raise click.BadParameter(str(error), ctx, param) from None
 
     return callback
@@ -84,9 +88,10 @@ def content(text: str) -> Test:
         return _equals(rest.encode("utf-8", "surrogateescape"))
     if prefix == "re":
         try:
-            return _finds(re.compile(rest))
+            pattern = re.compile(rest)
         except (re.error, RecursionError, OverflowError) as error:
             raise ValueError(f"{rest!r} is not a regular expression: {error}") from None
+        return lambda found: pattern.search(found.decode("utf-8", "surrogateescape")) is not None
     try:
         if prefix == "hex":
             return _equals(bytes.fromhex(rest.removeprefix("0x")))
@@ -131,14 +136,4 @@ def duration_seconds(text: str) -> float:
 
 
 def _equals(wanted: bytes) -> Test:
-    def test(found: Source) -> bool:
-        return found == wanted
-
-    return test
-
-
-def _finds(pattern: re.Pattern[str]) -> Test:
-    def test(found: Source) -> bool:
-        return pattern.search(found.decode("utf-8", "surrogateescape")) is not None
-
-    return test
+    return lambda found: found == wanted

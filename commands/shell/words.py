@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.findings.kind import Remedy
-from kdump.formats.printable import safe
+from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, number_words, offset_range
 
 from . import exit_codes
@@ -66,6 +66,20 @@ def check_and_undo(check: str, undo: Mapping[str, str]) -> Iterator[str]:
     yield f"Check: kdump {check}"
     for id_, where in reversed([*undo.items()]):
         yield f"Undo:  kdump undo {where} --change {id_}"
+
+
+def start_words(who: str, stops: object, offline: Collection[str], directories: Collection[str] = ()) -> str:
+    """Return whether the broker starts, as the beginning of a sentence: what `stops` it, which disks it starts without.
+
+    `directories` are the log directories that were looked at.
+    """
+    if stops:
+        return f"{who} will NOT start"
+    if not offline:
+        return f"{who} will start"
+    paths = ", ".join(map(safe_path, offline))
+    is_all = directories and set(directories) <= set(offline)
+    return f"{who} will NOT start if {paths} is all it has" if is_all else f"{who} starts without {paths}"
 
 
 def interrupted_words(change: Change, *, is_finished: bool) -> str:

@@ -128,15 +128,11 @@ def tell_backup(log: LogWriter) -> None:
         )
 
 
-def _as_given(path: str) -> dict[str, str]:
-    """Return the partition directory and its log directory by their absolute paths."""
-    absolute = os.path.abspath(path)
-    return {absolute: path, os.path.dirname(absolute): directory_around(path)}
-
-
 def refused(error: RefusedError | NotAppendableError, path: str) -> int:
     """Say why the log at this path, as it was given, is not touched; the exit code."""
-    tell_refused(error, safe(as_given(str(error), _as_given(path))))
+    absolute = os.path.abspath(path)
+    given = {absolute: path, os.path.dirname(absolute): directory_around(path)}
+    tell_refused(error, safe(as_given(str(error), given)))
     return exit_codes.REFUSED
 
 

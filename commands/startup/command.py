@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kdump.errors import Problem
 from kdump.formats import names
-from kdump.formats.printable import safe, safe_path
 from kdump.operations.started_clusters import StartedClusters
 from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import is_beside_broker, tally
+from kdump.storage.live import is_beside_broker
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
@@ -23,7 +21,7 @@ from ..shell.options import color_option, verbose_option
 from ..shell.output import Output, os_error_text, wants_color
 from ..shell.paths import check_directories, directories
 from ..shell.progress import ProgressBar, total_size
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Complaints, note_unfinished
 from ..shell.startup_options import chosen_startup, startup_options
 
@@ -81,15 +79,8 @@ def command(
     check_directories(paths)
     options = chosen_startup(**circumstances, view=RetentionSettings)
     with output_for(format_) as out:
-        printer: Printer
-        if format_ is OutputFormat.JSONL:
-            from .jsonl import JsonLines
-
-            printer = JsonLines(out.write)
-        else:
-            from .text import Text
-
-            printer = Text(out.write, verbose=verbose, is_colored=wants_color(color))
+        is_colored = wants_color(color)
+        printer = printer_of(__package__, format_, out.write, verbose=verbose, is_colored=is_colored)
         if format_ is OutputFormat.TEXT and any(map(is_beside_broker, paths)):
             out.write("A broker is running. This is what a crash now would leave.\n\n")
         with ProgressBar(paths) as bar:
@@ -107,9 +98,8 @@ class _Run(Complaints):
         self, options: StartupOptions, paths: tuple[str, ...], printer: Printer, out: Output, bar: ProgressBar
     ) -> None:
         super().__init__(out.flush)
-        self._start = BrokerStart(
-            options, StartedClusters(paths, options.properties, options.now), self._problem
-        )
+        clusters = StartedClusters(paths, options.properties, options.now)
+        self._start = BrokerStart(options, clusters, self.report)
         self._clean = options.clean
         self._printer = printer
         self._bar = bar
@@ -145,8 +135,3 @@ class _Run(Complaints):
                 self.worsen(exit_codes.FINDINGS)
             if self._needs_bar:
                 self._bar.add(os.path.join(event.path, names.LOG), total_size([event.path]))
-
-    def _problem(self, problem: Problem) -> None:
-        if problem.is_unreadable:
-            tally.cannot_read(problem.path)
-        self.complain(f"{safe_path(problem.path)}: {safe(problem.text)}")

@@ -50,16 +50,13 @@ class JsonLines(RowPrinter):
             "state": loaded.state or "live",
             "isLoaded": is_loaded,
             "failure": _failure(outcome.failure) if outcome.failure else None,
-            "isClean": startup.clean,
-            "recoveryPoint": startup.recovery_point,
+            **fields_of(startup, "isClean=clean recovery_point"),
             "highWatermark": loaded.high_watermark,
-            **fields_of(
-                outcome if is_loaded else None, "log_start_offset log_end_offset newRecoveryPoint=recovery_point"
-            ),
+            **fields_of(outcome if is_loaded else None, "log_start_offset log_end_offset"),
+            **fields_of(outcome if is_loaded else None, "newRecoveryPoint=recovery_point"),
             "hasLoss": outcome.loss.has_data,
             "lost": _loss(outcome.loss),
-            "stray": loaded.stray,
-            "expiring": list(loaded.expiring),
+            **fields_of(loaded, "stray expiring"),
             "files": {name: recipe.size for name, recipe in outcome.files.items()} if outcome.files else None,
         }
         self.row("outcome", fields, _OLD_OUTCOME)

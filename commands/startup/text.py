@@ -5,50 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
-from kdump.formats.names import DELETE as BEING_DELETED
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import listed, number_words, offset_range, size_text
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
-from kdump.recovery.outcome import (
-    CREATE,
-    DELETE,
-    DROP,
-    EMPTY,
-    HIDE,
-    RECOVER,
-    RENAME,
-    SPLIT,
-    TRIM,
-    TRUNCATE,
-    WARN,
-    WRITE,
-    Failure,
-    Loss,
-    Step,
-    total_loss,
-)
+from kdump.recovery.outcome import Failure, Loss, Step, StepKind, total_loss
 
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style
-from ..shell.words import loss_words
+from ..shell.words import loss_words, start_words
 
 _VERBS = {
-    DELETE: "delete",
-    RENAME: "rename",
-    CREATE: "create",
-    RECOVER: "check",
-    TRUNCATE: "cut",
-    EMPTY: "empty",
-    DROP: "remove",
-    HIDE: "hide",
-    SPLIT: "split",
-    WRITE: "write",
-    TRIM: "trim",
-    WARN: "note",
+    StepKind.DELETE: "delete",
+    StepKind.RENAME: "rename",
+    StepKind.CREATE: "create",
+    StepKind.RECOVER: "check",
+    StepKind.TRUNCATE: "cut",
+    StepKind.EMPTY: "empty",
+    StepKind.DROP: "remove",
+    StepKind.HIDE: "hide",
+    StepKind.SPLIT: "split",
+    StepKind.WRITE: "write",
+    StepKind.TRIM: "trim",
+    StepKind.WARN: "note",
 }
 _WIDTH = max(map(len, _VERBS.values())) + 1
-_TAKING = (TRUNCATE, EMPTY, DROP, HIDE)
+_TAKING = (StepKind.TRUNCATE, StepKind.EMPTY, StepKind.DROP, StepKind.HIDE)
 _MAX_SIMILAR = 3
 
 
@@ -61,10 +43,6 @@ class Totals:
         self.directories: list[str] = []
         self.loss = Loss()
 
-    def directory(self, state: DirectoryState) -> None:
-        """Count a log directory."""
-        self.directories.append(state.path)
-
     def log(self, loaded: Loaded) -> None:
         """Count a partition."""
         outcome = loaded.outcome
@@ -72,7 +50,7 @@ class Totals:
         self.losing += outcome.loss.has_data
         self.loss = total_loss((self.loss, outcome.loss))
         # one without an index is checked when it is opened, and again where it lies behind the recovery point
-        checked = {step.file: step.size or 0 for step in reversed(outcome.steps) if step.action == RECOVER}
+        checked = {step.file: step.size or 0 for step in reversed(outcome.steps) if step.action == StepKind.RECOVER}
         self.checked += len(checked)
         self.checked_bytes += sum(checked.values())
         self.failing += not outcome.ok
@@ -101,7 +79,7 @@ class Text:
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
         """Print what concerns a log directory as a whole."""
-        self._totals.directory(state)
+        self._totals.directories.append(state.path)
         self._heads.append((len(self._blocks), state, clean, self._totals.checked, self._totals.checked_bytes))
         self._blocks.append("")  # written when its partitions are known
 
@@ -139,16 +117,10 @@ class Text:
         return f"{more_similar(more)}\n" if more else ""
 
     def _top(self, start: BrokerStart) -> Iterator[str]:
-        if start.stops:
-            yield self._bad(f"The {start.who} will NOT start:")
-            yield from _failure_lines(start.stops)
-        elif start.offline:
-            paths = ", ".join(map(safe_path, start.offline))
-            if self._totals.directories and set(start.offline) >= set(self._totals.directories):
-                yield self._bad(f"The {start.who} will NOT start if {paths} is all it has:")
-            else:
-                yield self._bad(f"The {start.who} starts without {paths}:")
-            yield from _failure_lines(list(start.offline.values()))
+        if start.stops or start.offline:
+            said = start_words(f"The {start.who}", start.stops, start.offline, self._totals.directories)
+            yield self._bad(f"{said}:")
+            yield from _failure_lines(start.stops or list(start.offline.values()))
         for path in start.by_order:
             yield f"  {safe_path(path)}: {_ORDER}"
 
@@ -173,7 +145,7 @@ class Text:
         for step in outcome.steps:
             if shows_all or (step.action in _TAKING and step.loss and step.loss.has_data):
                 yield _line(_VERBS[step.action], _step_words(step))
-        if outcome.ok and loaded.state != BEING_DELETED:
+        if outcome.ok and loaded.state != names.DELETE:
             yield _line("then", _offsets(loaded))
         if loaded.stray:
             is_known = names.PARTITION_METADATA in (outcome.files or ())
@@ -187,7 +159,8 @@ class Text:
     def _verdict(self, loaded: Loaded) -> str:
         outcome = loaded.outcome
         if outcome.failure:
-            return self._bad("does not load: " + _result(outcome.failure.offline))
+            ends = "the log directory goes offline" if outcome.failure.offline else "the process of the broker ends"
+            return self._bad(f"does not load: {ends}")
         if loaded.stray:
             return self._bad("goes out of service: the broker renames it to -stray")
         if outcome.loss.has_data:
@@ -207,12 +180,9 @@ class Text:
         totals = self._totals
         if totals.logs < 2 and not totals.directories:
             return self._next() if totals.failing or totals.losing or totals.stray or totals.expiring else ""
-        if start.stops:
-            starts = self._bad(f"The {start.who} will NOT start.")
-        elif start.offline:
-            starts = self._bad(f"The {start.who} starts without {', '.join(map(safe_path, start.offline))}.")
-        else:
-            starts = f"The {start.who} will start."
+        starts = f"{start_words(f'The {start.who}', start.stops, start.offline)}."
+        if start.stops or start.offline:
+            starts = self._bad(starts)
         parts = [
             f"{count} of {number_words(totals.logs, 'partition')} {one if count == 1 else several}"
             for count, one, several in (
@@ -304,9 +274,9 @@ def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:
 
 def _step_words(step: Step) -> str:
     at = f" at byte {step.position}" if step.position is not None else ""
-    if step.action == TRUNCATE and step.position is not None and step.loss:
+    if step.action == StepKind.TRUNCATE and step.position is not None and step.loss:
         at += f" of {step.position + step.loss.bytes}"
-    read = f" ({size_text(step.size)})" if step.action == RECOVER and step.size else ""
+    read = f" ({size_text(step.size)})" if step.action == StepKind.RECOVER and step.size else ""
     return safe(f"{step.file}{at}{read}: {step.why}{_dropped(step)}")
 
 
@@ -319,11 +289,7 @@ def _dropped(step: Step) -> str:
         batches = number_words(loss.batches, "valid batch", "valid batches")
         offsets = offset_range(loss.first_offset, loss.last_offset)
         return f"; drops {batches} ({offsets}, {number_words(loss.records, 'record')})"
-    return "" if step.action == TRUNCATE else f" ({loss_words(loss)})"
-
-
-def _result(offline: bool) -> str:
-    return "the log directory goes offline" if offline else "the process of the broker ends"
+    return "" if step.action == StepKind.TRUNCATE else f" ({loss_words(loss)})"
 
 
 def _failure_words(failure: Failure) -> str:

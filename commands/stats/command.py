@@ -26,7 +26,7 @@ from ..shell.paths import check_target
 from ..shell.progress import ProgressBar
 from ..shell.reading_options import isolation_option, max_decompressed_size_option
 from ..shell.replicas import chosen_replicas, replicas_at
-from ..shell.rows import OutputFormat, ReportFile, format_option, output_for
+from ..shell.rows import OutputFormat, ReportFile, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
 from ..shell.usage import not_one_of
 
@@ -120,14 +120,7 @@ def command(
     with ProgressBar([each.log.path for each in replicas]) as bar:
         found = by_topic(_gathered(replicas, options, cluster, diagnostics, bar))
     with output_for(format_) as out:
-        if format_ is OutputFormat.JSONL:
-            from .jsonl import JsonLines
-
-            JsonLines(out.write).all(found)
-        else:
-            from .text import Text
-
-            Text(out.write, paths).all(found, details=details)
+        printer_of(__package__, format_, out.write, paths, details=details).all(found)
     if report is not None:
         from .html import page
 

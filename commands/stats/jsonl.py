@@ -21,13 +21,10 @@ class JsonLines(RowPrinter):
         """Write partitions, each topic after its own."""
         for topic in topics:
             for each in topic.partitions:
-                place = {"path": safe_path(each.path), "topic": each.topic, "partition": each.partition}
-                offsets = {
-                    "firstOffset": each.stats.batches.first_offset,
-                    "lastOffset": each.stats.batches.last_offset,
-                    "cleaner": _dirtiness(each.dirtiness),
-                }
-                self.row("partition", place | offsets | figures(each.stats))
+                place = {"path": safe_path(each.path)} | fields_of(each, "topic partition")
+                offsets = fields_of(each.stats.batches, "first_offset last_offset")
+                cleaner = {"cleaner": _dirtiness(each.dirtiness)}
+                self.row("partition", place | offsets | cleaner | figures(each.stats))
             partitions = {"topic": topic.topic, "partitions": len(topic.partitions)}
             self.row("topic", partitions | figures(topic.stats))
 
@@ -38,37 +35,24 @@ def figures(stats: Stats) -> dict[str, Any]:
     return {
         "size": stats.size,
         "segments": len(stats.segments),
-        "preallocated": stats.preallocated,
-        "damagedPlaces": stats.damage_count,
-        "damagedBytes": stats.damaged,
-        "bytes": batches.bytes,
-        "batches": batches.batches,
+        **fields_of(stats, "preallocated damagedPlaces=damage_count damagedBytes=damaged"),
+        **fields_of(batches, "bytes batches"),
         "records": None if batches.wrappers else batches.records,
         "batchSizes": _sizes(batches.sizes),
         "recordsPerBatch": _sizes(batches.records_per_batch),
         "magics": {str(magic): count for magic, count in sorted(batches.magics.items())},
         "codecs": {
-            codec_name(codec): {"batches": share.batches, "records": share.records, "bytes": share.bytes}
+            codec_name(codec): fields_of(share, "batches records bytes")
             for codec, share in sorted(batches.codecs.items())
         },
         "sampledBatches": sample.batches,
         "estimatedBytes": {codec_name(codec): stats.in_codec(codec) for codec in range(len(NAMES)) if sample.batches},
-        "earliestTimestamp": batches.earliest,
-        "latestTimestamp": batches.latest,
-        "appendTimeBatches": batches.append_time,
-        "batchesWithoutTimestamp": batches.no_timestamp,
-        "lateBatches": batches.late,
+        **fields_of(batches, "earliestTimestamp=earliest latestTimestamp=latest appendTimeBatches=append_time"),
+        **fields_of(batches, "batchesWithoutTimestamp=no_timestamp lateBatches=late"),
         "producers": len(batches.producers),
-        "hasMoreProducers": batches.has_more_producers,
-        "idempotentBatches": batches.idempotent,
-        "transactionalBatches": batches.transactional,
-        "controlBatches": batches.control,
-        "gaps": batches.gaps,
-        "missingOffsets": batches.missing,
-        "bytesOverTime": [
-            {"start": moment.start, "bytes": moment.bytes, "batches": moment.batches}
-            for moment in batches.series.moments()
-        ],
+        **fields_of(batches, "has_more_producers idempotentBatches=idempotent transactionalBatches=transactional"),
+        **fields_of(batches, "controlBatches=control gaps missingOffsets=missing"),
+        "bytesOverTime": [fields_of(moment, "start bytes batches") for moment in batches.series.moments()],
         "timeStep": batches.series.width,
         "contents": None if stats.records is None else _contents(stats.records),
     }

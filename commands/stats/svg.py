@@ -157,12 +157,8 @@ def _outlook(partitions: Sequence[PartitionStats], now: int, retention_ms: int) 
     plot = Plot((now, horizon), (0, total))
     plot.area(points)
     plot.line(points)
-    yield plot.svg(
-        "Bytes that retention leaves",
-        time_ticks(now, horizon),
-        size_ticks(total, _size),
-        "bytes left, from now on; UTC",
-    )
+    ticks = time_ticks(now, horizon), size_ticks(total, _size)
+    yield plot.svg("Bytes that retention leaves", *ticks, "bytes left, from now on; UTC")
     if overdue:
         yield f'<p class="note">{size_text(round(overdue))} are past their time already.</p>'
     if left:
@@ -216,26 +212,18 @@ class Plot:
 
     def line(self, points: Sequence[Point], series: int = 0, tip: str = "") -> None:
         """Draw a line through points; `series` picks its colour."""
-        path = " ".join(f"{self._at_x(x):.1f},{self._at_y(y):.1f}" for x, y in points)
         title = f"<title>{escaped(tip)}</title>" if tip else ""
-        self._parts.append(f'<polyline class="line s{series % 6}" points="{path}">{title}</polyline>')
+        self._parts.append(f'<polyline class="line s{series % 6}" points="{self._path(points)}">{title}</polyline>')
 
     def area(self, points: Sequence[Point]) -> None:
         """Draw what is below a line."""
         base = self._at_y(self._y0)
-        path = " ".join(f"{self._at_x(x):.1f},{self._at_y(y):.1f}" for x, y in points)
         first, last = self._at_x(points[0][0]), self._at_x(points[-1][0])
-        self._parts.append(f'<polygon class="area" points="{first:.1f},{base:.1f} {path} {last:.1f},{base:.1f}"/>')
+        path = f"{first:.1f},{base:.1f} {self._path(points)} {last:.1f},{base:.1f}"
+        self._parts.append(f'<polygon class="area" points="{path}"/>')
 
-    def mark(self, x: float, text: str) -> None:
-        """Draw a vertical line with a label."""
-        at = self._at_x(x)
-        end = "end" if at > WIDTH / 2 else "start"
-        shift = -4 if end == "end" else 4
-        self._parts.append(
-            f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
-            f'<text class="tick" x="{at + shift:.1f}" y="{TOP + 10}" text-anchor="{end}">{escaped(text)}</text>'
-        )
+    def _path(self, points: Sequence[Point]) -> str:
+        return " ".join(f"{self._at_x(x):.1f},{self._at_y(y):.1f}" for x, y in points)
 
     def svg(
         self, label: str, x_ticks: Iterable[tuple[float, str]], y_ticks: Iterable[tuple[float, str]], x_label: str
@@ -267,14 +255,13 @@ class Plot:
 def number_ticks(low: float, high: float, show: Format) -> list[tuple[float, str]]:
     """Return round numbers from `low` to `high`."""
     low, high = _widened((low, high))
-    step = _round_step((high - low) / TICKS, 10)
-    return _ticks(low, high, step, show)
+    return _ticks(low, high, _round_step((high - low) / TICKS), show)
 
 
 def size_ticks(high: float, show: Format) -> list[tuple[float, str]]:
     """Return round numbers of bytes, in their unit, from 0 to `high`."""
     unit = 1024.0 ** max(0, floor(log10(max(1.0, high)) / log10(1024)))
-    step = unit * _round_step(max(1.0, high) / unit / TICKS, 10)
+    step = unit * _round_step(max(1.0, high) / unit / TICKS)
     return _ticks(0, max(1.0, high), max(1.0, step), show)
 
 
@@ -282,7 +269,7 @@ def time_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Return round times (ms) from `low` to `high`, as far as is told apart there."""
     low, high = _widened((low, high))
     wanted = (high - low) / TICKS
-    step = next((float(each) for each in _TIME_STEPS if each >= wanted), _round_step(wanted, 10))
+    step = next((float(each) for each in _TIME_STEPS if each >= wanted), _round_step(wanted))
     return _ticks(low, high, step, lambda ms: _time_text(ms, step))
 
 
@@ -299,10 +286,10 @@ def _ticks(low: float, high: float, step: float, show: Format) -> list[tuple[flo
     return [(number * step, show(number * step)) for number in range(first, floor(high / step) + 1)]
 
 
-def _round_step(wanted: float, base: int) -> float:
+def _round_step(wanted: float) -> float:
     if wanted <= 0:
         return 1.0
-    power = float(base) ** floor(log10(wanted))
+    power = 10.0 ** floor(log10(wanted))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wanted * 0.999)
 
 

@@ -34,33 +34,37 @@ _FOLDED = 5
 class Text(TextPrinter):
     """Prints figures for people."""
 
-    def __init__(self, write: Callable[[str], None], paths: Iterable[str]) -> None:
-        """`write` takes whole lines; `paths` are those that were given."""
+    def __init__(self, write: Callable[[str], None], paths: Iterable[str], *, details: bool | None) -> None:
+        """`write` takes whole lines; `paths` are those that were given.
+
+        With `details` all topics are put in words, without (None) those that there is room for.
+        """
         super().__init__(write)
         self._paths = tuple(paths)
+        self._details = details
 
-    def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
-        """Print the table of partitions; then topics in words: those that there is room for, or with `details` all."""
+    def all(self, topics: list[TopicStats]) -> None:
+        """Print the table of partitions, then topics in words."""
         found = [each for topic in topics for each in topic.partitions]
-        self._figures(found, topics, details=details)
+        self._figures(found, topics)
         ranges = [each.stats.damage_count for each in found if each.stats.damage_count]
         if ranges:
             of = f"{len(ranges)} of {number_words(len(found), 'partition')}"
             self._write(f"\nFOUND: {number_words(sum(ranges), 'damaged range')} in {of}.\n")
             self._write(f"Next: kdump doctor {asked_paths(self._paths)}\n")
 
-    def _figures(self, found: list[PartitionStats], topics: list[TopicStats], *, details: bool | None) -> None:
+    def _figures(self, found: list[PartitionStats], topics: list[TopicStats]) -> None:
         shown = found
         if len(found) > MAX_PARTITIONS:
             shown = sorted(found, key=lambda each: -each.stats.size)[:LARGEST]
         self._table(_HEAD, [_row(each) for each in shown], right=_RIGHT)
         if more := len(found) - len(shown):
             self._write(f"These are the largest; {number_words(more, 'more partition')}: --format jsonl has all.\n")
-        if details:
+        if self._details:
             for each in found:
                 self._section(safe_path(each.path), list(lines(each.stats, each.dirtiness)))
-        if details is not False:
-            self._topics(topics, None if details else MAX_LINES - len(shown) - 3)
+        if self._details is not False:
+            self._topics(topics, None if self._details else MAX_LINES - len(shown) - 3)
 
     def _topics(self, topics: list[TopicStats], room: int | None) -> None:
         """Print each topic in words; in a `room` of so many lines the damaged ones, then the largest, and one at least.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from kdump.errors import KdumpError
@@ -15,14 +13,9 @@ from kdump.topics.transaction_ids import ENDING, TransactionalIds
 
 from ..shell import exit_codes
 from ..shell.options import now_option, topic_option, verbose_option
-from ..shell.output import Output
 from ..shell.replicas import chosen_replicas, newest, replicas_at
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
-
-if TYPE_CHECKING:
-    from .jsonl import JsonLines
-    from .text import Text
 
 
 @click.command("txns")
@@ -78,11 +71,9 @@ def command(
     if not partitions and (topics or not states):
         wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
         raise KdumpError(f"there is no partition{wanted} in these PATHs")
-    single = len(found) == 1
-    is_all_shown = is_all or single
+    is_all_shown = is_all or len(found) == 1
     with output_for(format_) as out:
-        is_full = is_all_shown or verbose > 0
-        printer = _printer(out, format_, now, is_all=is_full)
+        printer = printer_of(__package__, format_, out.write, now, is_all=is_all_shown or verbose > 0)
         for each in transactions.of(partitions, keep_ended=ended):
             if not each.is_sound:
                 diagnostics.worsen(exit_codes.FINDINGS)
@@ -97,13 +88,3 @@ def command(
                 printer.transactional_id(owner, is_stuck)
         printer.end(diagnostics.code)
     return diagnostics.code
-
-
-def _printer(out: Output, format_: OutputFormat, now: int, *, is_all: bool) -> JsonLines | Text:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write, now)
-    from .text import Text
-
-    return Text(out.write, now, is_all=is_all)

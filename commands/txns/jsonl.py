@@ -21,7 +21,7 @@ _OLD_OPEN = {"isBlockingLastStableOffset": "holdsLastStableOffset"}
 class JsonLines(RowPrinter):
     """One object a line."""
 
-    def __init__(self, write: Callable[[str], None], now: int) -> None:
+    def __init__(self, write: Callable[[str], None], now: int, **_how: Any) -> None:
         super().__init__(write)
         self._now = now
 
@@ -56,9 +56,6 @@ class JsonLines(RowPrinter):
             "partitions": [{"topic": topic, "partitions": ids} for topic, ids in found.partitions.items()],
         }
         self.row("transactionalId", fields)
-
-    def end(self, code: int) -> None:
-        """Do nothing: no line follows."""
 
     def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:
         txn = row.txn

@@ -173,7 +173,6 @@ def _stable_words(found: PartitionTxns) -> str:
 
 
 def _log_words(found: PartitionTxns) -> str:
-    """Return the offsets of a log, and its markers."""
     watermark = str(found.high_watermark) if found.replica.high_watermark is not None else "unknown"
     said = (
         f"log start offset {found.replica.log_start_offset}, last stable offset {found.last_stable_offset},"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -23,7 +23,7 @@ from ..shell.options import apply_option, ignore_lock_option, verbose_option
 from ..shell.output import NO_SUCH, Output
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Failures
 from ..shell.values import read_by, time_span
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 class UndoArgs:
     """What the command line asks for; `older_than` is in ms."""
 
-    id: str | None = None
-    applies: bool = False
-    prune: bool = False
-    older_than: int = 0
-    close: bool = False
-    backup_dir: str | None = None
-    force: str | None = None
-    verbose: bool = False
+    id: str | None
+    applies: bool
+    prune: bool
+    older_than: int
+    close: bool
+    backup_dir: str | None
+    force: str | None
+    verbose: bool
 
 
 @click.command("undo")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--change", "id_", metavar="ID", shell_complete=change_ids,
+@click.option("--change", "id", metavar="ID", shell_complete=change_ids,
     help="The change to undo, by its id in the list.")
 @apply_option
 @click.option("--prune", is_flag=True, help="Delete the originals of changes; those of interrupted ones stay.")
@@ -68,18 +68,7 @@ class UndoArgs:
 @ignore_lock_option
 @verbose_option
 @format_option
-def command(
-    paths: tuple[str, ...],
-    id_: str | None = None,
-    applies: bool = False,
-    prune: bool = False,
-    older_than: int | None = None,
-    close: bool = False,
-    backup_dir: str | None = None,
-    force: str | None = None,
-    verbose: bool = False,
-    format_: OutputFormat = OutputFormat.TEXT,
-) -> int:
+def command(paths: tuple[str, ...], older_than: int | None, format_: OutputFormat, **options: Any) -> int:
     """List the changes whose originals kdump keeps; with --change, undo one.
 
     Every repair, rebuild-index, trim, compact, retain and undo with --apply is a change. Its originals are files
@@ -98,13 +87,13 @@ def command(
       kdump undo /var/lib/kafka/data/orders-3 --change 20260131T120000 --apply
       kdump undo /var/lib/kafka/data --prune --older-than 7d --apply
     """
-    if older_than is not None and not prune:
+    asked = UndoArgs(older_than=older_than or 0, **options)
+    if older_than is not None and not asked.prune:
         raise click.UsageError("--older-than goes with --prune")
-    if close and (id_ is None or prune):
+    if asked.close and (asked.id is None or asked.prune):
         raise click.UsageError("--close goes with --change ID")
-    if applies and not prune and id_ is None:
+    if asked.applies and not asked.prune and asked.id is None:
         raise click.UsageError("--apply goes with --change ID or --prune")
-    asked = UndoArgs(id_, applies, prune, older_than or 0, close, backup_dir, force, verbose)
     with output_for(format_) as out:
         run = _Run(paths, asked, out, format_)
         for path in run.found(paths):
@@ -122,7 +111,7 @@ class _Run(Failures):
         parents = {os.path.dirname(os.path.realpath(path)): os.path.dirname(path) or os.curdir for path in paths}
         self._given = parents | self._paths
         self._safety = SafetyOptions(asked.applies, "undo", backup_dir=asked.backup_dir, ignore_lock=asked.force)
-        self._printer = _printer(out.write, asked, paths, self._shown, format_)
+        self._printer: Printer = printer_of(__package__, format_, out.write, asked, self._shown, paths)
         self._has_found = False
 
     def _shown(self, path: str) -> str:
@@ -185,19 +174,3 @@ class _Run(Failures):
         if self._asked.id is not None and not self._asked.prune and not self._has_found and not self.reason:
             self.complain(f"there is no change '{safe(self._asked.id)}' here. Without --change, undo lists them")
         self._printer.end(self.reason)
-
-
-def _printer(
-    write: Callable[[str], None],
-    asked: UndoArgs,
-    paths: tuple[str, ...],
-    shown: Callable[[str], str],
-    format_: OutputFormat,
-) -> Printer:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(write, asked, shown)
-    from .text import Text
-
-    return Text(write, asked, paths, shown)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
-from kdump.errors import NameFormatError
-from kdump.formats.names import parse_partition_dir
 from kdump.operations.undo import Closed, Listed, Pruned, Undone
+from kdump.storage.open import partition_of
 
-from ..shell.rows import RowPrinter
+from ..shell.rows import RowPrinter, fields_of
 
 if TYPE_CHECKING:
     from .command import UndoArgs
@@ -23,7 +21,9 @@ _OLD_NAMES = {"isApplied": "applied"}
 class JsonLines(RowPrinter):
     """Prints changes as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], asked: UndoArgs, shown: Callable[[str], str]) -> None:
+    def __init__(
+        self, write: Callable[[str], None], asked: UndoArgs, shown: Callable[[str], str], _paths: tuple[str, ...]
+    ) -> None:
         """`write` takes whole lines."""
         super().__init__(write)
         self._shown = shown
@@ -35,8 +35,7 @@ class JsonLines(RowPrinter):
             row = self._change(change) | {"keptBytes": change.kept_bytes}
             row |= {"state": judged.verdict, "why": judged.why or None}
             row["kept"] = [
-                {"file": each.cut.file, "start": each.cut.start, "stop": each.cut.stop}
-                | {"path": self._shown(change.file(each.file))}
+                fields_of(each.cut, "file start stop") | {"path": self._shown(change.file(each.file))}
                 for each in change.cuts
             ]
             self.row("change", row)
@@ -66,18 +65,8 @@ class JsonLines(RowPrinter):
         self.row("summary", fields, _OLD_NAMES)
 
     def _change(self, change: Change) -> dict[str, Any]:
-        return {
-            "id": change.id,
-            "command": change.command,
-            **self._place(change.path),
-            "begunTimestamp": change.begun,
-            "logEndOffset": change.log_end_offset,
-            "undoes": change.undoes or None,
-        }
+        fields = fields_of(change, "begunTimestamp=begun log_end_offset")
+        return fields_of(change, "id command") | self._place(change.path) | fields | {"undoes": change.undoes or None}
 
     def _place(self, path: str) -> dict[str, Any]:
-        try:
-            name = parse_partition_dir(os.path.basename(path))
-        except NameFormatError:
-            return {"path": self._shown(path), "topic": None, "partition": None}
-        return {"path": self._shown(path), "topic": name.topic, "partition": name.partition}
+        return {"path": self._shown(path)} | fields_of(partition_of(path), "topic partition")

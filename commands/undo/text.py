@@ -31,7 +31,7 @@ class Text:
     """Prints changes for people."""
 
     def __init__(
-        self, write: Callable[[str], None], asked: UndoArgs, paths: tuple[str, ...], shown: Callable[[str], str]
+        self, write: Callable[[str], None], asked: UndoArgs, shown: Callable[[str], str], paths: tuple[str, ...]
     ) -> None:
         """`write` takes whole lines."""
         self._shown = shown
@@ -170,7 +170,6 @@ def _next(change: Change, path: str, why: str) -> str:
 
 
 def _summary(operations: Iterable[Operation]) -> str:
-    """Return what operations come to, in words."""
     found = list(operations)
     restored = {each.name for each in found if each.action in (REPLACE, RENAME)}
     removed = [each.name for each in found if each.action == REMOVE and each.name not in restored]

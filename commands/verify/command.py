@@ -204,7 +204,6 @@ def _printer(
     is_colored: bool = False,
     width: int | None = None,
 ) -> Report:
-    """Return what prints in one of the formats."""
     if format_ is OutputFormat.TEXT:
         return TextReport(out, verbose=verbose, is_colored=is_colored, paths=paths, width=width)
     if format_ in (OutputFormat.JSON, OutputFormat.JSONL):

@@ -35,7 +35,6 @@ class JsonLinesReport(Report):
 
 
 def _row(finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object of the machine formats."""
     name = partition_of(finding.group)
     return {
         "type": "finding",
@@ -67,7 +66,6 @@ def summary_row(totals: Totals) -> dict[str, Any]:
 
 
 def _pass_row(totals: PassTotals) -> dict[str, Any]:
-    """Return the totals of a pass as an object."""
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
     fields["notes"] = fields.pop("infos")

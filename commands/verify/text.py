@@ -110,7 +110,6 @@ class TextReport(Report):
             self._block(finding)
 
     def _line(self, finding: Finding) -> None:
-        """Print a finding with its partition in one line."""
         place = _place(finding)
         severity = self._styles[finding.severity](finding.severity)
         head = f"{safe_path(finding.group)}  {severity}  {finding.code}"
@@ -118,7 +117,6 @@ class TextReport(Report):
         self._group = finding.group
 
     def _block(self, finding: Finding) -> None:
-        """Print a finding under its partition."""
         group = finding.group
         is_explained = finding.severity == NOTE or (group == self._group and finding.code in self._explained)
         *effects, do = ("",) if is_explained else consequences(finding, group)

@@ -61,6 +61,11 @@ class Result(NamedTuple):
     damage: tuple[Lost, ...] = ()
 
 
+Failure = KdumpError | OSError
+Outcome = tuple[Unit, Result | Failure]
+"""A unit, and what it became or why there is nothing."""
+
+
 class Journal:
     """The account of one export."""
 

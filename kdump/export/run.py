@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol
 
 from kdump.errors import check_number
-from kdump.export.journal import Journal, Result
+from kdump.export.journal import Failure, Journal, Outcome, Result
 from kdump.export.options import ExportOptions
-from kdump.export.outcome import Failure, Outcome
 from kdump.export.plan import Unit, groups
 from kdump.storage.parallel import processors
 

@@ -16,9 +16,8 @@ from kdump.columns.arrays import floor_divide, scalar
 from kdump.columns.fields import HEADERS
 from kdump.errors import KdumpError
 from kdump.export.files import RowFile, create
-from kdump.export.journal import Journal, Lost, Result, Written
+from kdump.export.journal import Journal, Lost, Outcome, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
-from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit
 from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, DamageKind

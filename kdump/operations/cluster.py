@@ -142,13 +142,10 @@ def _build_node(found: Resurrection, node: Node, path: str, now: int) -> None:
     if node.id == found.controller:
         folder = os.path.join(path, names.CLUSTER_METADATA_DIR)
         _write_metadata(found, folder, now)
-    _write(os.path.join(path, names.META_PROPERTIES), meta_properties(found, node, _new_directory_id(node), now))
+    # the one log directory that a node has in a new directory, where all its partitions are
+    directory_id = node.directory_ids[metadata_disk(node).path]
+    _write(os.path.join(path, names.META_PROPERTIES), meta_properties(found, node, directory_id, now))
     durable.sync_directory(path)
-
-
-def _new_directory_id(node: Node) -> bytes:
-    """Return the id of the one log directory that a node has in a new directory: all its partitions are in that."""
-    return node.directory_ids[metadata_disk(node).path]
 
 
 def _live_name(copy: Copy) -> str:

@@ -126,7 +126,6 @@ class _Run:
                     yield Failed(path, error)
 
     def _passes(self, place: PartitionGroup, path: str, guard: Guard) -> Iterator[Event]:
-        """Yield one pass over a partition, or several."""
         if path in guard.errors:
             raise guard.errors[path]
         for change in guard.interrupted[path]:
@@ -208,7 +207,6 @@ class _Run:
         return found
 
     def _clean(self, guard: Guard | None, state: PartitionState, config: CleaningSettings, number: int) -> Compacted:
-        """Clean a partition as it was asked for, if it is due."""
         is_due = state.is_due(config)
         self._read = 0
         name = os.path.basename(os.path.abspath(state.log.path))

@@ -16,7 +16,7 @@ from itertools import chain
 
 from kdump.disk.pace import Pace
 from kdump.disk.reading import is_directory
-from kdump.errors import KdumpError, Problem
+from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import NOTHING, Remedy
 from kdump.findings.limit import FindingLimit
@@ -73,7 +73,8 @@ class CopyCheck:
         places = list(_places(self.paths))
         if len(places) < 2:
             return
-        replicas = Replicas(places, self.now, _silent, pace=self.pace, since_checkpoint=self.since_checkpoint)
+        pace, begins = self.pace, self.since_checkpoint
+        replicas = Replicas(places, self.now, lambda _problem: None, pace=pace, since_checkpoint=begins)
         self.seen.brokers = replicas.brokers
         for number, result in enumerate(replicas.partitions(is_shared=True, goes_on=self._goes_on)):
             self.seen.partitions = number + 1
@@ -84,10 +85,6 @@ class CopyCheck:
 
     def _goes_on(self) -> bool:
         return self.deadline is None or time.monotonic() < self.deadline
-
-
-def _silent(problem: Problem) -> None:
-    """Tell nobody."""
 
 
 def _places(paths: Iterable[str]) -> Iterator[LogDirectory | PartitionLog]:
@@ -222,7 +219,8 @@ def copies_diagnosis(replicas: PartitionReplicas) -> Diagnosis | None:
     if not findings and not losing:
         return None
     title = "copies differ" if findings else "a replica that may lead lacks records"
-    path = findings[0].path if findings else _path_of(replicas, losing[0])
+    # of a leader without a copy it is the first copy there is
+    path = findings[0].path if findings else replicas.copies[losing[0].leader.number or 0].path
     ranges = [lost for each in losing for lost in each.loss.ranges]
     offsets = (min(each.first for each in ranges), max(each.last for each in ranges)) if ranges else None
     stake = _stake(findings, losing)
@@ -239,11 +237,6 @@ def _stake(findings: tuple[Finding, ...], losing: list[Choice]) -> Stake:
         return Stake.RECORDS
     serves_other = any(finding.code != "KD-COPY-EPOCH" for finding in findings)
     return Stake.ANSWERS if serves_other else Stake.OTHER
-
-
-def _path_of(replicas: PartitionReplicas, choice: Choice) -> str:
-    """Return the copy of a choice; of a broker without one the first copy there is."""
-    return replicas.copies[choice.leader.number or 0].path
 
 
 def lost_words(figures: Figures) -> str:

@@ -19,19 +19,7 @@ from kdump.formats.words import number_words, offset_range
 from kdump.operations.actions import COMMITTED_CODES, Action, Stake, action_of, log_actions
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.startup import Loaded
-from kdump.recovery.outcome import (
-    CREATE,
-    DELETE,
-    DROP,
-    EMPTY,
-    RENAME,
-    TRIM,
-    TRUNCATE,
-    WRITE,
-    Failure,
-    LoadOutcome,
-    Step,
-)
+from kdump.recovery.outcome import Failure, LoadOutcome, Step, StepKind
 from kdump.repair.decision import Decision
 from kdump.repair.replicas import Replicas
 
@@ -112,7 +100,7 @@ _STAKES = {
     BrokerEffect.BLOCKS_RETENTION: Stake.CONSUMERS,
     BrokerEffect.BLOCKS_COMPACTION: Stake.CONSUMERS,
 }
-_REBUILDS = {WRITE, TRIM, CREATE, DELETE, RENAME}
+_REBUILDS = {StepKind.WRITE, StepKind.TRIM, StepKind.CREATE, StepKind.DELETE, StepKind.RENAME}
 
 
 def diagnoses_of(
@@ -195,7 +183,7 @@ def _rebuilt_by_start(loaded: Loaded | None) -> set[str]:
 
 def _puts_right(step: Step) -> bool:
     if parse_file_name(step.file).is_live_log:
-        return step.action == TRUNCATE and step.loss is not None and not step.loss.has_data
+        return step.action == StepKind.TRUNCATE and step.loss is not None and not step.loss.has_data
     return step.action in _REBUILDS
 
 
@@ -293,7 +281,7 @@ def _of_log(
     )  # fmt: skip
 
 
-_CUTS = {TRUNCATE, EMPTY, DROP}
+_CUTS = {StepKind.TRUNCATE, StepKind.EMPTY, StepKind.DROP}
 
 
 def _offsets_at_stake(loaded: Loaded | None) -> tuple[int, int] | None:

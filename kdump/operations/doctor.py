@@ -33,6 +33,7 @@ from kdump.repair.replicas import Replicas, replicas_of
 from kdump.repair.task import Request
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, held
+from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
@@ -152,9 +153,8 @@ class Doctor:
     def run(self) -> Health:
         """Look at everything. Raises KdumpError and OSError for a path that is not there or is nothing of Kafka's."""
         began = time.monotonic()
-        places = [(path, LogDirectory(path) if _is_log_directory(path) else None) for path in self._paths]
-        for path, directory in places:
-            self._check_start(path, directory)
+        for path, place in [(path, open_directory(path)) for path in self._paths]:
+            self._check_start(path, place)
         health = self.health
         self._start.end()
         health.stops, health.offline = self._start.stops, self._start.offline
@@ -165,11 +165,10 @@ class Doctor:
         health.seconds = time.monotonic() - began
         return health
 
-    def _check_start(self, path: str, directory: LogDirectory | None) -> None:
-        if directory is None:
-            events: Iterator[DirectoryState | Loaded] = self._start.partition(path)
-        else:
-            events = self._start.directory(directory)
+    def _check_start(self, path: str, place: LogDirectory | PartitionLog) -> None:
+        events: Iterator[DirectoryState | Loaded] = (
+            self._start.directory(place) if isinstance(place, LogDirectory) else self._start.partition(path)
+        )
         here: DirectoryHealth | None = None
         for event in events:
             if isinstance(event, DirectoryState):
@@ -307,12 +306,6 @@ class Doctor:
         self.health.unread += 1
         self._report(problem)
 
-
-
-def _is_log_directory(path: str) -> bool:
-    from kdump.storage.open import open_directory
-
-    return isinstance(open_directory(path), LogDirectory)
 
 
 def _is_about(failure: Failure, path: str, finding: Finding) -> bool:

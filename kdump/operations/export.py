@@ -10,10 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, Problem, RefusedError, Report
-from kdump.export.journal import Result
+from kdump.export.journal import Failure, Result
 from kdump.export.object_store import Uploaded, check_library, is_object_store, staging_directory, upload
 from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
-from kdump.export.outcome import Failure
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.export.run import export as export_units
@@ -122,15 +121,12 @@ def _written(
 
 
 def _report_unit(report: Report, unit: Unit, outcome: Result | Failure) -> None:
-    """Report what is wrong with a unit."""
     if isinstance(outcome, Result):
         for lost in outcome.damage:
             path = next((each.path for each in unit.all if os.path.abspath(each.path) == lost.path), lost.path)
             report(Problem(path, lost.position, lost.text))
-    elif isinstance(outcome, OSError):
-        report(Problem.unreadable(unit.path, outcome))
     else:
-        report(Problem(unit.path, None, str(outcome), is_unreadable=True))
+        report(Problem.unreadable(unit.path, outcome))
 
 
 def _topics_decoded(logs: Iterable[PartitionLog], format_: str, decoding: Decoding) -> dict[str, TopicColumns]:

@@ -30,11 +30,6 @@ class Sources:
     places: tuple[LogDirectory | PartitionLog, ...]
     are_used: bool = False
 
-    @classmethod
-    def at(cls, paths: Sequence[str]) -> Sources:
-        """Return the directories at these paths. Raises OSError, KdumpError."""
-        return cls(tuple(map(open_directory, paths)))
-
     def of(self, log: PartitionLog) -> Iterator[PartitionLog]:
         """Yield the copies of a partition, in the order of the places. RefusedError for another one, OSError."""
         found = list(self._named(log))
@@ -82,7 +77,7 @@ class Sources:
 def check_sources(paths: Sequence[str]) -> Sources:
     """Return the places to heal from. Raises KdumpError for a path that is none."""
     try:
-        return Sources.at(paths)
+        return Sources(tuple(map(open_directory, paths)))
     except OSError as error:
         raise KdumpError(f"{error.filename}: {error.strerror}") from None
 

@@ -178,7 +178,6 @@ class Inventory:
 
 
 def _problems(cluster: ClusterMetadata) -> Iterator[str]:
-    """Yield why the metadata is of no use for a log directory, if it is not."""
     if cluster.problems:
         more = f" (and {len(cluster.problems) - 1} more)" if len(cluster.problems) > 1 else ""
         yield f"{names.CLUSTER_METADATA_DIR} says nothing of the partitions: {cluster.problems[0].text}{more}"

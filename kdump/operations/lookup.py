@@ -159,7 +159,6 @@ class Lookups:
                     yield Failed(log.path, error)
 
     def _open(self, log: PartitionLog, trace: Trace) -> LogLookup:
-        """Open a partition. Raises OSError."""
         stable, start = None, self._options.log_start_offset
         if self._options.isolation is Isolation.READ_COMMITTED:
             from kdump.transactions.states import TransactionStates  # which few lookups need

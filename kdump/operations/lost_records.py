@@ -61,7 +61,7 @@ def lost_records(
         except ProblemError:
             raise
         except KdumpError as error:
-            report(Problem(found.copies[0].path, None, str(error), is_unreadable=True))
+            report(Problem.unreadable(found.copies[0].path, error))
     if not is_any:
         raise KdumpError("there is no such partition in these PATHs")
 

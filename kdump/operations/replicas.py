@@ -325,10 +325,8 @@ class Replicas:
     def _tried(self, path: str, do: Callable[[], _Result]) -> _Result | None:
         try:
             return do()
-        except OSError as error:
+        except (OSError, KdumpError) as error:
             self._report(Problem.unreadable(path, error))
-        except KdumpError as error:
-            self._report(Problem(path, None, str(error), is_unreadable=True))
         return None
 
 

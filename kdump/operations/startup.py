@@ -35,7 +35,7 @@ from kdump.recovery.broker_start import (
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.releases import NEWEST, KafkaRelease, newest
+from kdump.releases import KafkaRelease, newest
 from kdump.settings import node
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Configs, PropertyFile, Settings, with_small_segments
@@ -96,23 +96,15 @@ class StartupOptions(NamedTuple):
         """Return the settings of a broker's topics; `configs` are those in the cluster's metadata."""
         return Settings(configs, broker_id, (PropertyFile("", None, self.properties),))
 
-    def startup(
-        self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None, wrote: KafkaRelease = NEWEST
-    ) -> Startup:
-        """Return the circumstances in which this log is loaded; `state` is its log directory's. Raises ConfigError.
+    def loading(self, topic: str, settings: Settings, wrote: KafkaRelease) -> LoadingSettings:
+        """Return what of a topic's settings decides how its logs are loaded. Raises ConfigError.
 
-        Without `settings` the properties count alone. The release that `wrote` the directory starts unless another one
-        is to.
+        The release that `wrote` the directory starts unless another one is to.
         """
-        settings = settings or self.settings({}, None)
-        return self.with_settings(log, state, self.loading(log.name.topic if log.name else "", settings, wrote))
-
-    def loading(self, topic: str, settings: Settings, wrote: KafkaRelease = NEWEST) -> LoadingSettings:
-        """Return what of a topic's settings decides how its logs are loaded. Raises ConfigError."""
         return LoadingSettings.of(settings.of(topic), self.release or wrote)
 
     def with_settings(self, log: PartitionLog, state: DirectoryState, loading: LoadingSettings) -> Startup:
-        """Return the circumstances in which a log is loaded with these settings."""
+        """Return the circumstances in which a log is loaded with these settings; `state` is its log directory's."""
         clean, recovery_point, log_start = state.shutdown_of(log)
         return Startup(
             self.now,
@@ -367,7 +359,8 @@ class BrokerStart:
 
     def _load_log(self, log: PartitionLog, state: DirectoryState, cluster: ClusterMetadata, is_named: bool) -> Loaded:
         settings = self.circumstances.settings(cluster.configs, cluster.broker_id)
-        startup = self.circumstances.startup(log, state, settings, cluster.kafka)
+        loading = self.circumstances.loading(log.name.topic if log.name else "", settings, cluster.kafka)
+        startup = self.circumstances.with_settings(log, state, loading)
         outcome = load_log(log, startup)
         kind = log.name.state if log.name else LIVE
         stray = _stray(log, cluster) if outcome.ok else None
@@ -396,11 +389,9 @@ class BrokerStart:
         """Return what `read` gives; None, and a report, where something cannot be read."""
         try:
             return read()
-        except OSError as error:
+        except (OSError, KdumpError) as error:
             if not was_deleted(path, error):
                 self.report(Problem.unreadable(path, error))
-        except KdumpError as error:
-            self.report(Problem(path, None, str(error), is_unreadable=True))
         return None
 
 

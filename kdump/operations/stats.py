@@ -91,10 +91,8 @@ class StatsOf:
             path = replica.log.path
             if isinstance(stats, Stats):
                 yield PartitionStats(path, replica.topic, replica.partition, stats, self._dirtiness(replica, stats))
-            elif isinstance(stats, OSError):
-                self._report(Problem.unreadable(path, stats))
             else:
-                self._report(Problem(path, None, str(stats), is_unreadable=True))
+                self._report(Problem.unreadable(path, stats))
 
     def _gathered(self, replicas: Iterable[Replica]) -> Computed:
         for replica in held_replicas(replicas, self._report):

@@ -246,12 +246,9 @@ def _prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterato
         if change.state != ChangeState.INTERRUPTED and change.begun <= before_ms and id_ in (None, change.id):
             yield change
     for backup in found.old:
-        if not backup.is_interrupted and id_ in (None, backup.id) and _modified_ms(backup.path) <= before_ms:
+        is_meant = not backup.is_interrupted and id_ in (None, backup.id)
+        if is_meant and os.stat(backup.path).st_mtime_ns // 1_000_000 <= before_ms:
             yield backup
-
-
-def _modified_ms(path: str) -> int:
-    return os.stat(path).st_mtime_ns // 1_000_000
 
 
 def _delete_originals(found: Pruned, safety: SafetyOptions) -> None:

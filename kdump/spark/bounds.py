@@ -43,14 +43,12 @@ def interval_of(partition: Partition, options: ReadOptions) -> Interval:
 
 
 def _time(partition: Partition, bound: Bound) -> int | None:
-    """Return the time (ms) that a bound has for a partition."""
     if bound.timestamp is not None or partition.topic is None or partition.number is None:
         return bound.timestamp
     return bound.times.get((partition.topic, partition.number))
 
 
 def _given(partition: Partition, bound: Bound) -> int:
-    """Return the offset that a bound has for a partition."""
     if partition.topic is None or partition.number is None:
         return bound.default
     return bound.offsets.get((partition.topic, partition.number), bound.default)

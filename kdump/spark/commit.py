@@ -24,14 +24,7 @@ from kdump.spark.write_options import WriteOptions
 from kdump.storage.directory import LogDirectory
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.write.log_dir import (
-    LogDirWriter,
-    note_offsets,
-    put_clean_mark,
-    read_offsets,
-    take_clean_mark,
-    write_offsets,
-)
+from kdump.write.log_dir import LogDirWriter, note_offsets, put_clean_mark, read_offsets, take_clean_mark, write_offsets
 from kdump.write.log_writer import LogWriter
 
 Key = tuple[str, int]

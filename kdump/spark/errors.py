@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 
 _OURS = re.compile(r"^(?:pyspark[\w.]*: *)?kdump\.[\w.]*Error: (.+)$", re.MULTILINE)
-_OF_SYSTEM = re.compile(
-    r"^((?:[A-Z]\w*Error|MemoryError|KeyboardInterrupt): .+)$",
-    re.MULTILINE,
-)
+_OF_SYSTEM = re.compile(r"^((?:[A-Z]\w*Error|MemoryError|KeyboardInterrupt): .+)$", re.MULTILINE)
 _JAVA = re.compile(
-    r'^(?:Caused by: |Exception in thread "[^"]*" )?[\w.$]+\.(\w+(?:Exception|Error)): (.+)$',
-    re.MULTILINE,
+    r'^(?:Caused by: |Exception in thread "[^"]*" )?[\w.$]+\.(\w+(?:Exception|Error)): (.+)$', re.MULTILINE
 )
 
 
@@ -19,11 +15,9 @@ def reason(error: BaseException) -> str:
     """Return what went wrong, in one line: kdump's message where the failure is one that it raised."""
     text = str(error)
     for pattern in (_OURS, _OF_SYSTEM):
-        found = pattern.findall(text)
-        if found:
+        if found := pattern.findall(text):
             return str(found[-1]).strip()
-    java = java_reason(text)
-    if java is not None:
+    if java := java_reason(text):
         return java
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return re.sub(r"^\[[A-Z_.]+\] ", "", first)

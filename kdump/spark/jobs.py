@@ -15,9 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kdump.errors import KdumpError
-from kdump.export.journal import Result
+from kdump.export.journal import Failure, Outcome, Result
 from kdump.export.options import ExportOptions
-from kdump.export.outcome import Failure, Outcome
 from kdump.export.plan import Unit, groups
 from kdump.spark.errors import reason
 from kdump.spark.session import SparkError, spark_session

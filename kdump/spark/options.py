@@ -377,7 +377,6 @@ def _partition_times(text: str) -> PartitionOffsets:
 
 
 def _bound(given: Given, end: str, default: int) -> Bound:
-    """Return one end of a read, from its two options."""
     timestamp = given.number(f"{end}Timestamp", 0)
     name = f"{end}Offsets"
     text = (given.text(name) or "").strip().lower()

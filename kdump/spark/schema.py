@@ -17,7 +17,10 @@ HEADERS = "headers"
 
 
 class Column(NamedTuple):
-    """A column: its type in DDL, which field of kdump.columns it is, whether it is there without being asked for."""
+    """A column: its type in DDL, which field of kdump.columns (of segments: of SegmentInfo) it is, if it is one's.
+
+    `is_default`: it is there without being asked for.
+    """
 
     ddl: str
     field: str = ""
@@ -101,18 +104,18 @@ _BATCHES = {
 _SEGMENTS = {
     "topic": Column("STRING"),
     "partition": Column("INT"),
-    "baseOffset": Column("BIGINT"),
-    "endOffset": Column("BIGINT"),
-    "size": Column("BIGINT"),
-    "usedSize": Column("BIGINT"),
-    "sizeOnDisk": Column("BIGINT"),
-    "batches": Column("BIGINT"),
-    "records": Column("BIGINT"),
-    "firstTimestamp": Column("TIMESTAMP"),
-    "largestTimestamp": Column("TIMESTAMP"),
-    "codecs": Column("ARRAY<STRING>"),
-    "magics": Column("ARRAY<INT>"),
-    "isCounted": Column("BOOLEAN"),
+    "baseOffset": Column("BIGINT", "base_offset"),
+    "endOffset": Column("BIGINT", "end_offset"),
+    "size": Column("BIGINT", "size"),
+    "usedSize": Column("BIGINT", "used_size"),
+    "sizeOnDisk": Column("BIGINT", "on_disk"),
+    "batches": Column("BIGINT", "batches"),
+    "records": Column("BIGINT", "records"),
+    "firstTimestamp": Column("TIMESTAMP", "first_timestamp"),
+    "largestTimestamp": Column("TIMESTAMP", "largest_timestamp"),
+    "codecs": Column("ARRAY<STRING>", "codecs"),
+    "magics": Column("ARRAY<INT>", "magics"),
+    "isCounted": Column("BOOLEAN", "is_counted"),
     "offsetIndexEntries": Column("BIGINT"),
     "timeIndexEntries": Column("BIGINT"),
     "txnIndexEntries": Column("BIGINT"),

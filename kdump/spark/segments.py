@@ -15,9 +15,10 @@ from kdump.spark.options import ReadOptions, RowKind
 from kdump.spark.places import find_partitions, reading
 from kdump.spark.schema import COLUMNS, column_names
 from kdump.spark.tables import DataLossError
-from kdump.storage.facts import IndexInfo, SegmentInfo, segment_info
+from kdump.storage.facts import segment_info
 from kdump.storage.segment import Segment
 
+_COLUMNS = COLUMNS[RowKind.SEGMENTS]
 SEGMENTS_PER_TASK = 256
 PIECE = 1024
 
@@ -50,7 +51,7 @@ def read_segments(jobs: Sequence[Job], options: ReadOptions) -> Iterator[pa.Reco
 
 def _column(name: str, rows: list[dict[str, object]]) -> pa.Array:
     values = [row[name] for row in rows]
-    kind = arrow_type(COLUMNS[RowKind.SEGMENTS][name].ddl)
+    kind = arrow_type(_COLUMNS[name].ddl)
     if kind == MICROSECONDS:
         return timestamps(pa.array(values, pa.int64()), MICROSECONDS)
     return pa.array(values, kind)
@@ -61,29 +62,12 @@ def _row(job: Job, options: ReadOptions) -> dict[str, object]:
     info = segment_info(Segment(path), count=options.deep, is_last=is_last)
     if info.error is not None and options.fails:
         raise DataLossError(f"{path}: {info.error.strerror} (failOnDataLoss=false gives the row without its facts)")
-    return {"topic": topic, "partition": number, "path": utf8(path), **_facts(info)}
-
-
-def _facts(info: SegmentInfo) -> dict[str, object]:
+    indexes = {"offset": info.offset_index, "time": info.time_index, "txn": info.txn_index}
     return {
-        "baseOffset": info.base_offset,
-        "endOffset": info.end_offset,
-        "size": info.size,
-        "usedSize": info.used_size,
-        "sizeOnDisk": info.on_disk,
-        "batches": info.batches,
-        "records": info.records,
-        "firstTimestamp": info.first_timestamp,
-        "largestTimestamp": info.largest_timestamp,
-        "codecs": list(info.codecs),
-        "magics": list(info.magics),
-        "isCounted": info.is_counted,
-        "offsetIndexEntries": _entries(info.offset_index),
-        "timeIndexEntries": _entries(info.time_index),
-        "txnIndexEntries": _entries(info.txn_index),
+        "topic": topic,
+        "partition": number,
+        "path": utf8(path),
+        **{name: getattr(info, column.field) for name, column in _COLUMNS.items() if column.field},
+        **{f"{kind}IndexEntries": index.entries if index else None for kind, index in indexes.items()},
         "damaged": len(info.damage),
     }
-
-
-def _entries(index: IndexInfo | None) -> int | None:
-    return None if index is None else index.entries

@@ -121,7 +121,6 @@ class Stage:
         return numbers
 
     def _flush(self, key: tuple[str, int]) -> None:
-        """Write what is held of a partition."""
         held = pa.Table.from_batches(self._held.pop(key)).combine_chunks()
         self._held_bytes[key] = 0
         append_file(self._path(*key), self._packed(held))

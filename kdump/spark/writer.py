@@ -53,7 +53,8 @@ class LogWriterOfRows(DataSourceArrowWriter):
         """Append what was staged to logs and put these in their places. Raises KdumpError, OSError."""
         from kdump.spark.commit import Commit
 
-        files = [file for message in sorted(_written(messages), key=lambda each: each.part) for file in message.files]
+        written = (message for message in messages if isinstance(message, Written))
+        files = [file for message in sorted(written, key=lambda each: each.part) for file in message.files]
         try:
             Commit(self._options, self._staging, self._counts, replaces=self._overwrite).run(files)
         finally:
@@ -62,10 +63,6 @@ class LogWriterOfRows(DataSourceArrowWriter):
     def abort(self, _messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what was staged."""
         remove_tree(self._staging, ignore_errors=True)
-
-
-def _written(messages: Sequence[WriterCommitMessage | None]) -> Iterator[Written]:
-    return (message for message in messages if isinstance(message, Written))
 
 
 def partition_counts(path: str) -> dict[str, int]:

@@ -16,7 +16,6 @@ from kdump.commands.shell.options import (
     NO_REPORT,
     OF_A_CLUSTER,
     OF_ONE_PARTITION,
-    has_common_option,
     partition_numbers,
 )
 from tests.agreement.running import kdump
@@ -37,13 +36,14 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 ALL = dict(commands())
+TAKES_PARTITION = next(applies for option, applies, _ in COMMON if option == "--partition")
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_command_has_the_options_of_the_table(name: str) -> None:
     known = {each for param in ALL[name].params for each in param.opts}
-    for option, *_ in COMMON:
-        assert (option in known) == has_common_option(option, name), option
+    for option, applies, _ in COMMON:
+        assert (option in known) == applies(name), option
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -105,7 +105,7 @@ def test_topic_and_partition_choose(name: str, home: Path) -> None:
         assert "orders-3" in text or '"partition":3' in text.replace(" ", "")
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if has_common_option("--partition", name)])
+@pytest.mark.parametrize("name", [name for name in ALL if TAKES_PARTITION(name)])
 def test_what_chooses_no_partition_is_no_success(name: str, home: Path) -> None:
     more = {"lookup": ("--offset", "0"), "export": ("--to", "out"), "metadata": ("--topic", "none")}.get(name, ())
     said = kdump(home, name, "data", *more, "--topic", "no-such-topic")

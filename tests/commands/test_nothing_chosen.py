@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from kdump.commands.cli import COMMANDS
-from kdump.commands.shell.options import CHOOSE_AMONG_OTHERS, has_common_option
+from kdump.commands.shell.options import CHOOSE_AMONG_OTHERS, COMMON
 from tests.agreement.running import kdump
 
 SPECS = Path(__file__).parents[1] / "transcripts" / "specs"
 MORE = {"lookup": ("--offset", "0"), "schemas": ("--schemas", "data/_schemas-0"), "export": ("--to", "out")}
+TAKES_PARTITION = next(applies for option, applies, _ in COMMON if option == "--partition")
 CHOOSING = sorted(
-    name for name in COMMANDS if name != "quorum" and has_common_option("--partition", name)
+    name for name in COMMANDS if name != "quorum" and TAKES_PARTITION(name)
     and name not in CHOOSE_AMONG_OTHERS | {"fixture"}
 )  # fmt: skip
 

@@ -77,9 +77,10 @@ def test_the_line_is_no_wider_than_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "_columns", lambda: 20)
-    line = progress._Line()
-    line.write("61 %  3.4 of 5.6 TiB  412 MiB/s")
-    line.wipe()
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(progress, "shows_progress", lambda: True)
+    monkeypatch.setattr(PathCounter, "line", lambda _: "61 %  3.4 of 5.6 TiB  412 MiB/s")
+    list(PathCounter().over([1]))
     assert capsys.readouterr().err == "\r\x1b[K61 %  3.4 of 5.6 Ti\r\x1b[K"
 
 

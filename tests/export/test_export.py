@@ -19,9 +19,8 @@ import pytest
 
 from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
-from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
+from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Outcome, Result
 from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
-from kdump.export.outcome import Outcome
 from kdump.export.plan import Unit, plan
 from kdump.export.rendering import RowLines
 from kdump.export.run import LocalEngine, export

@@ -18,10 +18,9 @@ from kdump.formats.index_entries import (
 )
 from kdump.operations.startup import StartupOptions
 from kdump.recovery import split
-from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import SPLIT
 from kdump.recovery.segments import LoadedSegment, Segments
-from kdump.releases import KafkaRelease
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes
@@ -128,13 +127,11 @@ def test_parts_that_are_not_recovered_keep_one_entry_a_chunk(tmp_path: Path, mon
 def test_from_4_1_on_parts_have_an_entry_for_every_interval(tmp_path: Path) -> None:
     size = len(batch(0))
     log = make_log(tmp_path, {file(0, "log"): b"".join(batch(n, timestamp=n) for n in range(6)) + batch(FAR)})
-    starts = {
-        release: StartupOptions(clean=True, properties={"index.interval.bytes": str(size)}, release=release).startup(
-            log, DirectoryState(str(tmp_path), clean=True)
-        )
-        for release in (None, KafkaRelease.parse("4.0.0"), KafkaRelease.parse("4.3"))
-    }
-    entries = {release: loaded(log, clean=True, config=start.config)[INDEX].hex() for release, start in starts.items()}
+    entries = {}
+    for release in (None, KafkaRelease.parse("4.0.0"), KafkaRelease.parse("4.3")):
+        options = StartupOptions(properties={"index.interval.bytes": str(size)}, release=release)
+        config = options.loading("t", options.settings({}, None), NEWEST)
+        entries[release] = loaded(log, clean=True, config=config)[INDEX].hex()
     assert entries[KafkaRelease.parse("4.0.0")] == ""  # all batches are copied at once, and the first has no entry
     assert entries[KafkaRelease.parse("4.3")] == "".join(f"{offset:08x}{offset * size:08x}" for offset in (2, 4))
     assert entries[None] == entries[KafkaRelease.parse("4.3")]
