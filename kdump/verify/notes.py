@@ -27,21 +27,16 @@ class Notes:
     def __init__(self, state: State | None, *, deep: bool) -> None:
         self._state = state
         self._deep = deep
-        self._verified: list[Verified] = []
-        self._checksum = Checksum()
-        self._is_wrong = False
-        self._before: dict[int, Verified] = {}  # what an earlier run verified, by base offset
         self._changed: list[Finding] = []
-        self._open_from: int | None = None  # base offset of the first segment with a transaction that is open still
 
     def begin(self, task: PartitionTask) -> None:
         """Begin a partition."""
-        self._verified = list(task.known)
+        self._verified: list[Verified] = list(task.known)
         self._checksum = Checksum()
         self._is_wrong = False
-        self._open_from = None
+        self._open_from: int | None = None  # base offset of the first segment with a transaction that is open still
         earlier = self._state.verified(task.log) if self._state is not None else ()
-        self._before = {each.base_offset: each for each in earlier}
+        self._before = {each.base_offset: each for each in earlier}  # what an earlier run verified
 
     def part(self, part: Part) -> None:
         """Note the next part of the log of a segment."""

@@ -285,9 +285,7 @@ class PartitionCheck:
         index = segment.path(names.TXN_INDEX)
         checks = check_txn_index(
             segment,
-            self._producers.aborted,
-            self._producers.abort_markers,
-            self._producers.gaps,
+            self._producers,
             knows_log=not self._logs.is_damaged,
             has_lost=self._has_lost,
             is_open=self._is_open,

@@ -16,7 +16,7 @@ from kdump.formats.message_set import LENGTH, LENGTH_SIZE, OVERHEAD_V0, OVERHEAD
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.column_checks import increases, is_sorted
-from kdump.verify.values import ValueCheck, value_check
+from kdump.verify.values import decode_of, faults
 
 MESSAGE_OVERHEAD = (LOG_OVERHEAD + OVERHEAD_V0, LOG_OVERHEAD + OVERHEAD_V1)
 """Bytes of an entry of format v0 and v1 that are neither key nor value."""
@@ -33,7 +33,7 @@ class DeepCheck:
         self._path = path
         self._limit = limit
         self._records = records
-        self._values: ValueCheck | None = value_check(topic)
+        self._decode = decode_of(topic)
         self._found: list[Finding] = []
         self.base_offsets: dict[int, int] = {}
         self._open = -1  # the row whose records fill more than one record block, and what is known of them
@@ -81,7 +81,7 @@ class DeepCheck:
 
     def _decoded(self, decoded: DecodedRows) -> None:
         block, records = decoded.block, decoded.records
-        if not records.length or (self._values is None and self._fit(block)):
+        if not records.length or (self._decode is None and self._fit(block)):
             return
         start, length = 0, records.length
         rows = records.row
@@ -95,8 +95,8 @@ class DeepCheck:
             self._batch(block, row, start, stop, is_last)
             if legacy and block.magic[row] < 2:
                 self._messages(block, row, start, stop)
-            if self._values and not block.attributes[row] & CONTROL:
-                for at, text in self._values.faults(records, decoded.source_of(row), start, stop):
+            if self._decode and not block.attributes[row] & CONTROL:
+                for at, text in faults(self._decode, records, decoded.source_of(row), start, stop):
                     offset = records.offset[at]
                     message = f"the record at offset {offset}: {text}"
                     self._found.append(

@@ -6,6 +6,7 @@ import os
 import zlib
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 from kdump.disk.durable import replace_alone
 from kdump.disk.reading import FileStatus, is_file, read_small, status_of
@@ -112,16 +113,9 @@ def read_state(path: str) -> State:
     return state
 
 
-def _verified(
-    base_offset: int,
-    files: dict[str, list[int]],
-    checksum: int,
-    last_offset: int | None,
-    leader_epoch: int,
-    deep: bool,
-) -> Verified:
+def _verified(base_offset: int, files: dict[str, list[int]], *others: Any) -> Verified:
     identities = {kind: (inode, size, modified) for kind, (inode, size, modified) in files.items()}
-    return Verified(base_offset, identities, checksum, last_offset, leader_epoch, deep)
+    return Verified(base_offset, identities, *others)
 
 
 def write_state(path: str, state: State) -> None:
