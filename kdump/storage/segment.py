@@ -81,6 +81,10 @@ class Segment:
         """Return the .timeindex, open for reading. Raises OSError."""
         return TimeIndex(self.path(names.TIME_INDEX), self.base_offset)
 
+    def index(self, kind: str) -> OffsetIndex | TimeIndex:
+        """Return the .index or the .timeindex, open for reading. Raises OSError."""
+        return self.offset_index() if kind == names.OFFSET_INDEX else self.time_index()
+
     def txn_index(self) -> TxnIndex:
         """Return the .txnindex, open for reading. Raises OSError."""
         return TxnIndex(self.path(names.TXN_INDEX))
