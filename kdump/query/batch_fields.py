@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from struct import calcsize, unpack
 
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.errors import KdumpError
 from kdump.formats.batch import (
     CODEC_MASK,
@@ -188,15 +188,11 @@ def _records(
                 decoded.timestamp[row],
                 position + place[0] if place else None,
                 place[1] if place else None,
-                _slice(source, decoded.key_position[row], decoded.key_length[row]),
+                content_at(source, decoded.key_position[row], decoded.key_length[row]),
                 decoded.value_length[row],
             )
         )
     return tuple(found), None if decoded.fault is None else f"record {decoded.length} cannot be decoded"
-
-
-def _slice(source: bytes | bytearray | memoryview, start: int, length: int) -> bytes | None:
-    return None if length < 0 else bytes(source[start : start + length])
 
 
 def _starts(block: BatchBlock, size: int) -> list[tuple[int, int]]:

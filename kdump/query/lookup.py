@@ -28,10 +28,6 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 """The broker's special timestamps of ListOffsets."""
 
 
-def _newest() -> KafkaRelease:
-    return NEWEST
-
-
 class OffsetPosition(NamedTuple):
     """Where a broker's read of an offset starts.
 
@@ -80,7 +76,7 @@ class LogLookup:
         clean: bool,
         last_stable_offset: int | None = None,
         trace: Trace = no_trace,
-        release: Callable[[], KafkaRelease] = _newest,
+        release: Callable[[], KafkaRelease] = lambda: NEWEST,
         is_tiered: Callable[[], bool] = lambda: False,
     ) -> None:
         self._last_stable_offset = last_stable_offset

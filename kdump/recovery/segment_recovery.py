@@ -15,7 +15,7 @@ from kdump.recovery.segments import LoadedSegment, fits
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView
-from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, first_bad
 from kdump.storage.segment_indexes import SegmentIndexes
 from kdump.transactions.producers import CompletedTxn
 
@@ -98,7 +98,7 @@ class SegmentRecovery:
     def _walk(self, log: LogView) -> None:
         batches = RecoveredBatches(self.states, log, self.partition, self._abort)
         for block in log.blocks(gathers=True):
-            stop = _first_invalid(block)
+            stop = first_bad(block)
             self._take(log, block, stop, batches)
             if stop < block.length or self._marker_error:
                 return
@@ -201,11 +201,3 @@ class SegmentRecovery:
         segment.offset_entries, segment.time_entries = len(offsets), len(times)
         if self.aborted:
             directory.write(segment.file(names.TXN_INDEX), encode_aborted_txns(self.aborted))
-
-
-def _first_invalid(block: BatchBlock) -> int:
-    """Return the first row whose size or CRC does not hold; the block's length where all do."""
-    try:
-        return block.valid.index(0, 0, block.length)
-    except ValueError:
-        return block.length

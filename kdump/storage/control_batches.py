@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock, content_at
-from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL, HEADER_SIZE
+from kdump.formats.batch import ABORT, CODEC_MASK, HEADER_SIZE, is_control_batch
 from kdump.formats.control import KEY, MARKER_VALUE, parse_marker
 from kdump.formats.faults import DamageError
 from kdump.named_tuples import NamedTuple
@@ -67,8 +67,8 @@ class _Held(Protocol):
 
 
 def is_control(block: BatchBlock, row: int) -> bool:
-    """Return whether a batch is a control batch; formats before v2 have none, whatever the bit says."""
-    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
+    """Return whether the batch in a row is a control batch."""
+    return is_control_batch(block.attributes[row], block.magic[row])
 
 
 def end_of_transaction(record: _Held) -> Marker:
