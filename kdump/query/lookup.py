@@ -271,8 +271,8 @@ class LogLookup:
         """
         if not self._segments or self._segments[-1].next_offset < self.log_start_offset:
             return None
-        segment = max(self._segments, key=lambda each: each.last_time_entry().timestamp)
-        entry = segment.last_time_entry()
+        segment = max(self._segments, key=lambda each: each.last_time_entry.timestamp)
+        entry = segment.last_time_entry
         self._trace(f"segment {segment.base_offset} has the largest timestamp, {entry.timestamp}")
         start = segment.index_entry(entry.offset, self._trace).position
         for record, epoch in self._records(segment, start, lambda block: _has_largest(block, entry.timestamp)):
