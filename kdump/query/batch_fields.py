@@ -181,17 +181,10 @@ def _records(
     source = rows.source_of(0)
     found = []
     for row in range(decoded.length):
-        place = starts[row] if row < len(starts) else None
-        found.append(
-            RecordField(
-                decoded.offset[row],
-                decoded.timestamp[row],
-                position + place[0] if place else None,
-                place[1] if place else None,
-                content_at(source, decoded.key_position[row], decoded.key_length[row]),
-                decoded.value_length[row],
-            )
-        )
+        start, length = starts[row] if row < len(starts) else (None, None)
+        place = None if start is None else position + start, length
+        key = content_at(source, decoded.key_position[row], decoded.key_length[row])
+        found.append(RecordField(decoded.offset[row], decoded.timestamp[row], *place, key, decoded.value_length[row]))
     return tuple(found), None if decoded.fault is None else f"record {decoded.length} cannot be decoded"
 
 

@@ -174,26 +174,18 @@ class LogLookup:
         self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")
         entry = segment.index_entry(offset, self._trace)
         self._trace(f"offset index entry: offset {entry.offset} at byte {entry.position}")
+        begun = segment.base_offset, entry.offset, entry.position
         found = self._scan(segment, entry.position, offset)
         if found is None:
             self._trace(f"no batch of the segment reaches offset {offset}")
-            return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+            return OffsetPosition(*begun)
         position, batch = found
         self._trace(
             f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
             f" {position - entry.position} bytes of scanning"
         )
-        return OffsetPosition(
-            segment.base_offset,
-            entry.offset,
-            entry.position,
-            True,
-            batch.last_offset,
-            position,
-            batch.size,
-            first_offset_at(segment.log, position, batch),
-            segment.is_valid(position, batch),
-        )
+        base, is_valid = first_offset_at(segment.log, position, batch), segment.is_valid(position, batch)
+        return OffsetPosition(*begun, True, batch.last_offset, position, batch.size, base, is_valid)
 
     def _scan(self, segment: OpenSegment, start: int, offset: int) -> tuple[int, Entry] | None:
         """Return the batch from byte `start` on that a read of `offset` gets, with its position (FileRecords).

@@ -6,6 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kdump.errors import CheckpointError
 from kdump.findings.finding import Finding, found
@@ -60,16 +61,12 @@ class EpochCheck:
             return
         self._starts = [entry.start_offset for entry in self._entries]
         self._is_known = True
-        for before, entry in zip(self._entries, self._entries[1:], strict=False):
+        for before, entry in pairwise(self._entries):
             if entry.epoch <= before.epoch or entry.start_offset <= before.start_offset:
                 self._is_known = False
-                yield found(
-                    "KD-EPOCH-FORMAT",
-                    self.path,
-                    f"epoch {entry.epoch} from offset {entry.start_offset} on comes after epoch {before.epoch} from"
-                    f" offset {before.start_offset} on",
-                    effect=SERVES_WRONG_DATA,  # the broker forgets the one before (LeaderEpochFileCache.assign)
-                )
+                one, other = (f"epoch {each.epoch} from offset {each.start_offset} on" for each in (entry, before))
+                effect = SERVES_WRONG_DATA  # the broker forgets the one before (LeaderEpochFileCache.assign)
+                yield found("KD-EPOCH-FORMAT", self.path, f"{one} comes after {other}", effect=effect)
         for entry in self._entries:
             if entry.epoch < 0 or entry.start_offset < 0:
                 self._is_known = False

@@ -185,15 +185,9 @@ class Verification:
         if self.on_partition is not None:
             self.on_partition(task.log.path)
         self._only = task.only
-        self._check = PartitionCheck(
-            task,
-            self._place,
-            self._options,
-            self._now,
-            placing=self._cluster(task).placing,
-            coordinator=partial(self._coordinator, task),
-            retention=self._retention(task),
-        )
+        placing, coordinator = self._cluster(task).placing, partial(self._coordinator, task)
+        about = task, self._place, self._options, self._now
+        self._check = PartitionCheck(*about, placing=placing, coordinator=coordinator, retention=self._retention(task))
         self.mark = self._first_mark = self._mark_at(task.segments[0].base_offset if task.segments else 0)
         yield from self._chosen(self._check.start())
 

@@ -85,18 +85,12 @@ class Tasks:
         first, stop = bases or (task.segments[0].base_offset if task.segments else 0, None)
         is_whole = not task.segments or first == task.segments[0].base_offset
         before = task.before if is_whole else Before()
-        yield from self._held_tasks(
-            task.log.path,
-            lambda log, hold: PartitionTask(
-                log,
-                [each for each in log.segments if first <= each.base_offset < (stop or MAX_OFFSET)],
-                around,
-                hold,
-                before,
-                task.only,
-                task.is_live,
-            ),
-        )
+
+        def task_of(log: PartitionLog, hold: ExitStack) -> PartitionTask:
+            segments = [each for each in log.segments if first <= each.base_offset < (stop or MAX_OFFSET)]
+            return PartitionTask(log, segments, around, hold, before, task.only, task.is_live)
+
+        return self._held_tasks(task.log.path, task_of)
 
     def of(self, paths: list[str]) -> Iterator[Task]:  # noqa: C901, PLR0912 - the place in the paths is one count
         """Yield the tasks for log directories, partition directories and files."""
