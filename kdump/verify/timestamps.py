@@ -150,7 +150,7 @@ class TimestampCheck:
             self._order.count += falls - 1
         self._last = times[-1]
         if largest > self.largest:
-            self._hold(rows, times.index(largest))
+            self.largest, self.blocking = largest, _batch(rows, times.index(largest))
         if lowest < PLAUSIBLE_FROM or largest > self._now + FUTURE_MS:
             for row, timestamp in enumerate(times):
                 if not PLAUSIBLE_FROM <= timestamp <= self._now + FUTURE_MS:
@@ -164,10 +164,6 @@ class TimestampCheck:
             for row, timestamp in enumerate(rows.base_timestamp):
                 if timestamp < -1 <= rows.max_timestamp[row]:
                     self._negative.add(rows, row, timestamp)
-
-    def _hold(self, rows: BatchRows, row: int) -> None:
-        self.largest = rows.max_timestamp[row]
-        self.blocking = _batch(rows, row)
 
     def _odd(self, rows: BatchRows, row: int, timestamp: int) -> None:
         if timestamp == -1:
