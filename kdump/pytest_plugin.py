@@ -38,17 +38,16 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 50
 
+Spec = str | os.PathLike[str] | Mapping[str, Any] | None
+"""A specification's path, YAML text or Python values, or none."""
+Faults = Iterable[str | Mapping[str, Any]]
+"""Names, NAME:FIELD=VALUE,... or mappings."""
+
 
 class KafkaLogDir(Protocol):
     """What the fixture `kafka_log_dir` is."""
 
-    def __call__(
-        self,
-        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        faults: Iterable[str | Mapping[str, Any]] = (),
-        *,
-        seed: str | int | None = None,
-    ) -> Path:
+    def __call__(self, spec: Spec = None, faults: Faults = (), *, seed: str | int | None = None) -> Path:
         """Build a log directory in a temporary folder; its path.
 
         `spec` is a file (relative to the test's module, or else to pytest's root directory), YAML text, Python values,
@@ -62,18 +61,12 @@ class KafkaLogDir(Protocol):
 def kafka_log_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KafkaLogDir:
     """Build Kafka log directories out of specifications, sound or with faults."""
 
-    def build(
-        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        faults: Iterable[str | Mapping[str, Any]] = (),
-        *,
-        seed: str | int | None = None,
-    ) -> Path:
+    def build(spec: Spec = None, faults: Faults = (), *, seed: str | int | None = None) -> Path:
         __tracebackhide__ = True
         from kdump.fixture.errors import SpecError
         from kdump.fixture.make import make
 
-        source = _located(spec, request) if isinstance(spec, str | os.PathLike) else spec
-        wanted = [faults] if isinstance(faults, str) else faults
+        source, wanted = _located(spec, request), [faults] if isinstance(faults, str) else faults
         out = tmp_path_factory.mktemp("kafka-log-dir")
         try:
             return Path(make(source, out, wanted, seed).path)
@@ -87,12 +80,7 @@ class KdumpCluster(Protocol):
     """What the fixture `kdump_cluster` is."""
 
     def __call__(
-        self,
-        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        faults: Iterable[str | Mapping[str, Any]] = (),
-        *,
-        kafka: str | None = None,
-        seed: str | int | None = None,
+        self, spec: Spec = None, faults: Faults = (), *, kafka: str | None = None, seed: str | int | None = None
     ) -> BuiltCluster:
         """Build log directories with the metadata of a cluster, on which brokers of release `kafka` start.
 
@@ -115,19 +103,14 @@ def kdump_cluster(
     """Build clusters out of specifications: log directories, and server.properties for real brokers on them."""
 
     def build(
-        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        faults: Iterable[str | Mapping[str, Any]] = (),
-        *,
-        kafka: str | None = None,
-        seed: str | int | None = None,
+        spec: Spec = None, faults: Faults = (), *, kafka: str | None = None, seed: str | int | None = None
     ) -> BuiltCluster:
         __tracebackhide__ = True
         from kdump.disk.copies import copy_tree
         from kdump.fixture.errors import SpecError
         from kdump.fixture.make import content_of_source, make
 
-        source = _located(spec, request) if isinstance(spec, str | os.PathLike) else spec
-        wanted = [faults] if isinstance(faults, str) else list(faults)
+        source, wanted = _located(spec, request), [faults] if isinstance(faults, str) else list(faults)
         try:
             content = repr((content_of_source(source), wanted, kafka, seed))
             if content not in _built_clusters:
@@ -150,8 +133,8 @@ class KafkaServer(Protocol):
 
     def __call__(
         self,
-        spec_or_directory: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        faults: Iterable[str | Mapping[str, Any]] = (),
+        spec_or_directory: Spec = None,
+        faults: Faults = (),
         *,
         on_damage: str = "stop",
         commits: str = "memory",
@@ -171,8 +154,8 @@ def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
     with ExitStack() as running:
 
         def serve(
-            spec_or_directory: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-            faults: Iterable[str | Mapping[str, Any]] = (),
+            spec_or_directory: Spec = None,
+            faults: Faults = (),
             *,
             on_damage: str = "stop",
             commits: str = "memory",
@@ -193,8 +176,10 @@ def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
         yield serve
 
 
-def _located(spec: str | os.PathLike[str], request: pytest.FixtureRequest) -> str:
-    """Return the specification's path, or the text that it is."""
+def _located(spec: Spec, request: pytest.FixtureRequest) -> str | Mapping[str, Any] | None:
+    """Return the specification's path, or the text or values that it is."""
+    if not isinstance(spec, str | os.PathLike):
+        return spec
     text = os.fspath(spec)
     if "\n" in text:
         return text

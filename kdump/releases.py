@@ -82,22 +82,10 @@ class NewerThanKnown(NamedTuple):
 # by release, how many levels of metadata.version its development had: 3.0 began with level 1, named 3.0-IV1
 _METADATA_VERSIONS = ["3.0-IV1"] + [
     f"{release}-IV{number}"
-    for release, count in (
-        ("3.1", 1),
-        ("3.2", 1),
-        ("3.3", 4),
-        ("3.4", 1),
-        ("3.5", 3),
-        ("3.6", 3),
-        ("3.7", 5),
-        ("3.8", 1),
-        ("3.9", 1),
-        ("4.0", 4),
-        ("4.1", 2),
-        ("4.2", 2),
-        ("4.3", 1),
-        ("4.4", 3),
-    )
+    for release, count in {
+        "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3, "3.6": 3, "3.7": 5, "3.8": 1, "3.9": 1,
+        "4.0": 4, "4.1": 2, "4.2": 2, "4.3": 1, "4.4": 3,
+    }.items()
     for number in range(count)
 ]
 METADATA_VERSION = "metadata.version"
@@ -125,23 +113,18 @@ def newest_metadata_version(release: KafkaRelease) -> int:
 
 
 _FEATURES = {
-    "group.version": (("4.0", 1),),
-    "transaction.version": (("4.0", 2),),
-    "eligible.leader.replicas.version": (("4.0", 1),),
-    "share.version": (("4.1", 1),),
-    "streams.version": (("4.2", 1),),
+    "group.version": ("4.0", 1),
+    "transaction.version": ("4.0", 2),
+    "eligible.leader.replicas.version": ("4.0", 1),
+    "share.version": ("4.1", 1),
+    "streams.version": ("4.2", 1),
 }
-"""By feature the releases that raised its highest level, as their brokers register it."""
+"""By feature its first release, and its highest level from then on, as brokers register it."""
 
 
 def feature_levels(release: KafkaRelease) -> dict[str, int]:
     """Return the highest level of each feature, but metadata.version and kraft.version, that a release supports."""
-    levels = {}
-    for name, raised in _FEATURES.items():
-        supported = [level for since, level in raised if KafkaRelease(since) <= release]
-        if supported:
-            levels[name] = supported[-1]
-    return levels
+    return {name: level for name, (since, level) in _FEATURES.items() if KafkaRelease(since) <= release}
 
 
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
@@ -166,7 +149,6 @@ class Behaviour(NamedTuple):
     that ask for it; empty for what none of them imitates. `backports` are older releases whose later patches have it.
     """
 
-    name: str
     since: KafkaRelease
     until: KafkaRelease | None
     what: str
@@ -175,208 +157,132 @@ class Behaviour(NamedTuple):
     backports: tuple[KafkaRelease, ...] = ()
 
 
-def _since(release: str, name: str, what: str, source: str, *asked_by: str) -> Behaviour:
+def _since(release: str, what: str, source: str, *asked_by: str) -> Behaviour:
     first, *others = map(KafkaRelease, release.split(", "))
-    return Behaviour(name, first, None, what, source, asked_by, tuple(others))
+    return Behaviour(first, None, what, source, asked_by, tuple(others))
 
 
-ANY_VOTERS = _since(
-    "3.9.1",
-    "ANY_VOTERS",
-    "KRaft readers accept a VotersRecord that changes any number of voters",
-    "KIP-853",
-)
+# fmt: off
+ANY_VOTERS = _since("3.9.1", "KRaft readers accept a VotersRecord that changes any number of voters", "KIP-853")
 NEEDS_METADATA_3_3 = _since(
-    "4.0",
-    "NEEDS_METADATA_3_3",
-    "a broker does not run with a metadata.version before 3.3-IV3",
-    "MetadataVersion",
-    "startup",
+    "4.0", "a broker does not run with a metadata.version before 3.3-IV3", "MetadataVersion", "startup"
 )
-CONVERTS_LEGACY = _since(
-    "4.0",
-    "CONVERTS_LEGACY",
-    "the cleaner rewrites v0 and v1 batches as v2",
-    "KIP-724, LogCleaner",
-    "compact",
-)
+CONVERTS_LEGACY = _since("4.0", "the cleaner rewrites v0 and v1 batches as v2", "KIP-724, LogCleaner", "compact")
 GENERATED_SNAPSHOT_SCHEMA = _since(
     "4.0",
-    "GENERATED_SNAPSHOT_SCHEMA",
     "kafka-dump-log has other words for a producer snapshot that ends early",
-    "ProducerStateManager.readSnapshot",
-    "dump-log",
+    "ProducerStateManager.readSnapshot", "dump-log",
 )
-SHARE_STATE_DECODER = _since(
-    "4.0",
-    "SHARE_STATE_DECODER",
-    "kafka-dump-log has --share-group-state-decoder",
-    "KIP-932",
-    "dump-log",
-)
+SHARE_STATE_DECODER = _since("4.0", "kafka-dump-log has --share-group-state-decoder", "KIP-932", "dump-log")
 NO_OLD_DECODERS = _since(
     "4.0",
-    "NO_OLD_DECODERS",
     "kafka-dump-log no longer takes the decoders of kafka.serializer, which 3.9 calls deprecated",
-    "DumpLogSegments",
-    "dump-log",
+    "DumpLogSegments", "dump-log",
 )
 MARKER_EPOCH_ABOVE_DATA = _since(
     "4.0",
-    "MARKER_EPOCH_ABOVE_DATA",
     "with transaction.version 2, the default of new clusters, an end marker has the producer epoch after that of the"
     " transaction's records",
     "KIP-890",
 )
 INDEX_PER_BATCH = _since(
     "4.1, 4.0.1, 3.9.1",
-    "INDEX_PER_BATCH",
     "an append, also a follower's, the cleaner's and that of a split, makes index entries batch by batch, not one for"
     " all its batches",
-    "LogSegment.append",
-    "append",
-    "compact",
-    "fixture build",
-    "repair",
-    "startup",
+    "LogSegment.append", "append", "compact", "fixture build", "repair", "startup",
 )
 OFFSET_SEARCH_BY_BASE = _since(
     "4.1",
-    "OFFSET_SEARCH_BY_BASE",
     "the search for an offset in a log compares the batches' first offsets, and their last ones only where it has to",
-    "FileRecords.searchForOffsetFromPosition",
-    "lookup",
-    "startup",
+    "FileRecords.searchForOffsetFromPosition", "lookup", "startup",
 )
 OFFSET_SEARCH_READS_FOUND = _since(
     "4.1, 4.0.1",
-    "OFFSET_SEARCH_READS_FOUND",
     "the search for an offset in a log reads the first offset of the batch that it finds, which is inside a v0 or v1"
     " wrapper: one that cannot be decompressed ends the start (seen with 4.0.2)",
-    "FileRecords.searchForOffsetWithSize",
-    "startup",
+    "FileRecords.searchForOffsetWithSize", "startup",
 )
 LARGE_DEFAULT_SEGMENTS = _since(
     "4.0",
-    "LARGE_DEFAULT_SEGMENTS",
     "brokers do not start with a log.segment.bytes below 1 MiB in their server.properties; a topic's own may still be"
     " less",
-    "KIP-1030, LogConfig",
-    "startup",
+    "KIP-1030, LogConfig", "startup",
 )
 LARGE_SEGMENTS = _since(
     "4.1",
-    "LARGE_SEGMENTS",
     "brokers end at their start where a topic's segment.bytes is below 1 MiB",
-    "KIP-1030, LogConfig",
-    "fixture build",
-    "resurrect",
-    "startup",
+    "KIP-1030, LogConfig", "fixture build", "resurrect", "startup",
 )
 LEADER_CHANGE_JSON = _since(
-    "4.1",
-    "LEADER_CHANGE_JSON",
-    "kafka-dump-log prints a leader change's fields as JSON",
-    "DumpLogSegments",
-    "dump-log",
+    "4.1", "kafka-dump-log prints a leader change's fields as JSON", "DumpLogSegments", "dump-log"
 )
 TRANSACTION_LOG_JSON = _since(
-    "4.1",
-    "TRANSACTION_LOG_JSON",
-    "kafka-dump-log --transaction-log-decoder prints JSON",
-    "DumpLogSegments",
-    "dump-log",
+    "4.1", "kafka-dump-log --transaction-log-decoder prints JSON", "DumpLogSegments", "dump-log"
 )
 COORDINATOR_API_KEYS = _since(
     "4.1",
-    "COORDINATOR_API_KEYS",
     "the number in front of a coordinator record's key is an apiKey; kafka-dump-log refuses versions of values that it"
     " does not know, and has the same texts for all coordinators",
-    "CoordinatorRecordSerde",
-    "dump-log",
+    "CoordinatorRecordSerde", "dump-log",
 )
 NEW_LAYOUTS = _since(
     "4.1",
-    "NEW_LAYOUTS",
     "share group state, the metadata of share groups and the oldest offset commits have other layouts under the same"
     " version numbers",
-    "KIP-932",
-    "dump-log",
+    "KIP-932", "dump-log",
 )
 TXN_INDEX_EMPTY = _since(
     "4.0.1",
-    "TXN_INDEX_EMPTY",
     "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0.0 too, but not its previews)",
-    "RemoteLogSegmentMetadata",
-    "dump-log",
+    "RemoteLogSegmentMetadata", "dump-log",
 )
 SHORT_MARKERS_END = _since(
     "4.1",
-    "SHORT_MARKERS_END",
     "an end marker whose value is too short is a BufferUnderflowException, which no recovery takes for damage, not an"
     " InvalidRecordException",
-    "EndTransactionMarker",
-    "dump-log",
-    "startup",
+    "EndTransactionMarker", "dump-log", "startup",
 )
 SECOND_END_MARKER = _since(
-    "4.2",
-    "SECOND_END_MARKER",
-    "with transaction.version 2 a second end marker of a transaction may be in the log",
-    "KIP-890",
+    "4.2", "with transaction.version 2 a second end marker of a transaction may be in the log", "KIP-890"
 )
 CONTROL_KEY_WORDS = _since(
     "4.3",
-    "CONTROL_KEY_WORDS",
     "a control record's key that is too short is called `control record key`, before `end control record key`",
-    "ControlRecordType",
-    "dump-log",
+    "ControlRecordType", "dump-log",
 )
 DUMP_IN_JAVA = _since(
     "4.3",
-    "DUMP_IN_JAVA",
     "kafka-dump-log is rewritten: other orders on stderr, `-1 is followed by N` for a first offset above 0, no"
     " exception for a name without a dot, a bar in front of every payload",
-    "org.apache.kafka.tools.DumpLogSegments",
-    "dump-log",
+    "org.apache.kafka.tools.DumpLogSegments", "dump-log",
 )
 CORDONED_DIRECTORIES = _since(
     "4.3",
-    "CORDONED_DIRECTORIES",
     "brokers register cordoned log directories: RegisterBrokerRecord v4, BrokerRegistrationChangeRecord v3",
     "KIP-1066",
 )
 TRANSACTION_STATUS_NAMES = _since(
     "4.4",
-    "TRANSACTION_STATUS_NAMES",
     "kafka-dump-log --transaction-log-decoder prints the transaction's status by name",
-    "DumpLogSegments",
-    "dump-log",
+    "DumpLogSegments", "dump-log",
 )
 LAST_BATCH_BELOW_HIGH_WATERMARK = _since(
     "4.4",
-    "LAST_BATCH_BELOW_HIGH_WATERMARK",
     "the cleaner keeps an emptied last batch only where its next offset is the high watermark, not where it is the end"
     " of the round",
-    "Cleaner",
-    "compact",
+    "Cleaner", "compact",
 )
 ZERO_CHECKPOINT = _since(
     "4.4",
-    "ZERO_CHECKPOINT",
     "kafka-storage format writes 00000000000000000000-0000000000.checkpoint in place of bootstrap.checkpoint",
     "Formatter",
 )
-CLEANER_SPLITS_OUTPUT = _since(
-    "4.5",
-    "CLEANER_SPLITS_OUTPUT",
-    "the cleaner may write one group of segments as several",
-    "Cleaner",
-)
+CLEANER_SPLITS_OUTPUT = _since("4.5", "the cleaner may write one group of segments as several", "Cleaner")
 
-BEHAVIOURS: tuple[Behaviour, ...] = tuple(
-    sorted((found for found in list(globals().values()) if isinstance(found, Behaviour)), key=lambda b: _ORDER[b.since])
-)
+# fmt: on
+
+BEHAVIOURS = {name: found for name, found in list(globals().items()) if isinstance(found, Behaviour)}
+"""All of them, by name."""
 
 
 def newest(releases: Iterable[KafkaRelease]) -> KafkaRelease | None:

@@ -88,9 +88,8 @@ def test_behaviours_begin_and_end() -> None:
 
 
 def test_every_behaviour_says_what_it_is() -> None:
-    assert len({found.name for found in BEHAVIOURS}) == len(BEHAVIOURS) > 10
-    for found in BEHAVIOURS:
-        assert getattr(releases, found.name) is found
+    assert len({found.what for found in BEHAVIOURS.values()}) == len(BEHAVIOURS) > 10
+    for found in BEHAVIOURS.values():
         assert found.what
         assert found.source
 
@@ -99,14 +98,14 @@ def test_who_asks_does_ask() -> None:
     """A behaviour that a part of kdump is said to ask for is named in its code, and the other way round."""
     files = [path for folder in ("kdump", "commands") for path in (ROOT / folder).rglob("*.py")]
     text = "".join(path.read_text() for path in files if path.name != "releases.py")
-    asked = {found.name for found in BEHAVIOURS if re.search(rf"\b{found.name}\b", text)}
-    assert asked == {found.name for found in BEHAVIOURS if found.asked_by}
+    asked = {name for name in BEHAVIOURS if re.search(rf"\b{name}\b", text)}
+    assert asked == {name for name, found in BEHAVIOURS.items() if found.asked_by}
 
 
 def test_the_table_in_the_docs() -> None:
     text = (ROOT / "docs" / "releases.md").read_text()
-    for found in BEHAVIOURS:
+    for name, found in BEHAVIOURS.items():
         asked_by = ", ".join(found.asked_by) or "none"
         since = ", ".join(release.value for release in (found.since, *found.backports))
-        assert f"| {since} | `{found.name}` | {found.what} | {found.source} | {asked_by} |\n" in text
+        assert f"| {since} | `{name}` | {found.what} | {found.source} | {asked_by} |\n" in text
     assert len(re.findall(r"^\| \d\.\d[0-9., ]* \| `", text, re.MULTILINE)) == len(BEHAVIOURS)

@@ -68,5 +68,4 @@ def summary_row(totals: Totals) -> dict[str, Any]:
 def _pass_row(totals: PassTotals) -> dict[str, Any]:
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
-    fields["notes"] = fields.pop("infos")
     return with_old_names(fields, _OLD_NAMES)

@@ -22,7 +22,7 @@ from kdump.columns.names import (
     VALUE,
     utf8,
 )
-from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
+from kdump.formats.batch import CODEC_MASK, TRANSACTIONAL, is_control_batch, timestamp_type
 from kdump.formats.codecs import codec_name
 from kdump.named_tuples import NamedTuple
 from kdump.storage.txn_state import TxnState
@@ -247,10 +247,6 @@ def _is_transactional(attributes: int, magic: int) -> bool:
     return magic >= 2 and bool(attributes & TRANSACTIONAL)
 
 
-def _is_control(attributes: int, magic: int) -> bool:
-    return magic >= 2 and bool(attributes & CONTROL)
-
-
 def _flags(find: Callable[[int, int], bool]) -> Callable[[Numbers, str, int], Column]:
     def make(made: Numbers, _name: str, length: int) -> Column:
         return Column(BOOL, length, 0, (None, _bits(_by_flags(made, find))))
@@ -270,6 +266,6 @@ _MAKES = {
     "timestamp_us": _microseconds,
     "timestamp_type": _types,
     "is_transactional": _flags(_is_transactional),
-    "is_control": _flags(_is_control),
+    "is_control": _flags(is_control_batch),
     "codec": _codecs,
 }

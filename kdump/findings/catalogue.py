@@ -219,7 +219,7 @@ _KINDS = (
         "A partition that this broker was not assigned is set aside."),
     FindingKind("KD-DIR-UNASSIGNED", WARNING, SETS_ASIDE, ways.UNASSIGNED, "cluster",
         "The cluster's metadata does not have the replica on this broker."),
-    FindingKind("KD-CHANGE-UNFINISHED", ERROR, IGNORES, ways.UNFINISHED, "changes",
+    FindingKind("KD-CHANGE-UNFINISHED", ERROR, IGNORES, ways.UNFINISHED, "tasks",
         "A change by kdump was interrupted: some files are old, some are new."),
     FindingKind("KD-FILE-DELETED", NOTE, IGNORES, (), "directory", "A file waits for its deletion."),
     FindingKind("KD-FILE-CLEANED", WARNING, IGNORES, ways.LEFT_ALONE, "directory",

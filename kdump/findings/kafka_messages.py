@@ -65,6 +65,8 @@ _CUT = (
 _LOOK_FIRST = ("kdump doctor LOG_DIRECTORY",)
 _DISK = ("Look at the disk (dmesg, smartctl) first.", "Then: kdump doctor LOG_DIRECTORY")
 _ALL_DIRECTORIES = ("kdump doctor LOG_DIRECTORY... with all directories of log.dirs",)
+_OFFLINE = "A log directory is offline: the broker serves none of its partitions. Its other disks work."
+_REBUILD = ("kdump rebuild-index PARTITION_DIRECTORY",)
 _M = KafkaMessage
 # fmt: off
 MESSAGES: tuple[KafkaMessage, ...] = (
@@ -90,16 +92,15 @@ MESSAGES: tuple[KafkaMessage, ...] = (
         "The broker rebuilds an index that fails its check. It checks the batches of the segment on the way."),
     _M("Corrupt index found, index file {FILE} has non-zero size but the last offset is {OFFSET}",
         ("KD-IDX-ZEROS", "KD-IDX-OFFSET"), "The last entry of an offset index is below the base offset of its segment.",
-        ("kdump rebuild-index PARTITION_DIRECTORY",)),
+        _REBUILD),
     _M("Corrupt time index found, time index file ({FILE}) has non-zero size but the last timestamp is {TIME}",
-        ("KD-TIDX-ZEROS", "KD-TIDX-ORDER"), "The last entry of a time index is before its first one.",
-        ("kdump rebuild-index PARTITION_DIRECTORY",)),
+        ("KD-TIDX-ZEROS", "KD-TIDX-ORDER"), "The last entry of a time index is before its first one.", _REBUILD),
     _M("Index file {FILE} is corrupt, found {SIZE} bytes which is neither positive nor a multiple of 8",
-        ("KD-IDX-LENGTH",), "An offset index ends inside an entry.", ("kdump rebuild-index PARTITION_DIRECTORY",)),
+        ("KD-IDX-LENGTH",), "An offset index ends inside an entry.", _REBUILD),
     _M("Time index file {FILE} is corrupt, found {SIZE} bytes which is neither positive nor a multiple of 12",
-        ("KD-TIDX-LENGTH",), "A time index ends inside an entry.", ("kdump rebuild-index PARTITION_DIRECTORY",)),
+        ("KD-TIDX-LENGTH",), "A time index ends inside an entry.", _REBUILD),
     _M("Unexpected aborted transaction version {VERSION} in transaction index {FILE}", ("KD-TXN-VERSION",),
-        "A transaction index has an entry that no release writes.", ("kdump rebuild-index PARTITION_DIRECTORY",)),
+        "A transaction index has an entry that no release writes.", _REBUILD),
     _M("Last offset of aborted transaction {TEXT} in index {FILE} is less than start offset {OFFSET}", ("KD-TXN-BASE",),
         "A transaction index has an entry of another segment. The broker recovers the segment."),
     _M("Failed to load producer snapshot from '{FILE}'", ("KD-SNAP-CORRUPT",),
@@ -153,18 +154,12 @@ MESSAGES: tuple[KafkaMessage, ...] = (
     _M("Encountered I/O error in metadata log directory {FILE}. Cannot continue", ("KD-META-PROPERTIES",),
         "The broker does not start: the disk with the cluster metadata cannot be read.", _DISK),
     # what goes offline, or is set aside
-    _M("Stopping serving logs in dir {FILE}", (),
-        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
-    _M("Stopping serving replicas in dir {FILE}", (),
-        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
-    _M("Stopped serving replicas in dir {FILE}", (),
-        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
-    _M("because they are in the failed log directory {FILE}.", (),
-        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
-    _M("Stopping cleaning logs in dir {FILE}", (),
-        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
-    _M("are offline due to failure on log directory {FILE}", (),
-        "A log directory is offline: the broker serves none of its partitions. Its other disks work.", _DISK),
+    _M("Stopping serving logs in dir {FILE}", (), _OFFLINE, _DISK),
+    _M("Stopping serving replicas in dir {FILE}", (), _OFFLINE, _DISK),
+    _M("Stopped serving replicas in dir {FILE}", (), _OFFLINE, _DISK),
+    _M("because they are in the failed log directory {FILE}.", (), _OFFLINE, _DISK),
+    _M("Stopping cleaning logs in dir {FILE}", (), _OFFLINE, _DISK),
+    _M("are offline due to failure on log directory {FILE}", (), _OFFLINE, _DISK),
     _M("bring up new local leader {TP} with topic id {ID} because it resides in an offline log directory", (),
         "The broker cannot lead the partition: its log directory is offline. Another replica leads, if one is in sync.",
         _ALL_DIRECTORIES),

@@ -92,6 +92,11 @@ def control_type_name(number: int) -> str:
     return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else "UNKNOWN"
 
 
+def is_control_batch(attributes: int, magic: int) -> bool:
+    """Return whether a batch is a control batch; formats before v2 have none, whatever the bit says."""
+    return magic >= 2 and bool(attributes & CONTROL)
+
+
 class TimestampType(StrEnum):
     """What timestamps are, by Kafka's names (TimestampType)."""
 

@@ -103,6 +103,14 @@ def fault_error(fault: Fault) -> KdumpError:
     return _ERRORS.get(code, InvalidRecordError)(_TEXTS[code].format(a, b))
 
 
-def undersized_error(size: int, path: str) -> CorruptRecordError:
+def undersized_error(size: int, path: str = "") -> CorruptRecordError:
     """Return the exception for an entry whose size field is too small to be one (a zero tail shows as size 0)."""
-    return CorruptRecordError(f"Found record size {size} smaller than minimum record overhead (14) in file {path}.")
+    where = f" in file {path}." if path else ""
+    return CorruptRecordError(f"Found record size {size} smaller than minimum record overhead (14){where}")
+
+
+def in_memory_error(*, size: int | None = None, magic: int = 0) -> CorruptRecordError:
+    """Return the exception of a reader of memory (ByteBufferLogInputStream) for a size field, or else for a magic."""
+    if size is not None:
+        return CorruptRecordError(f"Record size {size} is less than the minimum record overhead (14)")
+    return CorruptRecordError(f"Invalid magic found in record: {magic}")

@@ -217,3 +217,12 @@ def _need(data: bytes | memoryview, size: int, what: str) -> None:
         raise TruncatedSnapshotError(
             f"{_INVALID}{what} would end at byte {size}, but the data ends at byte {len(data)}"
         )
+
+
+def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:
+    """Return the offsets of the snapshots that a broker deletes at start: all that are no segment's but the last."""
+    known = set(bases)
+    stray = sorted(offset for offset in offsets if offset not in known)
+    if stray and known and stray[-1] > max(known):
+        stray.pop()
+    return stray

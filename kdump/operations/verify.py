@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kdump.disk.durable import remove_file
 from kdump.disk.pace import Pace
 from kdump.errors import check_number
 from kdump.findings.finding import UNREAD, Finding
@@ -17,15 +18,7 @@ from kdump.formats.time_units import wall_clock
 from kdump.named_tuples import NamedTuple
 from kdump.storage.live import is_beside_broker
 from kdump.verify.options import Options
-from kdump.verify.resume import (
-    NOTHING_YET,
-    Mark,
-    PassTotals,
-    ResumePoint,
-    read_resume_point,
-    remove_mark,
-    write_resume_point,
-)
+from kdump.verify.resume import NOTHING_YET, Mark, PassTotals, ResumePoint, read_resume_point, write_resume_point
 from kdump.verify.run import Verification
 from kdump.verify.state import read_state, write_state
 
@@ -175,7 +168,7 @@ class VerifyRun(Iterator[Finding]):
             mark = mark._replace(partition=os.path.abspath(mark.partition))
             write_resume_point(resume, self._absolute, mark, self.totals.whole)
         elif resume and self.totals.has_reached_end:
-            remove_mark(resume)
+            remove_file(resume)
         if self._asked.state and self._state is not None:
             write_state(self._asked.state, self._state)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from struct import calcsize, unpack
 
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.errors import KdumpError
 from kdump.formats.batch import (
     CODEC_MASK,
@@ -181,22 +181,11 @@ def _records(
     source = rows.source_of(0)
     found = []
     for row in range(decoded.length):
-        place = starts[row] if row < len(starts) else None
-        found.append(
-            RecordField(
-                decoded.offset[row],
-                decoded.timestamp[row],
-                position + place[0] if place else None,
-                place[1] if place else None,
-                _slice(source, decoded.key_position[row], decoded.key_length[row]),
-                decoded.value_length[row],
-            )
-        )
+        start, length = starts[row] if row < len(starts) else (None, None)
+        place = None if start is None else position + start, length
+        key = content_at(source, decoded.key_position[row], decoded.key_length[row])
+        found.append(RecordField(decoded.offset[row], decoded.timestamp[row], *place, key, decoded.value_length[row]))
     return tuple(found), None if decoded.fault is None else f"record {decoded.length} cannot be decoded"
-
-
-def _slice(source: bytes | bytearray | memoryview, start: int, length: int) -> bytes | None:
-    return None if length < 0 else bytes(source[start : start + length])
 
 
 def _starts(block: BatchBlock, size: int) -> list[tuple[int, int]]:

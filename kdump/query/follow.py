@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.named_tuples import NamedTuple
@@ -50,10 +51,8 @@ class Follower:
         self.is_done = False
         self._selection = selection
         self._single = is_single
-        self._batches_only = batches_only
         self._use_indexes = use_indexes
-        self._includes_damaged = includes_damaged
-        self._limit = limit
+        self._sweep = partial(Sweep, batches_only=batches_only, includes_damaged=includes_damaged, limit=limit)
         self._base_offset: int | None = None  # of the segment that is read
         self._position: int | None = None  # up to which it has been read
         self._stamp = (-1, -1)  # size and time of change of the file when it was last looked at
@@ -102,16 +101,7 @@ class Follower:
             self._position = log.size
         if log.size == self._position:
             return
-        sweep = Sweep(
-            segment,
-            log,
-            self._selection,
-            self._position,
-            batches_only=self._batches_only,
-            growing=growing,
-            includes_damaged=self._includes_damaged,
-            limit=self._limit,
-        )
+        sweep = self._sweep(segment, log, self._selection, self._position, growing=growing)
         yield from sweep
         self._position = sweep.position
         self.is_done = sweep.is_done

@@ -125,13 +125,6 @@ class PartitionInfo(NamedTuple):
         return remote_start_offset(self.checkpoints.log_start, self.log_start_offset, lambda: is_tiered)
 
 
-class ReplicationCounts(NamedTuple):
-    """How many partitions lack in-sync replicas, and how many of them so many that producers are refused."""
-
-    under_replicated: int
-    under_min_isr: int
-
-
 class LogDirectoryInfo(NamedTuple):
     """One log directory, its partitions apart.
 
@@ -280,14 +273,14 @@ def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]
     return list(places.duplicates())
 
 
-def replication_counts(partitions: Iterable[PartitionInfo]) -> ReplicationCounts:
-    """Return how many partitions lack in-sync replicas, of those placed by the cluster's metadata: strays lack none."""
+def replication_counts(partitions: Iterable[PartitionInfo]) -> tuple[int, int]:
+    """Return how many partitions lack in-sync replicas, and how many of them so many that producers are refused.
+
+    Of those placed by the cluster's metadata: strays lack none.
+    """
     placed = [info.placement for info in partitions if info.placement]
     known = [placement for placement in placed if placement.isr is not None and placement.stray is None]
-    return ReplicationCounts(
-        sum(placement.is_under_replicated for placement in known),
-        sum(placement.is_under_min_isr for placement in known),
-    )
+    return sum(each.is_under_replicated for each in known), sum(each.is_under_min_isr for each in known)
 
 
 def _log_end(segments: tuple[SegmentInfo, ...], start: int) -> int | None:

@@ -28,10 +28,6 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 """The broker's special timestamps of ListOffsets."""
 
 
-def _newest() -> KafkaRelease:
-    return NEWEST
-
-
 class OffsetPosition(NamedTuple):
     """Where a broker's read of an offset starts.
 
@@ -80,7 +76,7 @@ class LogLookup:
         clean: bool,
         last_stable_offset: int | None = None,
         trace: Trace = no_trace,
-        release: Callable[[], KafkaRelease] = _newest,
+        release: Callable[[], KafkaRelease] = lambda: NEWEST,
         is_tiered: Callable[[], bool] = lambda: False,
     ) -> None:
         self._last_stable_offset = last_stable_offset
@@ -178,26 +174,18 @@ class LogLookup:
         self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")
         entry = segment.index_entry(offset, self._trace)
         self._trace(f"offset index entry: offset {entry.offset} at byte {entry.position}")
+        begun = segment.base_offset, entry.offset, entry.position
         found = self._scan(segment, entry.position, offset)
         if found is None:
             self._trace(f"no batch of the segment reaches offset {offset}")
-            return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+            return OffsetPosition(*begun)
         position, batch = found
         self._trace(
             f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
             f" {position - entry.position} bytes of scanning"
         )
-        return OffsetPosition(
-            segment.base_offset,
-            entry.offset,
-            entry.position,
-            True,
-            batch.last_offset,
-            position,
-            batch.size,
-            first_offset_at(segment.log, position, batch),
-            segment.is_valid(position, batch),
-        )
+        base, is_valid = first_offset_at(segment.log, position, batch), segment.is_valid(position, batch)
+        return OffsetPosition(*begun, True, batch.last_offset, position, batch.size, base, is_valid)
 
     def _scan(self, segment: OpenSegment, start: int, offset: int) -> tuple[int, Entry] | None:
         """Return the batch from byte `start` on that a read of `offset` gets, with its position (FileRecords).
@@ -275,8 +263,8 @@ class LogLookup:
         """
         if not self._segments or self._segments[-1].next_offset < self.log_start_offset:
             return None
-        segment = max(self._segments, key=lambda each: each.last_time_entry().timestamp)
-        entry = segment.last_time_entry()
+        segment = max(self._segments, key=lambda each: each.last_time_entry.timestamp)
+        entry = segment.last_time_entry
         self._trace(f"segment {segment.base_offset} has the largest timestamp, {entry.timestamp}")
         start = segment.index_entry(entry.offset, self._trace).position
         for record, epoch in self._records(segment, start, lambda block: _has_largest(block, entry.timestamp)):

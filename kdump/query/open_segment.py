@@ -37,45 +37,41 @@ class OpenSegment:
         self._files = files
         self._trim = trims
         self._recovers = recovers
-        self._largest: TimeIndexEntry | None = None
-        self._log: LogFile | None = None
-        self._index: OffsetIndex | None = None
-        self._times: TimeIndex | None = None
 
-    @property
+    @cached_property
     def log(self) -> LogFile:
         """The log, open. Raises OSError."""
-        if self._log is None:
-            self._log = self._files.enter_context(self.segment.open_log())
-        return self._log
+        return self._files.enter_context(self.segment.open_log())
 
     @property
     def log_bytes_read(self) -> int:
         """How many bytes of the log have been read."""
-        return self._log.bytes_read if self._log else 0
+        return self.log.bytes_read if "log" in vars(self) else 0
 
-    @property
+    @cached_property
     def index(self) -> OffsetIndex | None:
         """The offset index; None without the file, which a broker would rebuild."""
-        if self._index is None and self.segment.has(names.OFFSET_INDEX):
-            self._index = self._files.enter_context(self.segment.offset_index())
-            if self._trim:
-                self._index.drop_zero_tail()
-            if self._recovers:
-                _drop_beyond(self._index, lambda entry: entry.position >= self.log.size)
-        return self._index
+        if not self.segment.has(names.OFFSET_INDEX):
+            return None
+        index = self._files.enter_context(self.segment.offset_index())
+        if self._trim:
+            index.drop_zero_tail()
+        if self._recovers:
+            _drop_beyond(index, lambda entry: entry.position >= self.log.size)
+        return index
 
-    @property
+    @cached_property
     def times(self) -> TimeIndex | None:
         """The time index; None without the file."""
-        if self._times is None and self.segment.has(names.TIME_INDEX):
-            self._times = self._files.enter_context(self.segment.time_index())
-            if self._trim:
-                self._times.drop_zero_tail()
-            if self._recovers:
-                end = self.next_offset
-                _drop_beyond(self._times, lambda entry: entry.offset >= end)
-        return self._times
+        if not self.segment.has(names.TIME_INDEX):
+            return None
+        times = self._files.enter_context(self.segment.time_index())
+        if self._trim:
+            times.drop_zero_tail()
+        if self._recovers:
+            end = self.next_offset
+            _drop_beyond(times, lambda entry: entry.offset >= end)
+        return times
 
     def index_entry(self, offset: int, trace: Trace) -> OffsetIndexEntry:
         """Return the offset index's entry where a search for `offset` begins. Raises OSError, CorruptIndexError."""
@@ -92,15 +88,13 @@ class OpenSegment:
             return TimeIndexEntry(-1, self.base_offset)
         return self.times.lookup(timestamp, _about("time index", trace))
 
+    @cached_property
     def last_time_entry(self) -> TimeIndexEntry:
-        """Return what a broker that just opened the segment takes for its largest timestamp and that one's offset."""
-        if self._largest is None:
-            times = self.times
-            last = TimeIndexEntry(-1, self.base_offset)
-            if times is not None and times.entries:
-                last = times.entry(times.entries - 1)
-            self._largest = self._with_tail(last) if self._recovers else last
-        return self._largest
+        """What a broker that just opened the segment takes for its largest timestamp and that one's offset."""
+        last, times = TimeIndexEntry(-1, self.base_offset), self.times
+        if times is not None and times.entries:
+            last = times.entry(times.entries - 1)
+        return self._with_tail(last) if self._recovers else last
 
     def _with_tail(self, last: TimeIndexEntry) -> TimeIndexEntry:
         """Return the last entry after recovery: the newest maximum is in the broker's memory until a roll or close."""
@@ -112,7 +106,7 @@ class OpenSegment:
 
     def largest_timestamp(self, trace: Trace) -> int:
         """Return it in ms, by the time index, else the time of the .log file."""
-        timestamp = self.last_time_entry().timestamp
+        timestamp = self.last_time_entry.timestamp
         source = "by its batches" if self._recovers else "of its time index's last entry"
         if timestamp < 0:
             timestamp = status_of(self.segment.log_path).modified_ns // 1_000_000

@@ -96,11 +96,8 @@ class _Loader:
         self._close()
         tell_changes(self.directory, self.steps)
         files = {name: self.directory.files[name] for name in self.directory.names()}
-        has_open_txn = bool(self.states.open_txns)
-        found = self.directory.present
-        return LoadOutcome(
-            tuple(self.steps), None, start_offset, end_offset, recovery_point, files, has_open_txn, found
-        )
+        offsets, has_open_txn = (start_offset, end_offset, recovery_point), bool(self.states.open_txns)
+        return LoadOutcome(tuple(self.steps), None, *offsets, files, has_open_txn, self.directory.present)
 
     def _open_epochs(self) -> EpochCache | None:
         name = names.LEADER_EPOCH_CHECKPOINT
@@ -285,15 +282,8 @@ class _Loader:
 
     def _rebuild_producers(self, start_offset: int, end_offset: int) -> None:
         self.states.snapshots.remove_stray(self.segments.bases())
-        rebuild_producer_state(
-            self.states,
-            self.segments,
-            self.startup,
-            start_offset,
-            end_offset,
-            self.partition,
-            clean=self.startup.clean,
-        )
+        where = start_offset, end_offset, self.partition
+        rebuild_producer_state(self.states, self.segments, self.startup, *where, clean=self.startup.clean)
 
     def _check_metadata(self) -> None:
         name = names.PARTITION_METADATA

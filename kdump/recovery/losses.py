@@ -26,15 +26,11 @@ def count_loss(log: LogFile, base_offset: int, position: int) -> tuple[Loss, str
         batches += part.stop - part.first
         records += _records(log, part.block, part.first, part.stop)
         if first_offset is None:
-            first_offset = _base_offset(part.block, part.first)
+            is_wrapper = part.block.count[part.first] < 0  # what its first offset is only its content tells
+            first_offset = (part.block.last_offset if is_wrapper else part.block.base_offset)[part.first]
         last_offset = part.block.last_offset[part.stop - 1]
     zeros = size if only_zeros(log, position, log.size) else 0
     return Loss(size, zeros, batches, records, first_offset, last_offset), reason
-
-
-def _base_offset(block: BatchBlock, row: int) -> int:
-    """Return the first offset of a batch; of a v0/v1 wrapper its last one, for only its content tells more."""
-    return block.last_offset[row] if block.count[row] < 0 else block.base_offset[row]
 
 
 def _records(log: LogFile, block: BatchBlock, first: int, stop: int) -> int:

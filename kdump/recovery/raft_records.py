@@ -23,7 +23,7 @@ from kdump.formats.batch import CRC_START, FRAME, FRAME_SIZE, KRAFT_VOTERS, LEAD
 from kdump.formats.checksums import crc32c
 from kdump.formats.control import control_type_of
 from kdump.formats.control import decode_value as decode_control
-from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
+from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, in_memory_error, undersized_error
 from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.named_tuples import NamedTuple
@@ -55,8 +55,7 @@ def raft_records(path: str, *, checks_crcs: bool) -> Iterator[RaftRecord]:
             if checks_crcs:
                 _check_header(path, log, position)
             if entry.status == UNDERSIZED:
-                text = f"Found record size {entry.size} smaller than minimum record overhead ({MIN_SIZE_FIELD}) in file"
-                raise LoadError(CORRUPT_RECORD, f"{text} {path}.", path)
+                raise LoadError(CORRUPT_RECORD, str(undersized_error(entry.size, path)), path)
             if entry.status != BLOCK_FULL:
                 return
             block = log.batch_at(position, entry.size)
@@ -77,10 +76,9 @@ def _check_header(path: str, log: LogFile, position: int) -> None:
         return
     _, size, _, magic = FRAME.unpack_from(header.ljust(FRAME_SIZE, b"\0"))
     if size < MIN_SIZE_FIELD:
-        text = f"Record size {size} is less than the minimum record overhead ({MIN_SIZE_FIELD})"
-        raise LoadError(CORRUPT_RECORD, text, path)
+        raise LoadError(CORRUPT_RECORD, str(in_memory_error(size=size)), path)
     if not 0 <= magic <= _NEWEST_MAGIC:
-        raise LoadError(CORRUPT_RECORD, f"Invalid magic found in record: {magic}", path)
+        raise LoadError(CORRUPT_RECORD, str(in_memory_error(magic=magic)), path)
 
 
 def _check_crc(path: str, block: BatchBlock) -> None:

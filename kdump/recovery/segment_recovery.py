@@ -15,7 +15,7 @@ from kdump.recovery.segments import LoadedSegment, fits
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView
-from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, first_bad
 from kdump.storage.segment_indexes import SegmentIndexes
 from kdump.transactions.producers import CompletedTxn
 
@@ -51,8 +51,8 @@ class SegmentRecovery:
         Where it raises, the files are left as Kafka would leave them half-way.
         """
         segment = self.segment
-        segment.open_offset_index()
-        segment.open_time_index()
+        segment.open_index(names.OFFSET_INDEX)
+        segment.open_index(names.TIME_INDEX)
         txn_index = segment.file(names.TXN_INDEX)
         if segment.directory.exists(txn_index):
             segment.directory.write(txn_index, b"")
@@ -98,7 +98,7 @@ class SegmentRecovery:
     def _walk(self, log: LogView) -> None:
         batches = RecoveredBatches(self.states, log, self.partition, self._abort)
         for block in log.blocks(gathers=True):
-            stop = _first_invalid(block)
+            stop = first_bad(block)
             self._take(log, block, stop, batches)
             if stop < block.length or self._marker_error:
                 return
@@ -163,16 +163,14 @@ class SegmentRecovery:
         """Add an aborted transaction to the .txnindex. Raises LoadError where the markers' offsets do not increase."""
         name = self.segment.file(names.TXN_INDEX)
         if self.aborted and self.aborted[-1].last_offset >= txn.last_offset:
-            raise LoadError(
-                ILLEGAL_ARGUMENT,
+            text = (
                 f"The last offset of appended transactions must increase sequentially, but {txn.last_offset} is not"
                 f" greater than current last offset {self.aborted[-1].last_offset} of index"
-                f" {self.segment.directory.full(name)}",
-                name,
+                f" {self.segment.directory.full(name)}"
             )
-        self.aborted.append(
-            AbortedTxn(ABORTED_TXN_VERSION, txn.producer_id, txn.first_offset, txn.last_offset, last_stable_offset)
-        )
+            raise LoadError(ILLEGAL_ARGUMENT, text, name)
+        offsets = txn.first_offset, txn.last_offset, last_stable_offset
+        self.aborted.append(AbortedTxn(ABORTED_TXN_VERSION, txn.producer_id, *offsets))
 
     def _cut(self, log: LogView) -> Step | None:
         if log.size <= self.valid_bytes:
@@ -180,32 +178,16 @@ class SegmentRecovery:
         from kdump.recovery.losses import count_loss
 
         loss, damage = count_loss(log, self.segment.base_offset, self.valid_bytes)
-        why = str(self._marker_error) if self._marker_error else damage
+        why = str(self._marker_error) if self._marker_error else damage or "what follows is not a complete batch"
         self.segment.directory.cut(log.name, self.valid_bytes)
         self._cut_loss = loss
-        return Step(
-            TRUNCATE,
-            log.name,
-            why or "what follows is not a complete batch",
-            position=self.valid_bytes,
-            size=self.valid_bytes,
-            loss=loss,
-        )
+        return Step(TRUNCATE, log.name, why, position=self.valid_bytes, size=self.valid_bytes, loss=loss)
 
     def _store(self) -> None:
         """Put the indexes as they are into the files, which have their full size until they are trimmed."""
         segment, directory = self.segment, self.segment.directory
-        offsets, times = self.indexes.offsets, self.indexes.times
-        directory.write(offsets.name, offsets.content(), offsets.full_size)
-        directory.write(times.name, times.content(), times.full_size)
-        segment.offset_entries, segment.time_entries = len(offsets), len(times)
+        for kind, index in ((names.OFFSET_INDEX, self.indexes.offsets), (names.TIME_INDEX, self.indexes.times)):
+            directory.write(index.name, index.content(), index.full_size)
+            segment.entries[kind] = len(index)
         if self.aborted:
             directory.write(segment.file(names.TXN_INDEX), encode_aborted_txns(self.aborted))
-
-
-def _first_invalid(block: BatchBlock) -> int:
-    """Return the first row whose size or CRC does not hold; the block's length where all do."""
-    try:
-        return block.valid.index(0, 0, block.length)
-    except ValueError:
-        return block.length

@@ -9,8 +9,8 @@ from kdump.formats import names
 from kdump.formats.batch import wrap64
 from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
+    ENTRY_SIZES,
     OFFSET_ENTRY_SIZE,
-    TIME_ENTRY_SIZE,
     OffsetIndexEntry,
     check_txn_index,
     decode_aborted_txns,
@@ -39,20 +39,11 @@ def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
 class LoadedSegment:
     """A segment that the broker has opened. Its indexes are opened when first used, and then closed cleanly.
 
-    `offset_entries` and `time_entries` are the numbers of entries of the indexes, None while they are not open. Of an
-    index that exists already the whole length counts.
+    `entries` are the numbers of entries of the indexes that are open, by kind. Of an index that exists already the
+    whole length counts.
     """
 
-    __slots__ = (
-        "_names",
-        "base_offset",
-        "directory",
-        "max_index_size",
-        "offset_entries",
-        "search",
-        "suffix",
-        "time_entries",
-    )
+    __slots__ = ("_names", "base_offset", "directory", "entries", "max_index_size", "search", "suffix")
 
     def __init__(
         self,
@@ -73,18 +64,13 @@ class LoadedSegment:
         self.max_index_size = max_index_size
         self.suffix = suffix
         self._names: dict[str, str] = {}
-        self.offset_entries: int | None = None
-        self.time_entries: int | None = None
+        self.entries: dict[str, int] = {}
         name = self.file(names.LOG)
         if not directory.exists(name):
             directory.write(name, b"")
         if self.size > MAX_LOG_SIZE:
-            raise LoadError(
-                KAFKA,
-                f"The size of segment {directory.full(name)} ({self.size}) is larger than the maximum allowed segment"
-                f" size of {MAX_LOG_SIZE}",
-                name,
-            )
+            text = f"The size of segment {directory.full(name)} ({self.size}) is larger than the maximum allowed"
+            raise LoadError(KAFKA, f"{text} segment size of {MAX_LOG_SIZE}", name)
 
     def file(self, kind: str) -> str:
         """Return the name of the segment's file of a kind."""
@@ -102,21 +88,15 @@ class LoadedSegment:
         """Return the .log, open for reading. Raises OSError."""
         return LogView(self.directory, self.file(names.LOG))
 
-    def open_offset_index(self) -> int:
-        """Open the .index, making it where it is missing; the number of its entries. Raises LoadError."""
-        if self.offset_entries is None:
-            self.offset_entries = self._open_index(names.OFFSET_INDEX, OFFSET_ENTRY_SIZE)
-        return self.offset_entries
-
-    def open_time_index(self) -> int:
-        """Open the .timeindex, making it where it is missing; the number of its entries. Raises LoadError."""
-        if self.time_entries is None:
-            self.time_entries = self._open_index(names.TIME_INDEX, TIME_ENTRY_SIZE)
-        return self.time_entries
+    def open_index(self, kind: str) -> int:
+        """Open the .index or .timeindex, making it where it is missing; the number of its entries. Raises LoadError."""
+        if kind not in self.entries:
+            self.entries[kind] = self._open_index(kind, ENTRY_SIZES[kind])
+        return self.entries[kind]
 
     def make_empty_time_index(self) -> None:
         """Make the missing .timeindex, without entries. Raises LoadError."""
-        self.open_time_index()
+        self.open_index(names.TIME_INDEX)
         self.directory.write(self.file(names.TIME_INDEX), b"")
 
     def resize_indexes(self) -> None:
@@ -124,10 +104,9 @@ class LoadedSegment:
 
         Raises LoadError where an index has more entries than that.
         """
-        for kind, entry_size, entries in (
-            (names.OFFSET_INDEX, OFFSET_ENTRY_SIZE, self.open_offset_index()),
-            (names.TIME_INDEX, TIME_ENTRY_SIZE, self.open_time_index()),
-        ):
+        opened = {kind: self.open_index(kind) for kind in (names.OFFSET_INDEX, names.TIME_INDEX)}
+        for kind, entries in opened.items():
+            entry_size = ENTRY_SIZES[kind]
             limit = self.max_index_size // entry_size * entry_size
             if entries * entry_size > limit:
                 text = f"newPosition > limit: ({entries * entry_size} > {limit})"
@@ -135,10 +114,8 @@ class LoadedSegment:
 
     def close(self) -> None:
         """Trim the indexes that were opened to their entries."""
-        if self.offset_entries is not None:
-            self.directory.cut(self.file(names.OFFSET_INDEX), self.offset_entries * OFFSET_ENTRY_SIZE)
-        if self.time_entries is not None:
-            self.directory.cut(self.file(names.TIME_INDEX), self.time_entries * TIME_ENTRY_SIZE)
+        for kind, entries in self.entries.items():
+            self.directory.cut(self.file(kind), entries * ENTRY_SIZES[kind])
 
     def check_txn_index(self) -> None:
         """Make Kafka's sanity check of the .txnindex. Raises CorruptIndexError or UnknownTxnVersionError."""
@@ -150,7 +127,7 @@ class LoadedSegment:
 
     def last_indexed_offset(self) -> int:
         """Return the offset of the last entry of the .index; the base offset without any. Raises LoadError."""
-        entries = self.open_offset_index()
+        entries = self.open_index(names.OFFSET_INDEX)
         return self._offset_entry(entries - 1).offset if entries else self.base_offset
 
     def find(self, log: LogView, offset: int) -> int | None:
@@ -158,7 +135,7 @@ class LoadedSegment:
 
         None where there is none. Raises LoadError.
         """
-        entries = self.open_offset_index()
+        entries = self.open_index(names.OFFSET_INDEX)
         slot = floor_slot(entries, OFFSET_ENTRY_SIZE, offset, lambda number: self._offset_entry(number).offset)
         position = 0 if slot < 0 else self._offset_entry(slot).position
         return find(log, offset, max(0, position), self.search)

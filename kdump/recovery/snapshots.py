@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kdump.errors import NUMBER_FORMAT, LoadError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.formats.producer_snapshot import stray_offsets
 from kdump.recovery.segments import file_name
 from kdump.storage.planned import PlannedPartition
 
@@ -65,9 +66,5 @@ class SnapshotFiles:
     def remove_stray(self, bases: Iterable[int]) -> None:
         """List the snapshots again; delete those at which no segment begins, except the last if none is behind it."""
         self.by_offset = SnapshotFiles(self.directory).by_offset
-        keep = set(bases)
-        stray = sorted(offset for offset in self.by_offset if offset not in keep)
-        for offset in stray[:-1]:
+        for offset in stray_offsets(self.by_offset, bases):
             self.delete(offset, STRAY)
-        if stray and keep and stray[-1] < max(keep):
-            self.delete(stray[-1], STRAY)

@@ -91,12 +91,8 @@ def split_segment(
     next_offset = old.next_offset()
     if next_offset <= old.base_offset or fits(wrap64(next_offset - 1), old.base_offset):
         name = old.file(names.LOG)
-        raise LoadError(
-            ILLEGAL_ARGUMENT,
-            "Split operation is only permitted for segments with overflow, and the problem path is"
-            f" {directory.full(name)}",
-            name,
-        )
+        text = "Split operation is only permitted for segments with overflow, and the problem path is"
+        raise LoadError(ILLEGAL_ARGUMENT, f"{text} {directory.full(name)}", name)
     with old.open_log() as log:
         source = directory.files[log.name]
         parts = _parts(log, old, config)
@@ -128,13 +124,9 @@ def _parts(log: LogView, old: LoadedSegment, config: LoadingSettings) -> list[Pa
                     parts.append(builder.finish())
                 builder = _Builder(_base_offset(log, block, row), block.position[row], config, old.directory)
                 if not fits(block.last_offset[row], builder.base_offset):
-                    position = block.position[row]
-                    raise LoadError(
-                        ILLEGAL_STATE,
-                        f"Failed to append records from position {position} in LogSegment(baseOffset="
-                        f"{old.base_offset}, size={log.size})",
-                        log.name,
-                    )
+                    where = f"LogSegment(baseOffset={old.base_offset}, size={log.size})"
+                    text = f"Failed to append records from position {block.position[row]} in {where}"
+                    raise LoadError(ILLEGAL_STATE, text, log.name)
             builder.take(block, row)
             end = builder.end
         log.check_end(block)

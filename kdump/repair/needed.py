@@ -21,10 +21,10 @@ from kdump.change.plan import REPLACE, TRUNCATE, Operation, Plan
 from kdump.disk.reading import ReadOnlyFile
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.formats.producer_snapshot import stray_offsets
 from kdump.repair.survey import Survey
 from kdump.storage.damage import only_zeros
 from kdump.storage.partition import PartitionLog
-from kdump.verify.snapshots import stray_offsets
 
 _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import not_
 
 from kdump import kernels
 from kdump.blocks import RecordBlock
-from kdump.formats.batch import CONTROL
+from kdump.formats.batch import is_control_batch
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import EVERYTHING, Selection
 from kdump.stats.sizes import Sizes
@@ -166,10 +167,8 @@ def _wanted(rows: DecodedRows) -> bytes:
     block, first, stop = rows.block, rows.first, rows.stop
     if not block.controls:
         return b"\1" * (stop - first)
-    return bytes(
-        magic < 2 or not attributes & CONTROL
-        for magic, attributes in zip(block.magic[first:stop], block.attributes[first:stop], strict=True)
-    )
+    controls = map(is_control_batch, block.attributes[first:stop], block.magic[first:stop])
+    return bytes(map(not_, controls))
 
 
 def _picked(rows: DecodedRows) -> Sequence[int]:

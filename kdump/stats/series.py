@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from kdump.named_tuples import NamedTuple
 
@@ -81,6 +82,11 @@ class OffsetRange(NamedTuple):
     earliest: int
     latest: int
 
+    def joined(self, other: OffsetRange) -> OffsetRange:
+        """Return it together with the range that follows."""
+        times = min(self.earliest, other.earliest), max(self.latest, other.latest)
+        return OffsetRange(self.first_offset, other.last_offset, *times)
+
 
 @dataclass(slots=True)
 class Envelope:
@@ -106,13 +112,5 @@ class Envelope:
 
     def _halve(self) -> None:
         self.step *= 2
-        pairs = [self.ranges[at : at + 2] for at in range(0, len(self.ranges), 2)]
-        self.ranges = [
-            OffsetRange(
-                pair[0].first_offset,
-                pair[-1].last_offset,
-                min(each.earliest for each in pair),
-                max(each.latest for each in pair),
-            )
-            for pair in pairs
-        ]
+        pairs = zip_longest(self.ranges[0::2], self.ranges[1::2])
+        self.ranges = [one if other is None else one.joined(other) for one, other in pairs]

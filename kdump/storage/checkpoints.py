@@ -120,10 +120,7 @@ class Checkpoints(NamedTuple):
     def problems(self) -> Iterator[Problem]:
         """What cannot be parsed or read."""
         for file, error in self.errors.items():
-            if isinstance(error, OSError):
-                yield Problem.unreadable(self.path(file), error)
-            else:
-                yield Problem(self.path(file), None, str(error))
+            yield Problem.failed(self.path(file), error)
 
     def readable(self) -> Self:
         """Return them, where all can be read. Raises OSError."""

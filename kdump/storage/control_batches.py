@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import Protocol
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock, content_at
-from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL, CONTROL_KEY, HEADER_SIZE, MARKER_VALUE
+from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL_KEY, HEADER_SIZE, MARKER_VALUE, is_control_batch
 from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError
 from kdump.named_tuples import NamedTuple
@@ -53,25 +52,12 @@ _VALUE_SIZE, _NO_HEADERS = 0x0C, 0  # as varints
 _PARTS = Struct(f"{CONTROL_KEY.format}x{MARKER_VALUE.format[1:]}")
 
 
-class _Held(Protocol):
-    """What a control record is read from: a ControlRecord, or any other record with the same fields."""
-
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
-
-
 def is_control(block: BatchBlock, row: int) -> bool:
-    """Return whether a batch is a control batch; formats before v2 have none, whatever the bit says."""
-    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
+    """Return whether the batch in a row is a control batch."""
+    return is_control_batch(block.attributes[row], block.magic[row])
 
 
-def end_of_transaction(record: _Held) -> Marker:
+def end_of_transaction(record: ControlRecord) -> Marker:
     """Return the marker in a control record of a producer. Raises ControlError."""
     marker = parse_marker(record.key, record.value)
     return Marker(marker.control_type, marker.coordinator_epoch, record.offset, record.timestamp)

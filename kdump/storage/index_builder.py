@@ -41,11 +41,8 @@ class OffsetIndexBuilder:
             text = f"Attempt to append to a full index (size = {entries})."
             raise LoadError(ILLEGAL_ARGUMENT, text, self.name)
         if entries and offset <= self.offsets[-1]:
-            raise InvalidOffsetError(
-                f"Attempt to append an offset {offset} to position {entries} no larger than the last offset appended"
-                f" ({self.offsets[-1]}) to {self.path}",
-                self.name,
-            )
+            text = f"Attempt to append an offset {offset} to position {entries} no larger than the last offset appended"
+            raise InvalidOffsetError(f"{text} ({self.offsets[-1]}) to {self.path}", self.name)
         self.put(offset, position)
 
     def put(self, offset: int, position: int) -> None:
@@ -111,18 +108,11 @@ class TimeIndexBuilder:
             text = f"Attempt to append to a full time index (size = {entries})."
             raise LoadError(ILLEGAL_ARGUMENT, text, self.name)
         if entries and offset < self.offsets[-1]:
-            raise InvalidOffsetError(
-                f"Attempt to append an offset ({offset}) to slot {entries} no larger than the last offset appended"
-                f" ({self.offsets[-1]}) to {self.path}",
-                self.name,
-            )
+            text = f"Attempt to append an offset ({offset}) to slot {entries} no larger than the last offset appended"
+            raise InvalidOffsetError(f"{text} ({self.offsets[-1]}) to {self.path}", self.name)
         if entries and timestamp < self.timestamps[-1]:
-            raise LoadError(
-                ILLEGAL_STATE,
-                f"Attempt to append a timestamp ({timestamp}) to slot {entries} no larger than the last timestamp"
-                f" appended ({self.timestamps[-1]}) to {self.path}",
-                self.name,
-            )
+            text = f"Attempt to append a timestamp ({timestamp}) to slot {entries} no larger than the last timestamp"
+            raise LoadError(ILLEGAL_STATE, f"{text} appended ({self.timestamps[-1]}) to {self.path}", self.name)
         if timestamp <= self.last_timestamp:
             return
         if entries >= self.most:

@@ -274,7 +274,7 @@ def _used_size(segment: Segment, kind: str) -> int:
     if kind == names.TXN_INDEX:
         size = status_of(segment.path(kind)).size
         return size - size % ENTRY_SIZES[kind]
-    with segment.offset_index() if kind == names.OFFSET_INDEX else segment.time_index() as index:
+    with segment.index(kind) as index:
         index.drop_zero_tail()
         return index.entries * ENTRY_SIZES[kind]
 

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import is_named, is_there, list_directory, read_small
-from kdump.errors import CheckpointError, NameFormatError, OnError
+from kdump.errors import CheckpointError, NameFormatError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.storage.checkpoint_files import read_checkpoint
-from kdump.storage.segment import Segment
+from kdump.storage.segment import Contents, Segment
 from kdump.storage.swaps import Replacement, replacement, segments_after
 from kdump.storage.walked import WalkedLogs
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kdump.storage.records import Batch, Record
 
 
-class PartitionLog:
+class PartitionLog(Contents):
     """One replica of a partition on disk.
 
     `name` is what the directory's name says (None where it is not one that Kafka gives). `files` maps every file
@@ -108,31 +108,13 @@ class PartitionLog:
         """Whether the log directory around it says that all its logs were closed cleanly."""
         return is_there(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))
 
-    def batches(
-        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
-    ) -> Iterator[Batch | Damage]:
-        """Return the batches that reach into [start_offset, stop_offset), and the damage between them.
+    def _batches(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Batch | Damage]:
+        for segment in self._reaching(start_offset, stop_offset):
+            yield from segment.batches(start_offset, stop_offset)
 
-        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
-        the call.
-        """
-        from kdump.storage.decoded import settled
-
-        segments = self._reaching(start_offset, stop_offset)
-        return settled((part for each in segments for part in each.batches(start_offset, stop_offset)), OnError(errors))
-
-    def records(
-        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
-    ) -> Iterator[Record | BadBatch | Damage]:
-        """Return the records with an offset in [start_offset, stop_offset), and the damage between them.
-
-        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
-        the call.
-        """
-        from kdump.storage.decoded import settled
-
-        segments = self._reaching(start_offset, stop_offset)
-        return settled((part for each in segments for part in each.records(start_offset, stop_offset)), OnError(errors))
+    def _records(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Record | BadBatch | Damage]:
+        for segment in self._reaching(start_offset, stop_offset):
+            yield from segment.records(start_offset, stop_offset)
 
     def _reaching(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Segment]:
         """Yield the segments with something in [start_offset, stop_offset)."""

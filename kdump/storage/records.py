@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kdump.blocks import BatchBlock, content_at
-from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, TimestampType
+from kdump.formats.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    TimestampType,
+    is_control_batch,
+)
 from kdump.formats.codecs import DEFAULT_LIMIT, codec_name
 from kdump.formats.sequences import last_sequence
 from kdump.named_tuples import NamedTuple
@@ -53,7 +60,7 @@ class Batch(NamedTuple):
     @property
     def is_control(self) -> bool:
         """Whether the records are markers of Kafka's own rather than a client's."""
-        return self.magic >= 2 and bool(self.attributes & CONTROL)
+        return is_control_batch(self.attributes, self.magic)
 
     @property
     def is_wrapper(self) -> bool:

@@ -8,7 +8,7 @@ from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
-from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
+from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, undersized_error
 from kdump.formats.words import byte_words, offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import BatchHeader, Damage, DamageKind, bad_batch, only_zeros
@@ -84,7 +84,7 @@ class _Walk:
         """Yield what is in a block, up to damage that does not lead to the block's next batch."""
         row = 0
         while row < block.length:
-            bad = _first_bad(block, row)
+            bad = first_bad(block, row)
             if bad > row:
                 yield Run(block, row, bad)
                 before = block.last_offset[bad - 2] + 1 if bad - 1 > row else self._expected
@@ -131,8 +131,7 @@ class _Walk:
             kind = DamageKind.SIZE
             text = "the size field is too small for a batch, and its header runs over the end of the file"
         else:
-            kind = DamageKind.SIZE
-            text = f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
+            kind, text = DamageKind.SIZE, str(undersized_error(block.bad_size))
         return Damage(kind, at, resumed, CorruptRecordError(text), log.path, header=header)
 
     def _leads_on(self, block: BatchBlock, row: int) -> bool:
@@ -175,7 +174,7 @@ class _Walk:
                 return at
 
 
-def _first_bad(block: BatchBlock, row: int) -> int:
+def first_bad(block: BatchBlock, row: int = 0) -> int:
     """Return the first row from `row` on whose CRC does not hold; the block's length where all do."""
     try:
         return block.valid.index(0, row, block.length)

@@ -26,7 +26,41 @@ NEAR = 1 << 20
 """Bytes of the log within which what an index entry tells of is looked for."""
 
 
-class Segment:
+class Contents:
+    """What batches and records are in: a segment, or a partition."""
+
+    def batches(
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
+    ) -> Iterator[Batch | Damage]:
+        """Return the batches that reach into [start_offset, stop_offset), and the damage between them.
+
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
+        """
+        from kdump.storage.decoded import settled
+
+        return settled(self._batches(start_offset, stop_offset), OnError(errors))
+
+    def records(
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
+    ) -> Iterator[Record | BadBatch | Damage]:
+        """Return the records with an offset in [start_offset, stop_offset), and the damage between them.
+
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
+        """
+        from kdump.storage.decoded import settled
+
+        return settled(self._records(start_offset, stop_offset), OnError(errors))
+
+    def _batches(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Batch | Damage]:
+        raise NotImplementedError
+
+    def _records(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Record | BadBatch | Damage]:
+        raise NotImplementedError
+
+
+class Segment(Contents):
     """One segment on disk. Nothing is open until it is asked for.
 
     `base_offset` (absolute) is that of the file name. `suffix` is what follows `.log` in it, such as `.deleted` or
@@ -81,6 +115,10 @@ class Segment:
         """Return the .timeindex, open for reading. Raises OSError."""
         return TimeIndex(self.path(names.TIME_INDEX), self.base_offset)
 
+    def index(self, kind: str) -> OffsetIndex | TimeIndex:
+        """Return the .index or the .timeindex, open for reading. Raises OSError."""
+        return self.offset_index() if kind == names.OFFSET_INDEX else self.time_index()
+
     def txn_index(self) -> TxnIndex:
         """Return the .txnindex, open for reading. Raises OSError."""
         return TxnIndex(self.path(names.TXN_INDEX))
@@ -124,30 +162,6 @@ class Segment:
             return 0
         position = self.position_of(log, entry.offset)
         return position if position and _has_timestamp(log, position, entry) else 0
-
-    def batches(
-        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
-    ) -> Iterator[Batch | Damage]:
-        """Return the batches that reach into [start_offset, stop_offset), and the damage between them.
-
-        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
-        the call.
-        """
-        from kdump.storage.decoded import settled
-
-        return settled(self._batches(start_offset, stop_offset), OnError(errors))
-
-    def records(
-        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
-    ) -> Iterator[Record | BadBatch | Damage]:
-        """Return the records with an offset in [start_offset, stop_offset), and the damage between them.
-
-        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
-        the call.
-        """
-        from kdump.storage.decoded import settled
-
-        return settled(self._records(start_offset, stop_offset), OnError(errors))
 
     def _batches(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Batch | Damage]:
         from kdump.storage.records import batch_at

@@ -60,23 +60,14 @@ class SegmentIndexes:
 
     def state(self) -> IndexState:
         """Return how far the indexes are now."""
-        return IndexState(
-            len(self.offsets),
-            len(self.times),
-            self._last_entry_at,
-            self.max_timestamp,
-            self.offset_of_max,
-            self._highest_offset,
-        )
+        entries = len(self.offsets), len(self.times)
+        return IndexState(*entries, self._last_entry_at, self.max_timestamp, self.offset_of_max, self._highest_offset)
 
     def restore(self, state: IndexState) -> None:
         """Go back to an earlier state."""
-        self.offsets.cut(state.offset_entries)
-        self.times.cut(state.time_entries)
-        self._last_entry_at = state.last_entry_at
-        self.max_timestamp = state.max_timestamp
-        self.offset_of_max = state.offset_of_max
-        self._highest_offset = state.highest_offset
+        offsets, times, self._last_entry_at, self.max_timestamp, self.offset_of_max, self._highest_offset = state
+        self.offsets.cut(offsets)
+        self.times.cut(times)
 
     def add(self, block: BatchBlock, stop: int) -> tuple[int, LoadError | None]:
         """Add the entries for the rows of a block up to `stop`; the row where that fails, and how (else `stop`, None).

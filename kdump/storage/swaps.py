@@ -86,12 +86,9 @@ def segments_after(path: str, files: Mapping[str, FileName], found: Replacement)
         if name in waiting:
             yield Segment(os.path.join(path, name))
         elif parsed.state == names.LIVE and f"{name}{_SWAP}" not in waiting:
-            kinds = (kind for kind in names.INDEX_KINDS if f"{_stem(name)}.{kind}{_SWAP}" in waiting)
+            stem = name.partition(".")[0]
+            kinds = (kind for kind in names.INDEX_KINDS if f"{stem}.{kind}{_SWAP}" in waiting)
             yield Segment(os.path.join(path, name), suffixes=dict.fromkeys(kinds, _SWAP))
-
-
-def _stem(name: str) -> str:
-    return name.partition(".")[0]
 
 
 def _offset(name: str) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 
 from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats.batch import COMMIT, CONTROL, TRANSACTIONAL
+from kdump.formats.control import parse_marker
 from kdump.formats.schemas.consumer_offsets import OFFSET_COMMIT, decode_key, decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.query.contents import Content, contents_in, runs, share_of_batch
-from kdump.storage.control_batches import end_of_transaction
 from kdump.storage.replica import Replica
 from kdump.storage.scan import Run
 from kdump.storage.segment import Segment
@@ -163,7 +163,7 @@ class GroupLog:
                 self._report(Problem.of_record(segment.log_path, block.position[row], offset, error))
 
     def _end(self, producer_id: int, record: Content) -> None:
-        is_commit = end_of_transaction(record).control_type == COMMIT
+        is_commit = parse_marker(record.key, record.value).control_type == COMMIT
         for slot in self._open.pop(producer_id, {}).values():
             slot.end_pending(producer_id, is_commit=is_commit)
 

@@ -1,4 +1,4 @@
-"""What the checks of .index and .timeindex share: entries as columns, those out of order left out."""
+"""What the checks of .index and .timeindex share: the file, entries as columns, those out of order left out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import NOTE
 from kdump.formats import names
-from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
+from kdump.formats.index_entries import ENTRY_SIZES, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
 from kdump.formats.words import number_words
+from kdump.named_tuples import NamedTuple
+from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.column_checks import increases
 
@@ -174,31 +176,113 @@ class Leftovers:
         yield found(self._code, self._path, text, first * self._entry_size, length=length, details=details)
 
 
-def zeros_text(zeros: int, entries: int) -> str:
-    """Return how many entries of zeros an index ends with, behind so many others."""
-    return f"{number_words(zeros, 'entry', 'entries')} of zeros after {number_words(entries, 'entry', 'entries')}"
+class IndexCodes(NamedTuple):
+    """The codes of what is found in both kinds of indexes."""
+
+    missing: str
+    length: str
+    order: str
+    zeros: str
+    preallocated: str
+    leftover: str
 
 
-def missing(code: str, segment: Segment, kind: str, *, is_due: bool) -> Finding:
-    """Return the finding of a segment that has no index of a kind.
+class IndexCheck:
+    """The index of one segment, whose entries are read in ranges while the log is walked; a subclass says which kind.
 
-    An active one may lack it where it `is_due` with the first entry only (LazyIndex); the cleaner's new segment where
-    the broker has not renamed it yet, which it does file by file: its next start does.
+    `content` is all of the file, where it was read at once.
     """
-    path, text = segment.path(kind), f"the active segment has no .{kind} yet"
-    waits = is_due and is_file(f"{path}.{names.SWAP}")
-    if is_due:
-        text = f"the segment has no .{kind}" + (f", but a .{kind}.{names.SWAP} that becomes it" if waits else "")
-    return found(code, path, text, offset=segment.base_offset, severity="" if is_due and not waits else NOTE)
+
+    _kind: names.FileKind
+    _codes: IndexCodes
+    _offset_at: int  # where an Entry has its offset
+
+    def __init__(self, segment: Segment, lowest: Pair, *, excused: bool) -> None:
+        """Zeros at the end and entries of a truncated log are `excused` where preallocation may have left them."""
+        self._segment = segment
+        self._entry_size = ENTRY_SIZES[self._kind]
+        self._excused = excused
+        self.path = segment.path(self._kind)
+        self.leftovers = Leftovers(self._codes.leftover, self.path, self._entry_size, may_be=excused)
+        self._index: OffsetIndex | TimeIndex | None = None
+        self.content = b""
+        self._next = 0  # number of the first entry that has not been read
+        self._entries = Entries(lowest)
+
+    def open(self) -> Iterator[Finding]:
+        """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
+        if not self._segment.has(self._kind):
+            yield self._missing(is_due=self._is_due())
+            return
+        self._index = index = self._segment.index(self._kind)
+        if rest := index.size % self._entry_size:
+            text = f"{index.size} bytes, {rest} more than complete entries"
+            yield found(self._codes.length, self.path, text, index.size - rest, length=rest)
+        total = index.entries
+        index.drop_zero_tail()
+        if total == 1 and self._kind == names.TIME_INDEX:
+            index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
+        if zeros := total - index.entries:
+            code = self._codes.preallocated if self._excused else self._codes.zeros
+            left, used = (number_words(number, "entry", "entries") for number in (zeros, index.entries))
+            start, length = index.entries * self._entry_size, zeros * self._entry_size
+            details = {"entry": index.entries, "entries": zeros}
+            yield found(code, self.path, f"{left} of zeros after {used}", start, length=length, details=details)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def _is_due(self) -> bool:
+        """Return whether a broker has made the file by now; it does with the first entry (LazyIndex)."""
+        raise NotImplementedError
+
+    def _columns(self, data: bytes) -> tuple[array[int], array[int]]:
+        """Return the two columns of entries."""
+        raise NotImplementedError
+
+    def _words(self, entry: Entry) -> str:
+        raise NotImplementedError
+
+    def _missing(self, *, is_due: bool) -> Finding:
+        """Return the finding of a segment that has no such index.
+
+        The cleaner's new segment may lack it where the broker has not renamed it yet, which it does file by file: its
+        next start does.
+        """
+        text = f"the active segment has no .{self._kind} yet"
+        waits = is_due and is_file(f"{self.path}.{names.SWAP}")
+        if is_due:
+            but = f", but a .{self._kind}.{names.SWAP} that becomes it" if waits else ""
+            text = f"the segment has no .{self._kind}{but}"
+        severity = "" if is_due and not waits else NOTE
+        return found(self._codes.missing, self.path, text, offset=self._segment.base_offset, severity=severity)
+
+    def _load(self) -> Iterator[Finding]:
+        """Read on if there are no entries left, those out of order left out: without any the file is over then."""
+        size = self._entry_size
+        while self._index is not None and not self._entries and self._next < self._index.entries:
+            count = min(CHUNK_ENTRIES, self._index.entries - self._next)
+            data = self._index.read(self._next * size, count * size)
+            self.content = data if len(data) == self._index.size else b""
+            for entry, other in self._entries.fill(self._next, *self._columns(data[: len(data) // size * size])):
+                text = order_text(entry, other, self._words, self._segment.base_offset)
+                yield self._of_entry(self._codes.order, text, entry[0], entry[self._offset_at])
+            self._next += max(count, 1)
+
+    def _of_entry(self, code: str, message: str, number: int, offset: int) -> Finding:
+        return found_in_entry(code, self.path, message, number, offset, self._entry_size)
 
 
-_ENTRY_SIZES = {names.OFFSET_INDEX: OFFSET_ENTRY_SIZE, names.TIME_INDEX: TIME_ENTRY_SIZE}
+_KINDS = (names.OFFSET_INDEX, names.TIME_INDEX)
 
 
 def used_entries(segment: Segment, kind: str) -> int:
     """Return how many entries an .index or .timeindex has, zeros at its end left out; none where it cannot be read."""
     try:
-        with segment.offset_index() if kind == names.OFFSET_INDEX else segment.time_index() as index:
+        with segment.index(kind) as index:
             index.drop_zero_tail()
             return index.entries
     except (OSError, CorruptIndexError):
@@ -218,16 +302,17 @@ def preallocated(segment: Segment) -> frozenset[names.FileKind]:
     truncateTo). The .index has an entry for each of the .timeindex then, but the last one or two.
     """
     sizes, with_zeros = {}, set()
-    for kind, entry_size in _ENTRY_SIZES.items():
+    for kind in _KINDS:
+        entry_size = ENTRY_SIZES[kind]
         try:
             with ReadOnlyFile(segment.path(kind)) as file:
                 sizes[kind] = file.size
                 if file.size >= entry_size and not any(file.read(file.size - entry_size, entry_size)):
                     with_zeros.add(kind)
         except OSError:
-            return frozenset(_ENTRY_SIZES)  # there is nothing to compare with
+            return frozenset(_KINDS)  # there is nothing to compare with
     offset_size, time_size = sizes.values()
-    if len(with_zeros) == len(_ENTRY_SIZES):
+    if len(with_zeros) == len(_KINDS):
         fits = max(offset_size, time_size) < min(offset_size + OFFSET_ENTRY_SIZE, time_size + TIME_ENTRY_SIZE)
     elif names.TIME_INDEX in with_zeros:
         used = (offset_size // OFFSET_ENTRY_SIZE + 1) * TIME_ENTRY_SIZE

@@ -6,28 +6,25 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kdump.errors import CheckpointError
-from kdump.findings.finding import Finding, Offsets, found
+from kdump.findings.finding import Finding, found
 from kdump.findings.kind import SERVES_WRONG_DATA
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.storage.partition import PartitionLog
-from kdump.verify.batch_findings import batch_offsets, found_in_batch
+from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column_checks import is_uniform
 
 
 @dataclass(eq=False, repr=False)
 class _EpochRange:
-    """Batches of one epoch, one after the other: the first of them, and how many there are so far."""
+    """Batches of one epoch, one after the other: a finding about the first, and how many there are so far."""
 
     epoch: int
-    path: str = ""
-    position: int = -1
-    base_offset: int = -1
-    size: int = 0
-    offsets: Offsets | None = None
+    first: Finding
     batches: int = 0
 
 
@@ -64,16 +61,12 @@ class EpochCheck:
             return
         self._starts = [entry.start_offset for entry in self._entries]
         self._is_known = True
-        for before, entry in zip(self._entries, self._entries[1:], strict=False):
+        for before, entry in pairwise(self._entries):
             if entry.epoch <= before.epoch or entry.start_offset <= before.start_offset:
                 self._is_known = False
-                yield found(
-                    "KD-EPOCH-FORMAT",
-                    self.path,
-                    f"epoch {entry.epoch} from offset {entry.start_offset} on comes after epoch {before.epoch} from"
-                    f" offset {before.start_offset} on",
-                    effect=SERVES_WRONG_DATA,  # the broker forgets the one before (LeaderEpochFileCache.assign)
-                )
+                one, other = (f"epoch {each.epoch} from offset {each.start_offset} on" for each in (entry, before))
+                effect = SERVES_WRONG_DATA  # the broker forgets the one before (LeaderEpochFileCache.assign)
+                yield found("KD-EPOCH-FORMAT", self.path, f"{one} comes after {other}", effect=effect)
         for entry in self._entries:
             if entry.epoch < 0 or entry.start_offset < 0:
                 self._is_known = False
@@ -117,11 +110,11 @@ class EpochCheck:
 
     def _begin(self, rows: BatchRows, row: int) -> Iterator[Finding]:
         """Yield what is wrong where a range begins: its epoch should be higher than that of the one before."""
-        epoch, position, base = rows.leader_epoch[row], rows.position[row], rows.base_offset[row]
-        offsets = batch_offsets(base, rows.last_offset[row])
-        before, self._range = self._range, _EpochRange(epoch, self._segment, position, base, rows.size[row], offsets)
+        epoch, text = rows.leader_epoch[row], f"the leader epoch is {rows.leader_epoch[row]}"
+        here = found_in_batch("KD-EPOCH-ORDER", self._segment, text, rows, row, rows.base_offset[row])
+        before, self._range = self._range, _EpochRange(epoch, here)
         if epoch < -1:
-            yield found_in_batch("KD-EPOCH-ORDER", self._segment, f"the leader epoch is {epoch}", rows, row, base)
+            yield here
         if epoch < 0:
             return
         if epoch > self.epoch:
@@ -129,22 +122,18 @@ class EpochCheck:
         elif epoch < self.epoch:
             if before and before.epoch == self.epoch and before.batches == 1 and epoch >= self._floor:
                 text = f"leader epoch {before.epoch} comes before leader epoch {epoch}"
-                yield found("KD-EPOCH-ORDER", before.path, text, before.position, before.base_offset,
-                            length=before.size, offsets=before.offsets)  # fmt: skip
+                yield before.first._replace(text=text)
                 self.epoch = epoch
             else:
-                text = f"leader epoch {epoch} comes after leader epoch {self.epoch}"
-                yield found_in_batch("KD-EPOCH-ORDER", self._segment, text, rows, row, base)
+                yield here._replace(text=f"leader epoch {epoch} comes after leader epoch {self.epoch}")
 
     def _agree(self, rows: BatchRows, row: int) -> None:
         """Keep the first batch that leader-epoch-checkpoint has another epoch for."""
         epoch, base = rows.leader_epoch[row], rows.base_offset[row]
-        if self._is_known and self._disagreement_found is None and epoch >= 0 and base >= self._log_start:
-            text = self._disagreement(epoch, base)
-            if text:
-                self._disagreement_found = found_in_batch(
-                    "KD-EPOCH-CHECKPOINT", self._segment, text, rows, row, base
-                )
+        is_new = self._is_known and self._disagreement_found is None
+        if is_new and epoch >= 0 and base >= self._log_start and (text := self._disagreement(epoch, base)):
+            here = found_in_batch("KD-EPOCH-CHECKPOINT", self._segment, text, rows, row, base)
+            self._disagreement_found = here
 
     def _disagreement(self, epoch: int, base: int) -> str:
         if not self._entries:
@@ -154,19 +143,15 @@ class EpochCheck:
             first = self._entries[0]
             if self._first is None:
                 self._first = base
-            return (
-                ""
-                if epoch <= first.epoch
-                else f"leader epoch {epoch} begins at offset {base}, leader-epoch-checkpoint begins with epoch"
-                f" {first.epoch} at offset {first.start_offset}"
-            )
+            if epoch <= first.epoch:
+                return ""
+            said = f"leader-epoch-checkpoint begins with epoch {first.epoch} at offset {first.start_offset}"
+            return f"leader epoch {epoch} begins at offset {base}, {said}"
         entry = self._entries[at]
         if entry.epoch == epoch:
             return ""
-        return (
-            f"the batch has leader epoch {epoch}, leader-epoch-checkpoint says that epoch {entry.epoch} begins at"
-            f" offset {entry.start_offset}"
-        )
+        said = f"leader-epoch-checkpoint says that epoch {entry.epoch} begins at offset {entry.start_offset}"
+        return f"the batch has leader epoch {epoch}, {said}"
 
     def finish(self, end_offset: int | None) -> Iterator[Finding]:
         """Yield the log is over; it ends before `end_offset`."""
@@ -181,10 +166,6 @@ class EpochCheck:
             return
         for entry in self._entries:
             if entry.start_offset > end_offset:
-                yield found(
-                    "KD-EPOCH-BEYOND",
-                    self.path,
-                    f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends before {end_offset}",
-                    offset=entry.start_offset,
-                )
+                text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends before {end_offset}"
+                yield found("KD-EPOCH-BEYOND", self.path, text, offset=entry.start_offset)
                 return

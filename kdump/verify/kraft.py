@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from kdump.findings.finding import Finding, found, unreadable
 from kdump.findings.kind import IGNORES, REFUSES, SERVES_WRONG_DATA, BrokerEffect, Remedy
@@ -56,12 +55,8 @@ def check_start(log: PartitionLog) -> Iterator[Finding]:
 
 def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
     """Yield all of one snapshot. What cannot be read is a finding."""
-    findings = _all_of(path, reading)
-    first = next(findings, None)
-    if first is None:
-        return
     known = None
-    for finding in chain((first,), findings):
+    for finding in _all_of(path, reading):
         if finding.code != "KD-KRAFT-SNAPSHOT":
             yield finding
             continue

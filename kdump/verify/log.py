@@ -6,7 +6,6 @@ The checks work on whole columns of batches and look at single batches only wher
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import starmap
 from operator import attrgetter, sub
 
 from kdump import kernels
@@ -126,18 +125,10 @@ class LogCheck:
             text = "bytes up to the end that are not the beginning of a batch"
         length = byte_words(bad.size)
         where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
-        offsets = bad.header.offsets if bad.header else None
-        finding = found(
-            _CODES[kind],
-            self._path,
-            text + where,
-            position,
-            self.end_offset,
-            effect=effect,
-            length=bad.size,
-            offsets=offsets or (self.end_offset, None),
-            details=_header_details(bad),
-        )
+        end, details = self.end_offset, _header_details(bad)
+        offsets = (bad.header.offsets if bad.header else None) or (end, None)
+        finding = found(_CODES[kind], self._path, text + where, position, end,
+                        effect=effect, length=bad.size, offsets=offsets, details=details)  # fmt: skip
         # what follows is at stake, too: `repair` cuts only the end of the log without a decision
         yield finding if self._is_active else finding._replace(ways=ways.DAMAGED_BATCH)
 
@@ -233,10 +224,8 @@ class LogCheck:
         if not has_legacy and all(map(_is_plain, suspects)):
             return
         for row in range(len(attributes)):
-            yield from starmap(
-                lambda code, text, row=row: self._at(code, rows, row, text),
-                self._attribute_faults(rows.magic[row], attributes[row], rows.producer_id[row]),
-            )
+            for code, text in self._attribute_faults(rows.magic[row], attributes[row], rows.producer_id[row]):
+                yield self._at(code, rows, row, text)
 
     def _attribute_faults(self, magic: int, attributes: int, producer_id: int) -> Iterator[tuple[str, str]]:
         codec = attributes & CODEC_MASK

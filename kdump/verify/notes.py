@@ -12,7 +12,7 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.segment import Segment
 from kdump.verify.batch_rows import BatchRows, Part
-from kdump.verify.state import Checksum, State, Verified, files_of, is_same_file
+from kdump.verify.state import State, Verified, checksum, files_of, is_same_file
 
 if TYPE_CHECKING:
     from kdump.verify.work import Before, PartitionTask
@@ -27,42 +27,37 @@ class Notes:
     def __init__(self, state: State | None, *, deep: bool) -> None:
         self._state = state
         self._deep = deep
-        self._verified: list[Verified] = []
-        self._checksum = Checksum()
-        self._is_wrong = False
-        self._before: dict[int, Verified] = {}  # what an earlier run verified, by base offset
         self._changed: list[Finding] = []
-        self._open_from: int | None = None  # base offset of the first segment with a transaction that is open still
 
     def begin(self, task: PartitionTask) -> None:
         """Begin a partition."""
-        self._verified = list(task.known)
-        self._checksum = Checksum()
+        self._verified: list[Verified] = list(task.known)
+        self._checksum = 0  # of the segment at hand
         self._is_wrong = False
-        self._open_from = None
+        self._open_from: int | None = None  # base offset of the first segment with a transaction that is open still
         earlier = self._state.verified(task.log) if self._state is not None else ()
-        self._before = {each.base_offset: each for each in earlier}
+        self._before = {each.base_offset: each for each in earlier}  # what an earlier run verified
 
     def part(self, part: Part) -> None:
         """Note the next part of the log of a segment."""
         if self._state is not None and isinstance(part, BatchRows):
-            self._checksum.add(part.crc)
+            self._checksum = checksum(part.crc, self._checksum)
 
     def closed(self, segment: Segment, before_next: Before) -> None:
         """Note that a segment was read to its end."""
         if self._state is None:
             return
-        checksum, self._checksum = self._checksum.value, Checksum()
+        found_here, self._checksum = self._checksum, 0
         try:
             files = files_of(segment)
         except OSError:
             self._is_wrong = True
             return
         before = self._before.get(segment.base_offset)
-        if before is not None and is_same_file(before.files, files) and before.checksum != checksum:
+        if before is not None and is_same_file(before.files, files) and before.checksum != found_here:
             self._changed.append(found("KD-LOG-REWRITTEN", segment.log_path, _REWRITTEN, offset=segment.base_offset))
         last, epoch = before_next.last_offset, before_next.leader_epoch
-        self._verified.append(Verified(segment.base_offset, files, checksum, last, epoch, self._deep))
+        self._verified.append(Verified(segment.base_offset, files, found_here, last, epoch, self._deep))
 
     def seen(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Yield the findings of the partition, as they come."""

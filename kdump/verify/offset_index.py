@@ -18,23 +18,10 @@ from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage
-from kdump.storage.indexes import OffsetIndex, may_end_at
+from kdump.storage.indexes import may_end_at
 from kdump.storage.segment import Segment
 from kdump.verify.batch_rows import BatchRows
-from kdump.verify.entries import (
-    CHUNK_ENTRIES,
-    Entries,
-    Entry,
-    Leftovers,
-    absolute,
-    columns_of,
-    found_in_entry,
-    missing,
-    order_text,
-    used_entries,
-    widened,
-    zeros_text,
-)
+from kdump.verify.entries import Entry, IndexCheck, IndexCodes, absolute, columns_of, used_entries, widened
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)
 """Bytes of a log without an index entry from which on it is worth a word: more than a follower fetches at once."""
@@ -57,23 +44,21 @@ def _may_end_at(rows: BatchRows, row: int, offset: int) -> bool:
     return may_end_at(offset, rows.base_offset[row], rows.last_offset[row], rows.count[row])
 
 
-class OffsetIndexCheck:
-    """The .index of one segment."""
+class OffsetIndexCheck(IndexCheck):
+    """The .index of one segment; its entries are offsets and positions."""
+
+    _kind, _offset_at = names.OFFSET_INDEX, 1
+    _codes = IndexCodes(
+        "KD-IDX-MISSING", "KD-IDX-LENGTH", "KD-IDX-ORDER", "KD-IDX-ZEROS", "KD-IDX-PREALLOCATED", "KD-IDX-LEFTOVER"
+    )
 
     def __init__(self, segment: Segment, *, excused: bool, is_last: bool = False, is_open: bool = False) -> None:
-        """Zeros at the end and entries of a truncated log are `excused` where preallocation may have left them.
+        """`excused` as for IndexCheck.
 
         `is_last`: the segment is the partition's last one; `is_open`: it was neither rolled nor closed.
         """
-        self._segment = segment
-        self.path = segment.path(names.OFFSET_INDEX)
-        self._excused = excused
+        super().__init__(segment, (segment.base_offset - 1, -1), excused=excused)
         self._is_last, self._is_open = is_last, is_open
-        self.leftovers = Leftovers("KD-IDX-LEFTOVER", self.path, OFFSET_ENTRY_SIZE, may_be=excused)
-        self._index: OffsetIndex | None = None
-        self.content = b""  # all of the file, where it was read at once
-        self._next = 0  # number of the first entry that has not been read
-        self._entries = Entries((segment.base_offset - 1, -1))  # offsets and positions
         self._waiting: tuple[int, int, int] | None = None  # an entry that names a later batch's last offset
         self._last_position = self._position_before = -1  # where the last entry leads to, and the one before it
         self._gap_from = 0
@@ -82,47 +67,23 @@ class OffsetIndexCheck:
 
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
-        if not self._segment.has(names.OFFSET_INDEX):
-            is_due = not self._is_last or used_entries(self._segment, names.TIME_INDEX) > 1
-            yield missing("KD-IDX-MISSING", self._segment, names.OFFSET_INDEX, is_due=is_due)
+        yield from super().open()
+        if self._index is None or self._index.size >= OFFSET_ENTRY_SIZE or self._is_open:
             return
-        self._index = index = self._segment.offset_index()
-        if index.size % OFFSET_ENTRY_SIZE:
-            text = f"{index.size} bytes, {index.size % OFFSET_ENTRY_SIZE} more than complete entries"
-            rest = index.size % OFFSET_ENTRY_SIZE
-            yield found("KD-IDX-LENGTH", self.path, text, index.size - rest, length=rest)
-        total = index.entries
-        index.drop_zero_tail()
-        if zeros := total - index.entries:
-            code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
-            text = zeros_text(zeros, index.entries)
-            details = {"entry": index.entries, "entries": zeros}
-            length = zeros * OFFSET_ENTRY_SIZE
-            yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE, length=length, details=details)
-        elif not total and not self._is_open:
-            times = used_entries(self._segment, names.TIME_INDEX)
-            if times >= PROVING_ENTRIES:
-                text = f"no entries, but the .timeindex has {times}: lookups read the log from its start"
-                yield found("KD-IDX-EMPTY", self.path, text)
+        times = used_entries(self._segment, names.TIME_INDEX)
+        if times >= PROVING_ENTRIES:
+            text = f"no entries, but the .timeindex has {times}: lookups read the log from its start"
+            yield found("KD-IDX-EMPTY", self.path, text)
 
-    def close(self) -> None:
-        """Close the file."""
-        if self._index is not None:
-            self._index.close()
-            self._index = None
+    def _is_due(self) -> bool:
+        return not self._is_last or used_entries(self._segment, names.TIME_INDEX) > 1
 
-    def _load(self) -> Iterator[Finding]:
-        """Read on if there are no entries left, those out of order left out: without any the file is over then."""
-        while self._index is not None and not self._entries and self._next < self._index.entries:
-            count = min(CHUNK_ENTRIES, self._index.entries - self._next)
-            data = self._index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
-            self.content = data if len(data) == self._index.size else b""
-            columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
-            offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
-            for entry, other in self._entries.fill(self._next, offsets, widened(columns[1::2])):
-                text = order_text(entry, other, _entry_words, self._segment.base_offset)
-                yield found_in_entry("KD-IDX-ORDER", self.path, text, entry[0], entry[1], OFFSET_ENTRY_SIZE)
-            self._next += max(count, 1)
+    def _columns(self, data: bytes) -> tuple[array[int], array[int]]:
+        columns = columns_of(data, "i")
+        return absolute(widened(columns[0::2]), self._segment.base_offset), widened(columns[1::2])
+
+    def _words(self, entry: Entry) -> str:
+        return f"offset {entry[1]} at byte {entry[2]}"
 
     def take(self, rows: BatchRows) -> Iterator[Finding]:
         """Take valid batches; yield what is found. Raises OSError."""
@@ -186,7 +147,7 @@ class OffsetIndexCheck:
             row = bisect_left(rows.position, position)
             if row == len(rows.position) or rows.position[row] != position:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, where no valid batch starts"
-                yield found_in_entry("KD-IDX-POSITION", self.path, text, number, offset, OFFSET_ENTRY_SIZE)
+                yield self._of_entry("KD-IDX-POSITION", text, number, offset)
             elif offset > rows.last_offset[row]:
                 self._waiting = number, offset, position
             elif not (_may_end_at(rows, row, offset) or _begins_at(rows, row, offset)):
@@ -209,7 +170,7 @@ class OffsetIndexCheck:
 
     def _misnamed(self, number: int, offset: int, position: int) -> Finding:
         text = f"entry {number} (position {position}) names offset {offset}, which no batch there begins or ends with"
-        return found_in_entry("KD-IDX-OFFSET", self.path, text, number, offset, OFFSET_ENTRY_SIZE)
+        return self._of_entry("KD-IDX-OFFSET", text, number, offset)
 
     def finish(self) -> Iterator[Finding]:
         """Yield the log is over: what is left leads beyond it. Raises OSError."""
@@ -233,13 +194,9 @@ class OffsetIndexCheck:
             for number, offset, position in self._entries:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, the last valid batch ends at"
                 text += f" {self._end}"
-                yield found_in_entry("KD-IDX-POSITION", self.path, text, number, offset, OFFSET_ENTRY_SIZE)
+                yield self._of_entry("KD-IDX-POSITION", text, number, offset)
             self._entries.drop(len(self._entries))
             yield from self._load()
-
-
-def _entry_words(entry: Entry) -> str:
-    return f"offset {entry[1]} at byte {entry[2]}"
 
 
 def _agree(rows: BatchRows, offsets: array[int], positions: array[int]) -> bool:

@@ -11,16 +11,9 @@ from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError, CorruptRecordError
 from kdump.findings import remedies as ways
 from kdump.findings.finding import UNREAD, Finding, found, unreadable
-from kdump.findings.kind import (
-    BLOCKS_COMPACTION,
-    ERROR,
-    NOTE,
-    REFUSES,
-    SERVES_WRONG_DATA,
-    TRUNCATES,
-)
+from kdump.findings.kind import BLOCKS_COMPACTION, ERROR, NOTE, REFUSES, SERVES_WRONG_DATA, TRUNCATES
 from kdump.formats import names
-from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES
+from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES, stray_offsets
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.segment import Segment, segment_end_offset
@@ -33,7 +26,7 @@ from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
 from kdump.verify.producers import Coordinator, ProducerCheck
-from kdump.verify.snapshots import check_snapshot, stray_offsets
+from kdump.verify.snapshots import check_snapshot
 from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TimestampCheck, tells_times
 from kdump.verify.txn import check_txn_index
@@ -89,9 +82,6 @@ class PartitionCheck:
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
         self._producers = ProducerCheck(now, log.name.topic if log.name else "", options.max_timeout_ms)
         self._times = TimestampCheck(now, retention)
-        self._segment: Segment | None = None
-        self._offset_index: OffsetIndexCheck | None = None
-        self._time_index: TimeIndexCheck | None = None
         self._number = -1
         self._has_lost = self._has_unread = self._has_log_fault = False
 
@@ -163,7 +153,7 @@ class PartitionCheck:
 
     def open_segment(self, segment: Segment) -> Iterator[Finding]:
         """Go on with this segment, the next one."""
-        self._segment = segment
+        self._segment: Segment = segment
         self._number += 1
         following = self._segments[self._number + 1 :]
         next_base = following[0].base_offset if following else None
@@ -225,9 +215,6 @@ class PartitionCheck:
 
     def part(self, part: Part) -> Iterator[Finding]:
         """Yield the next part of the segment's log."""
-        assert self._segment is not None
-        assert self._offset_index is not None
-        assert self._time_index is not None
         if isinstance(part, Damage):
             self.position = part.resumed
             yield from self._logs.bad_bytes(part, self._load.effect_on(part) if self._logs.is_opened_as_it_is else None)
@@ -248,28 +235,22 @@ class PartitionCheck:
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """Yield the segment's log could not be read, or not to its end."""
-        assert self._segment is not None
         self._has_lost = self._has_unread = True
         yield unread(self._segment.log_path, error)
 
     def close_segment(self, *, was_read: bool) -> Iterator[Finding]:
         """Yield the segment's log is over; what follows from the whole of it is said unless it could not be read."""
-        segment, offset_index, time_index = self._segment, self._offset_index, self._time_index
-        assert segment is not None
-        assert offset_index is not None
-        assert time_index is not None
         try:
             if was_read:
-                yield from self._closing(segment, offset_index, time_index)
+                yield from self._closing(self._segment)
         finally:
-            for check in (offset_index, time_index):
+            for check in (self._offset_index, self._time_index):
                 check.close()
                 if self.log.walked is not None and check.content:
                     self.log.contents[os.path.basename(check.path)] = check.content
 
-    def _closing(
-        self, segment: Segment, offset_index: OffsetIndexCheck, time_index: TimeIndexCheck
-    ) -> Iterator[Finding]:
+    def _closing(self, segment: Segment) -> Iterator[Finding]:
+        offset_index, time_index = self._offset_index, self._time_index
         try:
             status = status_of(segment.log_path)
         except OSError as error:
@@ -283,15 +264,8 @@ class PartitionCheck:
         closing = time_index.finish(has_batches=has_batches, is_damaged=self._logs.is_damaged, is_misled=is_misled)
         yield from self._guarded(time_index.path, closing)
         index = segment.path(names.TXN_INDEX)
-        checks = check_txn_index(
-            segment,
-            self._producers.aborted,
-            self._producers.abort_markers,
-            self._producers.gaps,
-            knows_log=not self._logs.is_damaged,
-            has_lost=self._has_lost,
-            is_open=self._is_open,
-        )
+        knows_log, has_lost, is_open = not self._logs.is_damaged, self._has_lost, self._is_open
+        checks = check_txn_index(segment, self._producers, knows_log=knows_log, has_lost=has_lost, is_open=is_open)
         yield from self._guarded(index, checks)
 
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:

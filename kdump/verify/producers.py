@@ -60,7 +60,11 @@ class AbortedHere(NamedTuple):
 
 
 class ProducerCheck:
-    """Follows the producers of a partition's log."""
+    """Follows the producers of a partition's log.
+
+    By the offset of the marker, `aborted` are the transactions that were aborted in the segment, `abort_markers` the
+    producers of its ABORT markers.
+    """
 
     def __init__(self, now: int, topic: str = "", max_timeout_ms: int = MAX_TIMEOUT_MS) -> None:
         """`now` is the clock, in ms; `topic` the partition's, if known: sequences do not run in every topic.
@@ -76,17 +80,17 @@ class ProducerCheck:
         self._missing = 0  # offsets that the log lacks: a compacted log lacks sequences with them
         self._missing_before: dict[int, int] = {}  # and lacked when a producer's last batch came
         self._next_offset: int | None = None
-        self._aborted: dict[int, AbortedHere] = {}
+        self.aborted: dict[int, AbortedHere] = {}
         self._not_followed: dict[int, list[int]] = {}  # by producer the markers behind which no other one has begun
-        self._markers: dict[int, int] = {}
+        self.abort_markers: dict[int, int] = {}
         self.gaps = Gaps()
 
     def open_segment(self, path: str) -> None:
         """Go on with this segment."""
         self._path = path
-        self._aborted.clear()
+        self.aborted.clear()
         self._not_followed.clear()
-        self._markers.clear()
+        self.abort_markers.clear()
 
     def take(self, rows: BatchRows) -> Iterator[Finding]:  # noqa: C901 - once a batch: calls would count
         """Take valid batches; yield what is found."""
@@ -162,7 +166,7 @@ class ProducerCheck:
         """Note that a producer's transaction begins behind what other producers have aborted."""
         for other in [other for other in self._not_followed if other != number]:
             for offset in self._not_followed.pop(other):
-                self._aborted[offset] = self._aborted[offset]._replace(copied_offset=first_offset)
+                self.aborted[offset] = self.aborted[offset]._replace(copied_offset=first_offset)
 
     def _fault(self, producer: Producer, number: int, epoch: int, sequence: int) -> tuple[str, str] | None:
         """Return what is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
@@ -214,25 +218,15 @@ class ProducerCheck:
         ended = producer.take_marker(epoch, marker.coordinator_epoch, marker.timestamp)
         is_abort = marker.type == ABORT
         if is_abort:
-            self._markers[offset] = number
+            self.abort_markers[offset] = number
         if ended:
             txn = CompletedTxn(number, ended.first_offset, offset, is_abort)
             self._table.end(txn)
             if is_abort:
                 stable_offset = self._table.stable_after(txn)
-                self._aborted[offset] = AbortedHere(number, ended.first_offset, rows.position[row], stable_offset)
+                self.aborted[offset] = AbortedHere(number, ended.first_offset, rows.position[row], stable_offset)
                 if stable_offset > offset:
                     self._not_followed.setdefault(number, []).append(offset)
-
-    @property
-    def aborted(self) -> dict[int, AbortedHere]:
-        """The transactions that were aborted in the segment, by the offset of their marker."""
-        return self._aborted
-
-    @property
-    def abort_markers(self) -> dict[int, int]:
-        """The producer of each ABORT marker in the segment, by its offset."""
-        return self._markers
 
     @property
     def producers(self) -> dict[int, Producer]:

@@ -16,7 +16,7 @@ from kdump.formats.message_set import LENGTH, LENGTH_SIZE, OVERHEAD_V0, OVERHEAD
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.column_checks import increases, is_sorted
-from kdump.verify.values import ValueCheck, value_check
+from kdump.verify.values import decode_of, faults
 
 MESSAGE_OVERHEAD = (LOG_OVERHEAD + OVERHEAD_V0, LOG_OVERHEAD + OVERHEAD_V1)
 """Bytes of an entry of format v0 and v1 that are neither key nor value."""
@@ -33,7 +33,7 @@ class DeepCheck:
         self._path = path
         self._limit = limit
         self._records = records
-        self._values: ValueCheck | None = value_check(topic)
+        self._decode = decode_of(topic)
         self._found: list[Finding] = []
         self.base_offsets: dict[int, int] = {}
         self._open = -1  # the row whose records fill more than one record block, and what is known of them
@@ -57,17 +57,18 @@ class DeepCheck:
                 self._decoded(rows)
         return self._found
 
-    def _report(self, code: str, block: BatchBlock, row: int, message: str) -> None:
-        self._found.append(found_in_batch(code, self._path, message, block, row, block.last_offset[row]))
+    def _report(self, code: str, block: BatchBlock, row: int, text: str, record: int | None = None) -> None:
+        """Add a finding about the batch in a row, or about the `record` at an offset in it."""
+        offset = block.last_offset[row] if record is None else record
+        self._found.append(found_in_batch(code, self._path, text, block, row, offset, is_record=record is not None))
 
     def _flagged(self, block: BatchBlock) -> None:
         """Report attributes of a record: DefaultRecord reads the byte, and nothing asks for it."""
         records = self._records
         if records.flagged >= 0:
-            offset = records.offset[records.flagged]
-            message = f"the record at offset {offset} has attributes other than 0, and no record attribute is in use"
-            row = records.row[records.flagged]
-            self._found.append(found_in_batch("KD-BATCH-BITS", self._path, message, block, row, offset, is_record=True))
+            offset, row = records.offset[records.flagged], records.row[records.flagged]
+            text = f"the record at offset {offset} has attributes other than 0, and no record attribute is in use"
+            self._report("KD-BATCH-BITS", block, row, text, offset)
 
     def _broken(self, block: BatchBlock, row: int, error: KdumpError) -> None:
         attributes, magic = block.attributes[row], block.magic[row]
@@ -81,7 +82,7 @@ class DeepCheck:
 
     def _decoded(self, decoded: DecodedRows) -> None:
         block, records = decoded.block, decoded.records
-        if not records.length or (self._values is None and self._fit(block)):
+        if not records.length or (self._decode is None and self._fit(block)):
             return
         start, length = 0, records.length
         rows = records.row
@@ -95,15 +96,10 @@ class DeepCheck:
             self._batch(block, row, start, stop, is_last)
             if legacy and block.magic[row] < 2:
                 self._messages(block, row, start, stop)
-            if self._values and not block.attributes[row] & CONTROL:
-                for at, text in self._values.faults(records, decoded.source_of(row), start, stop):
+            if self._decode and not block.attributes[row] & CONTROL:
+                for at, text in faults(self._decode, records, decoded.source_of(row), start, stop):
                     offset = records.offset[at]
-                    message = f"the record at offset {offset}: {text}"
-                    self._found.append(
-                        found_in_batch(
-                            "KD-VALUE-UNDECODABLE", self._path, message, block, row, offset, is_record=True
-                        )
-                    )
+                    self._report("KD-VALUE-UNDECODABLE", block, row, f"the record at offset {offset}: {text}", offset)
             start = stop
 
     def _fit(self, block: BatchBlock) -> bool:
@@ -158,21 +154,11 @@ class DeepCheck:
             before = self._last_offset if continued else -1
             self._report("KD-BATCH-OFFSETS", block, row, _order_text(records.offset[start:stop], before))
         elif last > block.last_offset[row] or (not continued and first < block.base_offset[row]):
-            self._report(
-                "KD-BATCH-OFFSETS",
-                block,
-                row,
-                f"its records have the offsets {first} to {last}, its header says {block.base_offset[row]} to"
-                f" {block.last_offset[row]}",
-            )
+            said = f"its header says {block.base_offset[row]} to {block.last_offset[row]}"
+            self._report("KD-BATCH-OFFSETS", block, row, f"its records have the offsets {first} to {last}, {said}")
         elif is_last and last < block.last_offset[row] and self._must_end(block, row):
-            self._report(
-                "KD-BATCH-OFFSETS",
-                block,
-                row,
-                f"its last record has offset {last}, its header says {block.last_offset[row]} and as many records as"
-                " there are offsets",
-            )
+            said = f"its header says {block.last_offset[row]} and as many records as there are offsets"
+            self._report("KD-BATCH-OFFSETS", block, row, f"its last record has offset {last}, {said}")
         if not is_last:
             self._open, self._last_offset, self._largest = row, last, largest
             return
@@ -196,12 +182,8 @@ class DeepCheck:
         records = self._records
         for at in range(start, stop):
             if not records.valid[at]:
-                self._report(
-                    "KD-BATCH-MESSAGE-CRC",
-                    block,
-                    row,
-                    f"the message at offset {records.offset[at]} inside it fails its CRC",
-                )
+                text = f"the message at offset {records.offset[at]} inside it fails its CRC"
+                self._report("KD-BATCH-MESSAGE-CRC", block, row, text)
         magic = block.magic[row]
         if magic < 0:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.disk.durable import remove_file, replace_alone
+from kdump.disk.durable import replace_alone
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
@@ -29,7 +29,7 @@ class PassTotals(NamedTuple):
     runs: int = 0
     errors: int = 0
     warnings: int = 0
-    infos: int = 0
+    notes: int = 0
     unread: int = 0
     partitions: int = 0
     segments: int = 0
@@ -82,9 +82,10 @@ def read_resume_point(path: str, paths: list[str]) -> ResumePoint:
 
 
 def _totals(found: object) -> PassTotals:
-    """Return the totals of a resume file; none in one of an older release."""
+    """Return the totals of a resume file; none in one of an older release, or notes under their name there, infos."""
     if not isinstance(found, dict):
         return NOTHING_YET
+    found = {"notes": found.get("infos"), **found}
     counts = [found.get(name) for name in PassTotals._fields[:-1]]
     seconds = found.get("seconds")
     totals = PassTotals(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
@@ -97,8 +98,3 @@ def write_resume_point(path: str, paths: list[str], mark: Mark, totals: PassTota
 
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
     replace_alone(path, json.dumps(content).encode() + b"\n", durable=True)
-
-
-def remove_mark(path: str) -> None:
-    """Remove the file of a run that came to its end. Raises OSError."""
-    remove_file(path)

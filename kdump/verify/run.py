@@ -9,22 +9,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 
 from kdump.errors import ConfigError
 from kdump.findings.finding import Finding
+from kdump.findings.kind import GOES_OFFLINE, REFUSES
 from kdump.findings.limit import FindingLimit
 from kdump.formats import names
 from kdump.formats.time_units import wall_clock
 from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import PropertyFile
 from kdump.storage.damage import Damage
+from kdump.storage.directory import holds_metadata_log
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
 from kdump.verify.batch_rows import BatchRows, Part, Piece, walk
 from kdump.verify.directory import KnownPartitions
-from kdump.verify.effects import Effects
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
 from kdump.verify.notes import Notes
 from kdump.verify.options import Options
@@ -73,7 +74,6 @@ class Verification:
         self._has_around = around is not None
         self._limit = FindingLimit(options.max_per_code)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
-        self._effects = Effects()
         self._notes = Notes(state, deep=options.deep)
         self._check: PartitionCheck | None = None
         self._only = ""
@@ -86,7 +86,7 @@ class Verification:
         for path in () if self._has_around else paths:
             check_path(path)
         options = self._options
-        findings = self._effects.of_all(self._findings(paths))
+        findings = _with_effects(self._findings(paths))
         wanted = options.filter
         if not wanted.can_change:
             yield from findings
@@ -185,15 +185,9 @@ class Verification:
         if self.on_partition is not None:
             self.on_partition(task.log.path)
         self._only = task.only
-        self._check = PartitionCheck(
-            task,
-            self._place,
-            self._options,
-            self._now,
-            placing=self._cluster(task).placing,
-            coordinator=partial(self._coordinator, task),
-            retention=self._retention(task),
-        )
+        placing, coordinator = self._cluster(task).placing, partial(self._coordinator, task)
+        about = task, self._place, self._options, self._now
+        self._check = PartitionCheck(*about, placing=placing, coordinator=coordinator, retention=self._retention(task))
         self.mark = self._first_mark = self._mark_at(task.segments[0].base_offset if task.segments else 0)
         yield from self._chosen(self._check.start())
 
@@ -275,6 +269,27 @@ class Verification:
         self.bytes += size
         if self._options.progress:
             self._options.progress(path, size)
+
+
+def _with_effects(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings; what takes a directory offline ends the process where the metadata log is in it.
+
+    The directory is that of a file, of a partition, or of a partition's file.
+    """
+    has_log = cache(_has_metadata_log)
+    for finding in findings:
+        if finding.broker == GOES_OFFLINE:
+            folder = os.path.dirname(os.path.abspath(finding.path))
+            if has_log(folder) or has_log(os.path.dirname(folder)):
+                finding = finding._replace(effect=REFUSES)
+        yield finding
+
+
+def _has_metadata_log(folder: str) -> bool:
+    try:
+        return holds_metadata_log(folder)
+    except OSError:
+        return True  # nobody knows: of the two effects it is the worse one
 
 
 def _is_ahead(task: Task) -> bool:

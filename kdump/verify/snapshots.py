@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from kdump.errors import CorruptSnapshotError
 from kdump.findings.finding import Finding, found
@@ -26,15 +26,6 @@ def check_snapshot(path: str, data: bytes, offset: int, known: ProducerCheck | N
             yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset,
                         details={"producerId": entry.producer_id})  # fmt: skip
     known.settle(entries, offset)
-
-
-def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:
-    """Return the offsets of the snapshots that a broker deletes at start: all that are no segment's but the last."""
-    known = set(bases)
-    stray = sorted(offset for offset in offsets if offset not in known)
-    if stray and known and stray[-1] > max(known):
-        stray.pop()
-    return stray
 
 
 def _disagreement(entry: ProducerEntry, producer: Producer) -> str:

@@ -6,9 +6,10 @@ import os
 import zlib
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 from kdump.disk.durable import replace_alone
-from kdump.disk.reading import FileStatus, is_file, read_small, status_of
+from kdump.disk.reading import is_file, read_small, status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -67,7 +68,8 @@ class State:
 def files_of(segment: Segment) -> Files:
     """Return what tells whether a segment is still the same. Raises OSError."""
     kinds = (kind for kind in (names.LOG, *names.INDEX_KINDS) if is_file(segment.path(kind)))
-    return {kind: _identity(status_of(segment.path(kind))) for kind in kinds}
+    found = {kind: status_of(segment.path(kind)) for kind in kinds}
+    return {kind: (status.inode, status.size, status.modified_ns) for kind, status in found.items()}
 
 
 def is_same_file(before: Files, now: Files) -> bool:
@@ -75,19 +77,9 @@ def is_same_file(before: Files, now: Files) -> bool:
     return names.LOG in before and names.LOG in now and before[names.LOG][:2] == now[names.LOG][:2]
 
 
-def _identity(status: FileStatus) -> tuple[int, int, int]:
-    return status.inode, status.size, status.modified_ns
-
-
-class Checksum:
-    """The CRC-32 of the CRCs of batches, as they come."""
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def add(self, crcs: array[int]) -> None:
-        """Add the CRCs of the batches that follow."""
-        self.value = zlib.crc32(b"".join(crc.to_bytes(4, "big") for crc in crcs), self.value)
+def checksum(crcs: array[int], before: int) -> int:
+    """Return the CRC-32 of the CRCs of batches, which follow those of which it is `before`."""
+    return zlib.crc32(b"".join(crc.to_bytes(4, "big") for crc in crcs), before)
 
 
 def read_state(path: str) -> State:
@@ -112,16 +104,9 @@ def read_state(path: str) -> State:
     return state
 
 
-def _verified(
-    base_offset: int,
-    files: dict[str, list[int]],
-    checksum: int,
-    last_offset: int | None,
-    leader_epoch: int,
-    deep: bool,
-) -> Verified:
+def _verified(base_offset: int, files: dict[str, list[int]], *others: Any) -> Verified:
     identities = {kind: (inode, size, modified) for kind, (inode, size, modified) in files.items()}
-    return Verified(base_offset, identities, checksum, last_offset, leader_epoch, deep)
+    return Verified(base_offset, identities, *others)
 
 
 def write_state(path: str, state: State) -> None:

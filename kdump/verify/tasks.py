@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import chain
 
+from kdump.change.unfinished import unfinished_in
 from kdump.disk.pace import Pace
 from kdump.disk.reading import is_directory, status_of
 from kdump.errors import NameFormatError
-from kdump.findings.finding import Finding
+from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.around import directory_around
@@ -24,7 +25,6 @@ from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 from kdump.verify.batch_rows import Reading, pieces_of
-from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.directory import KnownPartitions, Owner, clean_shutdown, directory_names, owner_of, special_files
 from kdump.verify.live import confirmed, judged
@@ -85,18 +85,12 @@ class Tasks:
         first, stop = bases or (task.segments[0].base_offset if task.segments else 0, None)
         is_whole = not task.segments or first == task.segments[0].base_offset
         before = task.before if is_whole else Before()
-        yield from self._held_tasks(
-            task.log.path,
-            lambda log, hold: PartitionTask(
-                log,
-                [each for each in log.segments if first <= each.base_offset < (stop or MAX_OFFSET)],
-                around,
-                hold,
-                before,
-                task.only,
-                task.is_live,
-            ),
-        )
+
+        def task_of(log: PartitionLog, hold: ExitStack) -> PartitionTask:
+            segments = [each for each in log.segments if first <= each.base_offset < (stop or MAX_OFFSET)]
+            return PartitionTask(log, segments, around, hold, before, task.only, task.is_live)
+
+        return self._held_tasks(task.log.path, task_of)
 
     def of(self, paths: list[str]) -> Iterator[Task]:  # noqa: C901, PLR0912 - the place in the paths is one count
         """Yield the tasks for log directories, partition directories and files."""
@@ -116,7 +110,8 @@ class Tasks:
                 place = open_directory(path)
             except (OSError, NameFormatError) as error:
                 if is_mine:
-                    yield DirectoryFindings([_unopened(path, error)])
+                    known = error if isinstance(error, OSError) else OSError(22, str(error))
+                    yield DirectoryFindings([unread(path, known)])
                 continue
             if isinstance(place, PartitionLog):
                 folders, around = [path], _around(path)
@@ -194,7 +189,7 @@ class Tasks:
                     pass
 
     def _partition_tasks(self, folder: str, around: LogDirectoryContext, resume: Mark | None) -> Iterator[Task]:
-        yield from self._held_tasks(folder, lambda log, hold: self._partition_task(log, around, hold, resume))
+        return self._held_tasks(folder, lambda log, hold: self._partition_task(log, around, hold, resume))
 
     def _held_tasks(self, folder: str, task_of: Callable[[PartitionLog, ExitStack], PartitionTask]) -> Iterator[Task]:
         """Yield the tasks of a partition held until they are done; none where a running broker has deleted it."""
@@ -243,9 +238,8 @@ class Tasks:
         for segment in task.segments:
             if task.is_live and segment is task.log.segments[-1]:
                 reading = reading._replace(drops_pages=False)  # what the broker has just written it is about to give
-            size = _size(segment.log_path)
-            yield Opening(segment, size)
-            yield from pieces_of(segment, reading, size)
+            yield Opening(segment)
+            yield from pieces_of(segment, reading, _size(segment.log_path))
             yield Closing(segment)
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
@@ -313,15 +307,13 @@ def check_path(path: str) -> None:
         check_file(path)
 
 
-def _changes(log_directory: str, partitions: list[str]) -> list[Finding]:
+def _changes(log_directory: str, partitions: list[str]) -> Iterator[Finding]:
+    """Yield changes by kdump that were interrupted: until they are finished, some files are old and some are new."""
     try:
-        return list(check_changes(log_directory, partitions))
+        for path, text in unfinished_in(log_directory, partitions):
+            yield found("KD-CHANGE-UNFINISHED", path, f"{text}: kdump undo {path} shows the ways out")
     except OSError as error:
-        return [unread(log_directory, error)]
-
-
-def _unopened(path: str, error: OSError | NameFormatError) -> Finding:
-    return unread(path, error if isinstance(error, OSError) else OSError(22, str(error)))
+        yield unread(log_directory, error)
 
 
 def _around(folder: str) -> LogDirectoryContext:

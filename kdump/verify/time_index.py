@@ -15,50 +15,30 @@ from operator import add
 from kdump import kernels
 from kdump.findings.finding import Finding, found
 from kdump.formats import names
-from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.formats.iso_times import shown
-from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column_checks import is_sorted
-from kdump.verify.entries import (
-    CHUNK_ENTRIES,
-    Entries,
-    Entry,
-    Leftovers,
-    absolute,
-    columns_of,
-    found_in_entry,
-    missing,
-    order_text,
-    used_entries,
-    widened,
-    zeros_text,
-)
+from kdump.verify.entries import Entry, IndexCheck, IndexCodes, absolute, columns_of, used_entries, widened
 
 
-def _entry_words(entry: Entry) -> str:
-    return f"timestamp {shown(entry[1])} at offset {entry[2]}"
+class TimeIndexCheck(IndexCheck):
+    """The .timeindex of one segment; its entries are timestamps and offsets."""
 
-
-class TimeIndexCheck:
-    """The .timeindex of one segment."""
+    _kind, _offset_at = names.TIME_INDEX, 2
+    _codes = IndexCodes(
+        "KD-TIDX-MISSING", "KD-TIDX-LENGTH", "KD-TIDX-ORDER", "KD-TIDX-ZEROS", "KD-TIDX-PREALLOCATED",
+        "KD-TIDX-LEFTOVER",
+    )  # fmt: skip
 
     def __init__(self, segment: Segment, *, excused: bool, is_open: bool) -> None:
-        """Zeros at the end and entries of a truncated log are `excused` where preallocation may have left them.
+        """`excused` as for IndexCheck.
 
         Of a segment that `is_open`, neither rolled nor closed, the last entry is not written yet, and that beside the
         last entry of the .index may not be: a broker writes them one after the other (LogSegment.append).
         """
-        self._segment = segment
-        self.path = segment.path(names.TIME_INDEX)
-        self._excused = excused
+        super().__init__(segment, (-1, segment.base_offset - 1), excused=excused)
         self._is_open = is_open
-        self._leftovers = Leftovers("KD-TIDX-LEFTOVER", self.path, TIME_ENTRY_SIZE, may_be=excused)
-        self._index: TimeIndex | None = None
-        self.content = b""  # all of the file, where it was read at once
-        self._next = 0  # number of the first entry that has not been read
-        self._entries = Entries((-1, segment.base_offset - 1))  # timestamps and offsets
         self._covered = -1  # the largest timestamp up to the last entry of the offset index
         self._covered_before = -1  # up to the one before it: the index has been told of it
         self._largest = -1  # of the batches that have records
@@ -70,54 +50,29 @@ class TimeIndexCheck:
 
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
-        if not self._segment.has(names.TIME_INDEX):
-            is_due = not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
-            yield missing("KD-TIDX-MISSING", self._segment, names.TIME_INDEX, is_due=is_due)
-            return
-        self._index = index = self._segment.time_index()
-        if index.size % TIME_ENTRY_SIZE:
-            text = f"{index.size} bytes, {index.size % TIME_ENTRY_SIZE} more than complete entries"
-            rest = index.size % TIME_ENTRY_SIZE
-            yield found("KD-TIDX-LENGTH", self.path, text, index.size - rest, length=rest)
-        total = index.entries
-        index.drop_zero_tail()
-        if total == 1:
-            index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
-        if zeros := total - index.entries:
-            code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
-            text = zeros_text(zeros, index.entries)
-            from kdump.storage.timestamps import has_zero_tail
+        for finding in super().open():
+            if finding.code == self._codes.zeros:
+                from kdump.storage.timestamps import has_zero_tail
 
-            if not self._excused and has_zero_tail(self._segment):
-                text += ": a broker treats the records as written in 1970, and retention deletes the segment"
-            details = {"entry": index.entries, "entries": zeros}
-            length = zeros * TIME_ENTRY_SIZE
-            yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE, length=length, details=details)
+                if has_zero_tail(self._segment):
+                    harm = "a broker treats the records as written in 1970, and retention deletes the segment"
+                    finding = finding._replace(text=f"{finding.text}: {harm}")
+            yield finding
 
-    def close(self) -> None:
-        """Close the file."""
-        if self._index is not None:
-            self._index.close()
-            self._index = None
+    def _is_due(self) -> bool:
+        return not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
 
-    def _load(self) -> Iterator[Finding]:
-        """Read on if there are no entries left, those out of order left out: without any the file is over then."""
-        while self._index is not None and not self._entries and self._next < self._index.entries:
-            count = min(CHUNK_ENTRIES, self._index.entries - self._next)
-            data = self._index.read(self._next * TIME_ENTRY_SIZE, count * TIME_ENTRY_SIZE)
-            self.content = data if len(data) == self._index.size else b""
-            data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
-            signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
-            times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
-            offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
-            for entry, other in self._entries.fill(self._next, times, offsets):
-                text = order_text(entry, other, _entry_words, self._segment.base_offset)
-                yield found_in_entry("KD-TIDX-ORDER", self.path, text, entry[0], entry[2], TIME_ENTRY_SIZE)
-            self._next += max(count, 1)
+    def _columns(self, data: bytes) -> tuple[array[int], array[int]]:
+        signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
+        times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
+        return times, absolute(widened(signed[2::3]), self._segment.base_offset)
+
+    def _words(self, entry: Entry) -> str:
+        return f"timestamp {shown(entry[1])} at offset {entry[2]}"
 
     def take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
         """Take valid batches, and `covered` of the offset index when it got its last entry. Raises OSError."""
-        return self._leftovers.pass_on(self._take(rows, covered))
+        return self.leftovers.pass_on(self._take(rows, covered))
 
     def _take(self, rows: BatchRows, covered: tuple[int, int]) -> Iterator[Finding]:
         if self._index is None:
@@ -168,7 +123,7 @@ class TimeIndexCheck:
                 row = bisect_left(rows.last_offset, offset)
             if row == length or rows.base_offset[row] > offset:
                 text = f"entry {number} (timestamp {shown(timestamp)}) names offset {offset}, where there is no batch"
-                yield found_in_entry("KD-TIDX-OFFSET", self.path, text, number, offset, TIME_ENTRY_SIZE)
+                yield self._of_entry("KD-TIDX-OFFSET", text, number, offset)
                 continue
             if row >= done:
                 running = max(running, max(times[done : row + 1]))
@@ -182,15 +137,15 @@ class TimeIndexCheck:
                 text = f"a batch before it has {shown(running)}"
             if text:
                 text = f"entry {number} (offset {offset}) has timestamp {shown(timestamp)}, {text}"
-                yield found_in_entry("KD-TIDX-TIMESTAMP", self.path, text, number, offset, TIME_ENTRY_SIZE)
+                yield self._of_entry("KD-TIDX-TIMESTAMP", text, number, offset)
 
     def finish(self, *, has_batches: bool, is_damaged: bool, is_misled: bool) -> Iterator[Finding]:
         """Yield the log is over. The offset index `is_misled`, and so what was said to be covered. Raises OSError."""
         if self._index is None:
             return
-        yield from self._leftovers.pass_on(self._beyond())
-        yield from self._leftovers.settle(self._index.entries)
-        if self._leftovers.are_there or is_misled or self._is_beyond or not has_batches:
+        yield from self.leftovers.pass_on(self._beyond())
+        yield from self.leftovers.settle(self._index.entries)
+        if self.leftovers.are_there or is_misled or self._is_beyond or not has_batches:
             return
         wanted = self._covered if self._is_open else self._largest
         if wanted < 0 or wanted == self._last_time:
@@ -215,7 +170,7 @@ class TimeIndexCheck:
                     continue
                 text = f"entry {number} (timestamp {shown(timestamp)}) names offset {offset}, the log ends before"
                 text += f" {self._end_offset}"
-                yield found_in_entry("KD-TIDX-OFFSET", self.path, text, number, offset, TIME_ENTRY_SIZE)
+                yield self._of_entry("KD-TIDX-OFFSET", text, number, offset)
             self._entries.drop(len(self._entries))
             yield from self._load()
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from kdump import kernels
 from kdump.findings.filter import FindingFilter
-from kdump.findings.finding import Finding, Offsets, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.iso_times import shown
 from kdump.formats.time_units import FUTURE_MS, MS, PLAUSIBLE_FROM, unit_of
@@ -55,7 +55,7 @@ def distance(ms: int) -> str:
 
 
 class BlockingBatch(NamedTuple):
-    """The batch by whose timestamp a segment is kept: its fields as in kdump.blocks."""
+    """The batch by whose timestamp a segment is kept, or is to be told of: its fields as in kdump.blocks."""
 
     position: int
     size: int
@@ -87,6 +87,10 @@ class BlockingBatch(NamedTuple):
         return None
 
 
+def _batch(rows: BatchRows, row: int) -> BlockingBatch:
+    return BlockingBatch(*(getattr(rows, name)[row] for name in BlockingBatch._fields))
+
+
 def _falls(times: array[int]) -> tuple[int, int]:
     """Return how many batches are older than the one before, and the first of them; without a timestamp none is."""
     older = [later >= 0 and earlier > later for earlier, later in pairwise(times)]
@@ -94,25 +98,16 @@ def _falls(times: array[int]) -> tuple[int, int]:
 
 
 class _Tally:
-    """How many batches have something, and the first of them."""
+    """How many batches have something, and the first of them with the timestamp that it is about."""
 
-    __slots__ = ("count", "first_offset", "offsets", "position", "producer", "size", "timestamp")
+    __slots__ = ("count", "first", "timestamp")
 
     def __init__(self) -> None:
-        self.count = 0
-        self.position = self.first_offset = self.timestamp = self.producer = -1
-        self.size = 0
-        self.offsets: Offsets | None = None
+        self.count, self.timestamp = 0, -1
 
     def add(self, rows: BatchRows, row: int, timestamp: int) -> None:
         if not self.count:
-            self.position = rows.position[row]
-            base = rows.base_offset[row]
-            self.size = rows.size[row]
-            self.offsets = batch_offsets(base, rows.last_offset[row])
-            self.first_offset = base if base >= 0 else rows.last_offset[row]
-            self.timestamp = timestamp
-            self.producer = rows.producer_id[row]
+            self.first, self.timestamp = _batch(rows, row), timestamp
         self.count += 1
 
 
@@ -155,7 +150,7 @@ class TimestampCheck:
             self._order.count += falls - 1
         self._last = times[-1]
         if largest > self.largest:
-            self._hold(rows, times.index(largest))
+            self.largest, self.blocking = largest, _batch(rows, times.index(largest))
         if lowest < PLAUSIBLE_FROM or largest > self._now + FUTURE_MS:
             for row, timestamp in enumerate(times):
                 if not PLAUSIBLE_FROM <= timestamp <= self._now + FUTURE_MS:
@@ -169,10 +164,6 @@ class TimestampCheck:
             for row, timestamp in enumerate(rows.base_timestamp):
                 if timestamp < -1 <= rows.max_timestamp[row]:
                     self._negative.add(rows, row, timestamp)
-
-    def _hold(self, rows: BatchRows, row: int) -> None:
-        self.largest = rows.max_timestamp[row]
-        self.blocking = BlockingBatch(*(getattr(rows, name)[row] for name in BlockingBatch._fields))
 
     def _odd(self, rows: BatchRows, row: int, timestamp: int) -> None:
         if timestamp == -1:
@@ -225,18 +216,14 @@ class TimestampCheck:
             yield self._held(modified, record)
 
     def _said(self, code: str, tally: _Tally, text: str) -> Finding:
-        producer = f" (producer {tally.producer})" if tally.producer >= 0 else ""
-        batches = f"{tally.count} of {self._batches} batches, the first at offset {tally.first_offset}{producer}"
-        return found(
-            code,
-            self._path,
-            f"{batches}: {text}",
-            tally.position,
-            tally.first_offset,
-            length=tally.size,
-            offsets=tally.offsets,
-            details={"batches": tally.count, "segmentBatches": self._batches, "firstTimestamp": tally.timestamp},
-        )
+        first = tally.first
+        base, last = offsets = batch_offsets(first.base_offset, first.last_offset)
+        offset = last if base is None else base
+        producer = f" (producer {first.producer_id})" if first.producer_id >= 0 else ""
+        text = f"{tally.count} of {self._batches} batches, the first at offset {offset}{producer}: {text}"
+        details = {"batches": tally.count, "segmentBatches": self._batches, "firstTimestamp": tally.timestamp}
+        finding = found(code, self._path, text, first.position, offset, length=first.size, details=details)
+        return finding._replace(offsets=offsets)
 
     def _unit(self, unit: str, tally: _Tally) -> Finding:
         off = abs(tally.timestamp - self._now)

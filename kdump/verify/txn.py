@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import NOTE, REBUILDS
@@ -11,30 +11,23 @@ from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
 from kdump.storage.segment import Segment
 from kdump.verify.entries import found_in_entry
 from kdump.verify.gaps import Gaps
-from kdump.verify.producers import AbortedHere
+from kdump.verify.producers import AbortedHere, ProducerCheck
 
 
 def check_txn_index(
-    segment: Segment,
-    aborted: Mapping[int, AbortedHere],
-    markers: Mapping[int, int],
-    gaps: Gaps,
-    *,
-    knows_log: bool,
-    has_lost: bool,
-    is_open: bool,
+    segment: Segment, producers: ProducerCheck, *, knows_log: bool, has_lost: bool, is_open: bool
 ) -> Iterator[Finding]:
-    """Hold the index against the segment's aborted transactions and ABORT markers, by the markers' offsets.
+    """Hold the index against the segment's aborted transactions and ABORT markers.
 
     Of a segment that `is_open`, neither rolled nor closed, the last entries may not be written yet: a broker writes
     them after the markers (UnifiedLog.append), and its next start rebuilds the file.
 
-    A transaction whose first batches were cleaned away began in one of the `gaps`. Unless the segment is known as a
+    A transaction whose first batches were cleaned away began in one of the gaps. Unless the segment is known as a
     whole (`knows_log`), entries without a marker are not objected to; where something of the log so far `has_lost`,
     neither are offsets from before what is there. Raises OSError.
     """
     path = segment.path(names.TXN_INDEX)
-    missing = dict(aborted)
+    missing = dict(producers.aborted)
     last_entry = -1
     if segment.has(names.TXN_INDEX):
         for number, txn, finding in _entries(segment, path):
@@ -42,14 +35,14 @@ def check_txn_index(
                 yield finding
             if txn is None:
                 continue
-            if markers.get(txn.last_offset) != txn.producer_id:
+            if producers.abort_markers.get(txn.last_offset) != txn.producer_id:
                 if knows_log:
                     text = f"entry {number} names a marker of producer {txn.producer_id} at offset {txn.last_offset}"
                     yield _of_entry("KD-TXN-ORPHAN", path, f"{text}: there is none", number, txn, txn.last_offset)
                 continue
             last_entry = txn.last_offset
             known = missing.pop(txn.last_offset, None)
-            if known and (text := _fault(txn, known, None if has_lost else gaps)):
+            if known and (text := _fault(txn, known, None if has_lost else producers.gaps)):
                 yield _of_entry("KD-TXN-ENTRY", path, f"entry {number} {text}", number, txn, txn.first_offset)
     for offset, here in missing.items():
         text = f"the transaction of producer {here.producer_id} from offset {here.first_offset} on, aborted at offset"

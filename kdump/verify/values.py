@@ -17,35 +17,29 @@ Bytes = bytes | bytearray
 Decode = Callable[[bytes | None, bytes | None], None]
 
 
-class ValueCheck:
-    """Decodes the records of one internal topic."""
-
-    def __init__(self, decode: Decode) -> None:
-        self._decode = decode
-
-    def faults(self, records: RecordBlock, source: Bytes, start: int, stop: int) -> Iterator[tuple[int, str]]:
-        """Yield the records among `start` to `stop` - 1 that cannot be decoded, and why; newer than kdump is sound."""
-        for at in range(start, stop):
-            key = content_at(source, records.key_position[at], records.key_length[at])
-            value = content_at(source, records.value_position[at], records.value_length[at])
-            try:
-                self._decode(key, value)
-            except NewerError:
-                continue
-            except KdumpError as error:
-                yield at, str(error)
+def faults(decode: Decode, records: RecordBlock, source: Bytes, start: int, stop: int) -> Iterator[tuple[int, str]]:
+    """Yield the records among `start` to `stop` - 1 that cannot be decoded, and why; newer than kdump is sound."""
+    for at in range(start, stop):
+        key = content_at(source, records.key_position[at], records.key_length[at])
+        value = content_at(source, records.value_position[at], records.value_length[at])
+        try:
+            decode(key, value)
+        except NewerError:
+            continue
+        except KdumpError as error:
+            yield at, str(error)
 
 
-def value_check(topic: str) -> ValueCheck | None:
-    """Return the check for a topic's records; None where Kafka leaves their form to clients."""
+def decode_of(topic: str) -> Decode | None:
+    """Return what decodes a record of a topic; None where Kafka leaves their form to clients."""
     tables = tables_of(topic)
     if tables is None:
         return None
     from kdump.formats.schemas.framing import MetadataTopic
 
     if isinstance(tables, MetadataTopic):
-        return ValueCheck(partial(_metadata, tables))
-    return ValueCheck(partial(_coordinator, tables))
+        return partial(_metadata, tables)
+    return partial(_coordinator, tables)
 
 
 def _coordinator(topic: CoordinatorTopic, key: bytes | None, value: bytes | None) -> None:

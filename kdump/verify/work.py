@@ -17,14 +17,11 @@ from kdump.verify.directory import Owner
 from kdump.verify.state import Verified
 
 
-class Before:
+class Before(NamedTuple):
     """What is known of the log before the first segment that is looked at; nothing where that is its start."""
 
-    __slots__ = ("last_offset", "leader_epoch")
-
-    def __init__(self, last_offset: int | None = None, leader_epoch: int = -1) -> None:
-        self.last_offset = last_offset
-        self.leader_epoch = leader_epoch
+    last_offset: int | None = None
+    leader_epoch: int = -1
 
 
 class LogDirectoryContext(NamedTuple):
@@ -80,7 +77,6 @@ class Opening(NamedTuple):
     """A segment begins."""
 
     segment: Segment
-    size: int
 
 
 class Closing(NamedTuple):

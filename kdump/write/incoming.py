@@ -7,8 +7,8 @@ from enum import StrEnum
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, InvalidRecordError
-from kdump.formats.batch import CODEC_MASK, MIN_SIZE_FIELD
-from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
+from kdump.formats.batch import CODEC_MASK
+from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, in_memory_error
 from kdump.named_tuples import NamedTuple
 from kdump.write.errors import OffsetsOutOfOrderError, RecordTooLargeError, UnexpectedAppendOffsetError
 
@@ -55,13 +55,10 @@ class BatchReader:
         """
         block = self._walk(data)
         if block.status == UNDERSIZED:
-            raise CorruptRecordError(
-                f"Record size {block.bad_size} is less than the minimum record overhead ({MIN_SIZE_FIELD})"
-            )
+            raise in_memory_error(size=block.bad_size)
         magics = block.magic[: block.length]
         if magics and not 0 <= min(magics) <= max(magics) <= 2:
-            bad = next(magic for magic in magics if not 0 <= magic <= 2)
-            raise CorruptRecordError(f"Invalid magic found in record: {bad}")
+            raise in_memory_error(magic=next(magic for magic in magics if not 0 <= magic <= 2))
         return block
 
     def _walk(self, data: bytes | bytearray) -> BatchBlock:

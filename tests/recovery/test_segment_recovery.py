@@ -87,7 +87,7 @@ def test_a_sound_segment(tmp_path: Path, rows: int) -> None:
         INDEX: index((13, at[1]), (15, at[2]), (16, at[3])),
         TIMES: times((7, 13), (9, 16)),
     }
-    assert (found.segment.offset_entries, found.segment.time_entries) == (3, 2)
+    assert found.segment.entries == {"index": 3, "timeindex": 2}
     assert found.states.map_end_offset == 17
 
 

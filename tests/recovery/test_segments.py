@@ -58,7 +58,7 @@ def test_an_empty_time_index_has_no_room_in_front(tmp_path: Path) -> None:
     found = segment(tmp_path, b"".join(BATCHES), [])
     found.make_empty_time_index()
     assert found.directory.size(file(0, "timeindex")) == 0
-    assert found.time_entries == 0
+    assert found.entries["timeindex"] == 0
 
 
 def test_an_empty_segment_ends_where_it_begins(tmp_path: Path) -> None:
@@ -82,8 +82,7 @@ def test_a_walk_ends_silently_at_a_torn_batch_and_fails_at_a_bad_size(tmp_path: 
 
 def test_indexes_that_are_missing_are_made_and_trimmed(tmp_path: Path) -> None:
     found = segment(tmp_path, b"".join(BATCHES))
-    assert found.open_offset_index() == 0
-    assert found.open_time_index() == 0
+    assert [found.open_index(kind) for kind in ("index", "timeindex")] == [0, 0]
     assert found.directory.files[file(0, "index")] == NewContent(b"", FULL)
     assert found.directory.files[file(0, "timeindex")] == NewContent(b"", FULL - 4)
     found.close()
@@ -96,7 +95,7 @@ def test_closing_trims_only_what_was_opened(tmp_path: Path) -> None:
     found = LoadedSegment(PlannedPartition(log), 0, FULL)
     found.close()
     assert found.directory.size(file(0, "index")) == 20
-    found.open_offset_index()
+    found.open_index("index")
     found.close()
     assert found.directory.files[file(0, "index")] == SourceBytes(file(0, "index"), 0, 16)
     assert found.directory.size(file(0, "timeindex")) == 20
@@ -112,9 +111,9 @@ def test_more_entries_than_fit_end_loading(tmp_path: Path) -> None:
 def test_an_index_needs_room_for_an_entry(tmp_path: Path) -> None:
     found = segment(tmp_path, b"")
     found.max_index_size = 8
-    assert found.open_offset_index() == 0
+    assert found.open_index("index") == 0
     with pytest.raises(LoadError, match="Invalid max index size: 8"):
-        found.open_time_index()
+        found.open_index("timeindex")
 
 
 def test_a_log_of_2_gib_is_too_large(tmp_path: Path) -> None:
