@@ -169,12 +169,10 @@ Event = LogBegun | Found | BrokenLog | ZeroTail | FileRows | Waiting | Failed
 class Dump:
     """Finds what is asked for."""
 
-    def __init__(
-        self, request: DumpRequest, logs: DumpedLogs, report: Report, payloads: PayloadDecoder | None = None
-    ) -> None:
+    def __init__(self, request: DumpRequest, report: Report, payloads: PayloadDecoder | None = None) -> None:
         """`report` hears of what is wrong but for damage. Records are decoded as `payloads` has it, if it is given."""
         self._request = request
-        self._logs = logs
+        self._logs = DumpedLogs()
         self._report = report
         self._includes_damaged = request.includes_damaged or request.kept
         selection, isolation = request.selection, request.isolation
