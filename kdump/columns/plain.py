@@ -12,16 +12,24 @@ from typing import TYPE_CHECKING, Any
 from kdump.columns.gathering import Tables
 from kdump.columns.names import (
     ATTRIBUTES,
+    BOOL,
+    BYTES,
+    HEADER_LISTS,
     HEADERS,
+    INT32,
     KEY,
     LABELS,
     MAGIC,
     MAX_MS,
+    MICROSECONDS,
     RECORD_NEEDS,
+    TEXT,
     TRANSACTION,
     VALUE,
+    Kind,
+    kind_of,
     utf8,
-)
+)  # fmt: skip
 from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import codec_name
 from kdump.named_tuples import NamedTuple
@@ -36,13 +44,6 @@ Numbers = Mapping[str, Sequence[int]]
 """Columns of the kernels, by name."""
 
 
-class Kind(NamedTuple):
-    """A type of Arrow's: its format string, and the fields that it has."""
-
-    format: str
-    fields: tuple[tuple[str, Kind], ...] = ()
-
-
 class Column(NamedTuple):
     """Values: how many, how many of them null, and Arrow's buffers, first the bits that tell which (or None)."""
 
@@ -53,36 +54,12 @@ class Column(NamedTuple):
     children: tuple[Column, ...] = ()
 
 
-INT32, INT64, BOOL, TEXT, BYTES = (Kind(format_) for format_ in "ilbuz")
-MILLISECONDS, MICROSECONDS = Kind("tsm:UTC"), Kind("tsu:UTC")
-HEADER_LISTS = Kind("+l", (("element", Kind("+s", (("key", TEXT), ("value", BYTES)))),))
 _LOW_HALF = 0 if byteorder == "little" else 1
-
-_KINDS = {
-    "topic": TEXT,
-    "path": TEXT,
-    "partition": INT32,
-    "timestamp": MILLISECONDS,
-    "timestamp_us": MICROSECONDS,
-    "timestamp_type": INT32,
-    KEY: BYTES,
-    VALUE: BYTES,
-    HEADERS: HEADER_LISTS,
-    "header_count": INT32,
-    "sequence": INT32,
-    "producer_epoch": INT32,
-    "leader_epoch": INT32,
-    "is_transactional": BOOL,
-    "is_control": BOOL,
-    TRANSACTION: TEXT,
-    "magic": INT32,
-    "codec": TEXT,
-}
 
 
 def row_kind(names: Sequence[str]) -> Kind:
-    """Return the type of rows of columns; 64-bit integers are those that are nothing else."""
-    return Kind("+s", tuple((name, _KINDS.get(name, INT64)) for name in names))
+    """Return the type of rows of columns."""
+    return Kind("+s", tuple((name, kind_of(name)) for name in names))
 
 
 class Rows:
@@ -216,7 +193,7 @@ def _names(buffers: ByteBuffers, count: int) -> Column:
 
 
 def _plain(made: Numbers, name: str, length: int) -> Column:
-    kind = _KINDS.get(name, INT64)
+    kind = kind_of(name)
     numbers: Any = made[RECORD_NEEDS[name][0]]
     if kind is INT32:
         numbers = numbers.cast("B").cast("i")[_LOW_HALF::2]

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kdump.columns import arrays
-from kdump.columns.fields import HEADERS, KEY, LABELS, RECORD_FIELDS, TRANSACTION, Numbers
-from kdump.columns.gathering import Tables, read_records
+from kdump.columns.fields import RECORD_FIELDS, Numbers
+from kdump.columns.gathering import Tables
+from kdump.columns.names import HEADERS, KEY, LABELS, TRANSACTION
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.columns import Buffers
-
-__all__ = ["RecordTables", "read_records"]
 
 
 class RecordTables(Tables[pa.RecordBatch]):
