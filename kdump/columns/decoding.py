@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from kdump.columns import avro_types, protobuf_types
 from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE, Decode
+from kdump.interchange.jsonl import decoded_json
 from kdump.interchange.rows import Payload
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
@@ -210,7 +211,7 @@ def _is_mixed(decoder: PayloadDecoder, subject: str, use: FieldUse) -> bool:
 
 def _make_json(codec: Codec, data: bytes, frame: Frame) -> tuple[Any, str | None]:
     value, message = codec.shown(data, frame)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = decoded_json(value)
     if not text.isascii():
         try:
             text.encode()
@@ -282,16 +283,12 @@ def _decoded(each: DecodedField, column: pa.Array, headers: list[bytes | None] |
     errors: list[str | None] = []
     for at, data in enumerate(column.to_pylist()):
         found = each.decoder.decode(data, headers[at] if headers else None, each.make)
-        if isinstance(found, Payload):
-            values.append(None if found.error is not None else found.value)
-            raw.append(data if found.error is not None else None)
-            ids.append(found.schema_id)
-            errors.append(found.error)
-        else:
-            values.append(None)
-            raw.append(data)
-            ids.append(None)
-            errors.append(None)
+        payload = found if isinstance(found, Payload) else None
+        is_decoded = payload is not None and payload.error is None
+        values.append(payload.value if payload and is_decoded else None)
+        raw.append(None if is_decoded else data)
+        ids.append(payload and payload.schema_id)
+        errors.append(payload and payload.error)
     array = _array(each, values, column, raw, errors)
     added = (pa.array(raw, pa.binary()), pa.array(ids, pa.int32()), pa.array(errors, pa.string()))
     return {each.name: array, **{field.name: made for field, made in zip(each.added, added, strict=True)}}

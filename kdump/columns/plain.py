@@ -121,7 +121,7 @@ class PlainTables(Tables[Rows]):
 
     def _states(self, made: Numbers, length: int) -> Column:
         none = TxnState.NONE.value
-        flags = _by_flags(made, _is_transactional)
+        flags = _has_flag(made, TRANSACTIONAL)
         if not any(flags):
             return _constant(TEXT, none, length)
         pairs = zip(flags, made["batch.producer_id"], made["offset"], strict=True)
@@ -148,16 +148,8 @@ def _repeated(kind: Kind, value: str | int | None, length: int) -> Column:
     nulls = bytes((length + 7) >> 3) if value is None else None
     if kind is TEXT:
         data = utf8(str(value or "")).encode()
-        return Column(
-            kind,
-            length,
-            0,
-            (
-                nulls,
-                array("i", range(0, len(data) * length + 1, len(data) or 1)) if data else bytes(4 * length + 4),
-                data * length,
-            ),
-        )
+        ends = array("i", range(0, len(data) * length + 1, len(data))) if data else bytes(4 * length + 4)
+        return Column(kind, length, 0, (nulls, ends, data * length))
     if kind is BOOL:
         return Column(kind, length, 0, (nulls, (b"\xff" if value else b"\0") * ((length + 7) >> 3)))
     return Column(kind, length, 0, (nulls, array("i", [int(value or 0)]) * length))
@@ -178,9 +170,8 @@ def _headers(buffers: HeaderBuffers, length: int) -> Column:
     count = len(names[2]) // 4 - 1
     pairs = HEADER_LISTS.fields[0][1]
     children = (_names(names, count), _bytes(BYTES, values, count))
-    return Column(
-        HEADER_LISTS, length, nulls, (validity if nulls else None, ends), (Column(pairs, count, 0, (None,), children),)
-    )
+    lists = (validity if nulls else None, ends)
+    return Column(HEADER_LISTS, length, nulls, lists, (Column(pairs, count, 0, (None,), children),))
 
 
 def _names(buffers: ByteBuffers, count: int) -> Column:
@@ -220,19 +211,12 @@ def _by_flags(made: Numbers, find: Callable[[int, int], Any]) -> Sequence[Any]:
     return [known[pair] if pair in known else known.setdefault(pair, find(*pair)) for pair in pairs]
 
 
-def _is_transactional(attributes: int, magic: int) -> bool:
-    return magic >= 2 and bool(attributes & TRANSACTIONAL)
+def _has_flag(made: Numbers, flag: int) -> Sequence[bool]:
+    return _by_flags(made, lambda attributes, magic: magic >= 2 and bool(attributes & flag))
 
 
-def _is_control(attributes: int, magic: int) -> bool:
-    return magic >= 2 and bool(attributes & CONTROL)
-
-
-def _flags(find: Callable[[int, int], bool]) -> Callable[[Numbers, str, int], Column]:
-    def make(made: Numbers, _name: str, length: int) -> Column:
-        return Column(BOOL, length, 0, (None, _bits(_by_flags(made, find))))
-
-    return make
+def _flags(flag: int) -> Callable[[Numbers, str, int], Column]:
+    return lambda made, _name, length: Column(BOOL, length, 0, (None, _bits(_has_flag(made, flag))))
 
 
 def _types(made: Numbers, _name: str, length: int) -> Column:
@@ -246,7 +230,7 @@ def _codecs(made: Numbers, _name: str, _length: int) -> Column:
 _MAKES = {
     "timestamp_us": _microseconds,
     "timestamp_type": _types,
-    "is_transactional": _flags(_is_transactional),
-    "is_control": _flags(_is_control),
+    "is_transactional": _flags(TRANSACTIONAL),
+    "is_control": _flags(CONTROL),
     "codec": _codecs,
 }

@@ -61,7 +61,6 @@ class Scan:
     selection: Selection = EVERYTHING
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     errors: OnError = OnError.RAISE
-    threads: int = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,9 +96,8 @@ class Scan:
 
     def _gathered(self, make: Callable[..., Tables[Made]]) -> Iterator[Made]:
         with ExitStack() as holds:
-            jobs = self.threads or processors()
-            parts_ = self._parts(holds)
-            for _, found in ordered(parts_, lambda part: self._read(part, make), lambda _part: True, jobs):
+            found_parts = self._parts(holds)
+            for _, found in ordered(found_parts, lambda part: self._read(part, make), lambda _: True, processors()):
                 if isinstance(found, BaseException):
                     raise found
                 yield from found or ()
