@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kdump.columns.names import MAX_MS, utf8
-from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
+from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import codec_name
 from kdump.storage.txn_state import TxnState
 from kdump.transactions.states import TransactionStates
@@ -122,17 +122,8 @@ def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(magics, scalar(0)), scalar(-1), append).cast(pa.int32())
 
 
-def are_transactional(attributes: pa.Array, magics: pa.Array) -> pa.Array:
-    """Return whether batches are part of a transaction."""
-    return _has_flag(attributes, magics, TRANSACTIONAL)
-
-
-def are_control(attributes: pa.Array, magics: pa.Array) -> pa.Array:
-    """Return whether batches hold markers of Kafka's own."""
-    return _has_flag(attributes, magics, CONTROL)
-
-
-def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
+def have_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
+    """Return whether batches have TRANSACTIONAL or CONTROL, which v2 alone can have."""
     import pyarrow.compute as pc
 
     flags = pc.not_equal(pc.bit_wise_and(attributes, scalar(flag)), scalar(0))
@@ -149,7 +140,7 @@ def transaction_states(
         return column
     import pyarrow.compute as pc
 
-    flags = are_transactional(attributes, magics)
+    flags = have_flag(attributes, magics, TRANSACTIONAL)
     if not pc.any(flags).as_py():
         return column
     pairs = zip(producer_ids.filter(flags).to_pylist(), offsets.filter(flags).to_pylist(), strict=True)

@@ -29,7 +29,7 @@ from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.framing import Frame
 from kdump.schemas.registry import Registry, Schema, SchemaType
-from kdump.schemas.usage import FieldUse, usage_of
+from kdump.schemas.usage import FieldUse, PartitionUse, usage_of
 from kdump.storage.partition import PartitionLog
 
 Make = Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
@@ -131,9 +131,11 @@ def topic_columns(
     `schema_id` is that of the values' reader's schema. A field of which nothing in the sample has a schema stays as it
     is. Raises SchemaError for a reader's schema that cannot be used, OSError.
     """
-    uses = _Uses()
+    uses = PartitionUse()
     for log in logs:
-        uses.add(log, topic, decoder)
+        found = usage_of(log, topic, decoder, lambda _problem: None, deep=False)
+        uses.key.add(found.key)
+        uses.value.add(found.value)
     choices = []
     for name, use in ((KEY, uses.key), (VALUE, uses.value)):
         if use.schemas or use.undecodable or use.unknown:
@@ -147,19 +149,6 @@ def topic_columns(
 def json_columns(decoder: PayloadDecoder, topic: str) -> TopicColumns:
     """Return keys and values of a topic as JSON text, whatever is in it."""
     return TopicColumns(decoder, topic, (Choice(KEY), Choice(VALUE)))
-
-
-class _Uses:
-    def __init__(self) -> None:
-        self.key, self.value = FieldUse(), FieldUse()
-
-    def add(self, log: PartitionLog, topic: str, decoder: PayloadDecoder) -> None:
-        found = usage_of(log, topic, decoder, lambda _problem: None, deep=False)
-        for mine, other in ((self.key, found.key), (self.value, found.value)):
-            mine.schemas.update(other.schemas)
-            mine.messages.update(other.messages)
-            mine.undecodable.update(other.undecodable)
-            mine.unknown.update(other.unknown)
 
 
 def _chosen(decoder: PayloadDecoder, subject: str, name: str, use: FieldUse, schema_id: int | None) -> Choice:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from kdump.columns import arrays, names
+from kdump.columns.arrays import have_flag
 from kdump.columns.names import FLAGS, RECORD_NEEDS, Kind, kind_of
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.named_tuples import NamedTuple
 
 Numbers = Mapping[str, pa.Array]
@@ -52,8 +54,8 @@ def flag_fields(attributes: str, magic: str) -> dict[str, Field]:
     flags = (attributes, magic)
     return {
         "timestamp_type": Field(pa.int32(), flags, lambda n: arrays.timestamp_types(n[attributes], n[magic])),
-        "is_transactional": Field(pa.bool_(), flags, lambda n: arrays.are_transactional(n[attributes], n[magic])),
-        "is_control": Field(pa.bool_(), flags, lambda n: arrays.are_control(n[attributes], n[magic])),
+        "is_transactional": Field(pa.bool_(), flags, lambda n: have_flag(n[attributes], n[magic], TRANSACTIONAL)),
+        "is_control": Field(pa.bool_(), flags, lambda n: have_flag(n[attributes], n[magic], CONTROL)),
         "codec": Field(pa.string(), (attributes,), lambda n: arrays.codec_names(n[attributes])),
     }
 
