@@ -14,7 +14,7 @@ from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.interchange.rows import Format
 from kdump.named_tuples import NamedTuple
-from kdump.operations.dump import BrokenLog, Dump, Event, FileRows, Found, LogBegun, NothingToFollowError, ZeroTail
+from kdump.operations.dump import DamagedLog, Dump, Event, FileRows, Found, LogBegun, NothingToFollowError, ZeroTail
 from kdump.operations.dump_jobs import ALL, INCLUDED, DumpRequest, Job, jobs_of, kinds_of
 from kdump.operations.results import Failed
 from kdump.query.selection import Selection
@@ -379,7 +379,7 @@ class _Shown(Complaints):
 
     def _seldom(self, event: Event) -> None:
         self.before()
-        if isinstance(event, BrokenLog):
+        if isinstance(event, DamagedLog):
             self._damage(event)
         elif isinstance(event, ZeroTail):
             note(f"{safe_path(event.path)}: byte {event.damage.position}: {safe(event.damage.text)}")
@@ -387,7 +387,7 @@ class _Shown(Complaints):
             assert isinstance(event.error, OSError)
             self.failed(event.path, event.error)
 
-    def _damage(self, found: BrokenLog) -> None:
+    def _damage(self, found: DamagedLog) -> None:
         damage = found.damage
         self._damaged += 1
         self._hidden += found.hides
