@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from errno import EIO
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, TypeVar
@@ -73,18 +74,13 @@ class DumpedLogs:
 
     def origin_of(self, segment: Segment) -> Origin:
         """Return where a log is from."""
-        partition = partition_of(os.path.abspath(self.folder_of(segment)))
         note = ""
         if piece := self.kept.get(segment.log_path):
             where = f"bytes {offset_range(piece.start, piece.stop - 1)} of {safe_path(piece.file)}"
             note = f"{where}, taken out by {safe(piece.command)} ({piece.id})"
-        return Origin(
-            self.path_of(segment),
-            partition.topic if partition else None,
-            partition.partition if partition else None,
-            None if segment.is_checkpoint else segment.base_offset,
-            note,
-        )
+        partition = partition_of(os.path.abspath(self.folder_of(segment)))
+        number = None if segment.is_checkpoint else segment.base_offset
+        return _origin(self.path_of(segment), partition, number, note)
 
     def transaction_of(self, segment: Segment, batch: Batch) -> TxnState:
         """Return how the transaction of a batch ended. Raises OSError."""
@@ -110,7 +106,7 @@ class DumpedLogs:
         """
         if segment.is_checkpoint or segment.log_path in self.kept or segment.log_path in self.alone:
             return not segment.is_checkpoint
-        last = PartitionLog(os.path.dirname(segment.log_path) or ".").segments[-1:]
+        last = _partition_around(segment).segments[-1:]
         return bool(last) and last[0].base_offset == segment.base_offset
 
 
@@ -343,14 +339,8 @@ class Dump:
     def _table(self, file: KafkaFile) -> Iterator[Event]:
         from kdump.interchange.file_rows import TABLES, rows_of
 
-        partition = file.partition
-        origin = Origin(
-            file.path,
-            partition.topic if partition else None,
-            partition.partition if partition else None,
-            file.name.offset,
-        )
         rows = rows_of(file, lambda position, text: self._report(Problem(file.path, position, text)))
+        origin = _origin(file.path, file.partition, file.name.offset)
         yield FileRows(TABLES[file.name.kind], origin, self._counted_rows(rows))
 
     def _counted_rows(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
@@ -381,10 +371,9 @@ class Dump:
                 return
             yield Waiting()
             time.sleep(POLL_SECONDS)
-            for path in directories:
-                for found in _partitions_now(path):
-                    if found not in followers:
-                        followers[found] = self._follower(found)
+            for path in chain.from_iterable(map(_partitions_now, directories)):
+                if path not in followers:
+                    followers[path] = self._follower(path)
 
     def _follower(self, path: str, *, is_single: bool = False) -> Follower:
         from kdump.query.follow import Follower
@@ -442,12 +431,12 @@ def _directories(places: Iterable[Place]) -> Iterator[str]:
 
 
 def _partitions_now(path: str) -> Iterator[str]:
-    try:
-        directory = LogDirectory(path)
-    except OSError:
-        return
-    for name in directory.partition_names:
-        yield os.path.join(path, name)
+    with suppress(OSError):
+        yield from [os.path.join(path, name) for name in LogDirectory(path).partition_names]
+
+
+def _origin(path: str, partition: names.PartitionDirName | None, number: int | None, note: str = "") -> Origin:
+    return Origin(path, partition and partition.topic, partition and partition.partition, number, note)
 
 
 def _partition_around(segment: Segment) -> PartitionLog:
