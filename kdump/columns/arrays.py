@@ -9,7 +9,6 @@ from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,9 +17,6 @@ from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, time
 from kdump.formats.codecs import codec_name
 from kdump.storage.txn_state import TxnState
 from kdump.transactions.states import TransactionStates
-
-if TYPE_CHECKING:
-    from kdump.kernels.portable.columns import ByteBuffers, HeaderBuffers
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -72,36 +68,6 @@ def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         fits = pc.and_(pc.less_equal(numbers, scalar(MAX_MS)), pc.greater_equal(numbers, scalar(-MAX_MS)))
         return pc.if_else(fits, numbers, scalar(None, pa.int64())).cast(MILLISECONDS).cast(kind)
-
-
-def strings_of_bytes(buffers: ByteBuffers, length: int) -> pa.Array:
-    """Return a column of byte strings."""
-    nulls, validity, offsets, data = buffers
-    bitmap = pa.py_buffer(validity) if nulls else None
-    return pa.Array.from_buffers(
-        pa.binary(), length, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=nulls
-    )
-
-
-def texts(values: pa.Array) -> pa.Array:
-    """Return byte strings as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
-    try:
-        found = values.view(pa.string())
-        found.validate(full=True)
-        return found
-    except pa.ArrowInvalid:
-        return strings(None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist())
-
-
-def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
-    """Return a column of lists of headers; null where a record has none."""
-    nulls, validity, offsets, names, values = buffers
-    count = len(names[2]) // 4 - 1
-    pairs = pa.StructArray.from_arrays(
-        [texts(strings_of_bytes(names, count)), strings_of_bytes(values, count)], fields=list(HEADERS.value_type)
-    )
-    bitmap = pa.py_buffer(validity) if nulls else None
-    return pa.Array.from_buffers(HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs])
 
 
 def _uniform(numbers: pa.Array) -> int | None:

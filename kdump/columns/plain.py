@@ -108,13 +108,13 @@ class PlainTables(Tables[Rows]):
                 columns.append(_constant(each, getattr(self.labels, name), length))
             elif name == HEADERS:
                 assert headers is not None
-                columns.append(_headers(headers, length))
+                columns.append(header_lists(headers, length))
             elif name == TRANSACTION:
                 columns.append(self._states(made, length))
             elif name in given:
                 buffers = given[name]
                 assert buffers is not None
-                columns.append(_bytes(each, buffers, length))
+                columns.append(byte_strings(each, buffers, length))
             else:
                 columns.append(_MAKES.get(name, _plain)(made, name, length))
         return Rows(Column(kind, length, 0, (None,), tuple(columns)))
@@ -155,7 +155,8 @@ def _repeated(kind: Kind, value: str | int | None, length: int) -> Column:
     return Column(kind, length, 0, (nulls, array("i", [int(value or 0)]) * length))
 
 
-def _bytes(kind: Kind, buffers: ByteBuffers, length: int) -> Column:
+def byte_strings(kind: Kind, buffers: ByteBuffers, length: int) -> Column:
+    """Return a column of byte strings, or of texts where they are known to be UTF-8."""
     nulls, validity, ends, data = buffers
     return Column(kind, length, nulls, (validity if nulls else None, ends, data))
 
@@ -165,11 +166,12 @@ def _texts(values: Sequence[str]) -> Column:
     return Column(TEXT, len(values), 0, (None, array("i", accumulate(map(len, encoded), initial=0)), b"".join(encoded)))
 
 
-def _headers(buffers: HeaderBuffers, length: int) -> Column:
+def header_lists(buffers: HeaderBuffers, length: int) -> Column:
+    """Return a column of lists of headers; null where a record has none."""
     nulls, validity, ends, names, values = buffers
     count = len(names[2]) // 4 - 1
     pairs = HEADER_LISTS.fields[0][1]
-    children = (_names(names, count), _bytes(BYTES, values, count))
+    children = (_names(names, count), byte_strings(BYTES, values, count))
     lists = (validity if nulls else None, ends)
     return Column(HEADER_LISTS, length, nulls, lists, (Column(pairs, count, 0, (None,), children),))
 
@@ -178,7 +180,7 @@ def _names(buffers: ByteBuffers, count: int) -> Column:
     """Return names of headers as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
     _, _, ends, data = buffers
     if data.isascii():
-        return _bytes(TEXT, buffers, count)
+        return byte_strings(TEXT, buffers, count)
     places = memoryview(ends).cast("i")
     return _texts([data[places[at] : places[at + 1]].decode("utf-8", "replace") for at in range(count)])
 
