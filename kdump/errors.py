@@ -265,6 +265,24 @@ BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 _TAKES_DIRECTORY_OFFLINE = frozenset({STORAGE, IO_EXCEPTION, NO_SUCH_FILE, FILE_NOT_FOUND})
 
 
+class JavaError(KdumpError):
+    """An exception of the JVM that ends Kafka's dump tool, by its class name.
+
+    `text` is None where it has none; `causes` are those behind it, each as its class and text.
+    """
+
+    def __init__(self, java_class: str, text: str | None = None, *causes: str) -> None:
+        super().__init__(text or "")
+        self.java_class = java_class
+        self.text = text
+        self.causes = causes
+
+    def lines(self) -> list[str]:
+        """Return what the JVM prints when it ends of it, without stack frames."""
+        said = self.java_class if self.text is None else f"{self.java_class}: {self.text}"
+        return [f'Exception in thread "main" {said}', *(f"Caused by: {cause}" for cause in self.causes)]
+
+
 class LoadError(KdumpError):
     """Loading a log fails: `exception` is Kafka's (with its package), the text its message, `file` the culprit's name.
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import click
 
 from kdump.disk.reading import STANDARD_INPUT, is_directory
-from kdump.formats.printable import safe_path
+from kdump.errors import KdumpError, Problem
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 from kdump.interchange.rows import Format
 from kdump.named_tuples import NamedTuple
-from kdump.operations.dump import Dump, DumpedLogs, NothingToFollowError
+from kdump.operations.dump import DamagedLog, Dump, Event, FileRows, Found, LogBegun, NothingToFollowError, ZeroTail
 from kdump.operations.dump_jobs import ALL, INCLUDED, DumpRequest, Job, jobs_of, kinds_of
+from kdump.operations.results import Failed
 from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import tally, was_deleted
 from kdump.storage.lone_log import LoneLog, lone_logs
 from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
 from kdump.transactions.isolation_level import Isolation
 
+from ..shell import exit_codes
 from ..shell import values as filters
 from ..shell.completing import one_of
 from ..shell.options import color_option
-from ..shell.output import Output, note, wants_color
+from ..shell.output import Output, complain, note, os_error_text, wants_color
 from ..shell.paths import expand, reached
 from ..shell.reading_options import (
     isolation_option,
@@ -37,8 +42,8 @@ from ..shell.reading_options import (
 from ..shell.rows import OutputFormat, format_options, output_for
 from ..shell.schemas import payload_decoder, schemas_option
 from ..shell.screen import Screen
+from ..shell.session import Complaints
 from ..shell.usage import not_one_of
-from .met import Met
 
 
 class Options(NamedTuple):
@@ -187,7 +192,10 @@ def command(
     if shows_fields or at is not None:
         if not shows_fields or format_ is OutputFormat.CSV:
             raise click.UsageError("--at goes with --fields, in text or JSON.")
-        return _fields(paths, at or 0, format_, is_alone=read_as is not None, base_offset=base_offset)
+        if read_as is None:
+            return _fields(expand(paths), at or 0, format_)
+        with _lone_logs(paths, base_offset) as found:
+            return _fields(found, at or 0, format_)
     start_offset, stop_offset = offsets or (None, None)
     if follow and isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"
@@ -215,6 +223,8 @@ def command(
             raise click.UsageError(f"{what} with --as log.")
         unreached: list[tuple[str, OSError]] = []
         places = list(reached(paths, expand, lambda error, path: unreached.append((path, error))))
+        if kept:
+            _check_kept(places, follows=follow)
         return _dump(places, asked, unreached=unreached)
     if follow or kept or tail is not None or isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
@@ -222,13 +232,23 @@ def command(
         return _dump([], asked, found)
 
 
-def _fields(paths: tuple[str, ...], at: int, format_: OutputFormat, *, is_alone: bool, base_offset: int | None) -> int:
-    from .fields import show_fields
+def _fields(places: Sequence[Place | LoneLog], at: int, format_: OutputFormat) -> int:
+    """Print the batch at byte `at` of the only log; the exit code. Raises click.UsageError, KdumpError, OSError."""
+    from kdump.operations.batch_fields import batch_of, has_batches
 
-    if not is_alone:
-        return show_fields(expand(paths), at, format_)
-    with _lone_logs(paths, base_offset) as found:
-        return show_fields(found, at, format_)
+    if len(places) != 1 or not has_batches(places[0]):
+        raise click.UsageError("--at and --fields show one batch: give one .log file.")
+    found = batch_of(places[0], at)
+    with output_for(format_) as out:
+        if format_ is OutputFormat.JSONL:
+            from .jsonl import fields_line
+
+            out.write(fields_line(found))
+        else:
+            from .text import fields_lines
+
+            out.write("".join(f"{line}\n" for line in fields_lines(found)))
+    return exit_codes.OK if found.batch.is_valid and found.batch.fault is None else exit_codes.FINDINGS
 
 
 def _lone_logs(paths: tuple[str, ...], base_offset: int | None) -> AbstractContextManager[list[LoneLog]]:
@@ -249,7 +269,6 @@ def _dump(
     Raises click.UsageError, OutputError.
     """
     request = options.request
-    _check_kept(request, places)
     unreadable: list[tuple[str, OSError]] = []
     unreached = list(unreached)
     jobs: list[Job] = list(lone)
@@ -271,32 +290,26 @@ def _dump(
     with output_for(options.format) as out:
         if options.format is OutputFormat.CSV:
             out.write(f"{','.join(columns(jobs, request, has_schemas=payloads is not None))}\n")
-        met = Met(
-            out,
-            _format_of(out, options, has_schemas=payloads is not None),
-            is_text=options.format is OutputFormat.TEXT,
-        )
+        shown = _Shown(out, options, has_schemas=payloads is not None)
         for path, reason in unreached:
-            met.tell(path, reason)
+            shown.complain(os_error_text(reason, path))
         for path, reason in unreadable:
-            met.failed(path, reason)
+            shown.failed(path, reason)
         try:
-            met.print(Dump(request, DumpedLogs(), met.problem, payloads).run(jobs, places))
+            shown.print(Dump(request, shown.problem, payloads).run(jobs, places))
         except NothingToFollowError:
             what = "--follow follows logs, and there is none among the files given"
             raise click.UsageError(what) from None
         except KeyboardInterrupt:
             Screen.current.has_said_interrupted |= request.follow  # which ends in no other way
             raise
-        met.end()
-    return met.code
+        shown.end()
+    return shown.code
 
 
-def _check_kept(request: DumpRequest, places: list[Place]) -> None:
+def _check_kept(places: list[Place], *, follows: bool) -> None:
     """Refuse what --kept does not go with. Raises click.UsageError."""
-    if not request.kept:
-        return
-    if request.follow:
+    if follows:
         raise click.UsageError("--kept shows what changes cut out of logs, which does not grow: leave out --follow")
     for place in places:
         if isinstance(place, KafkaFile):
@@ -327,3 +340,89 @@ def _format_of(out: Output, options: Options, *, has_schemas: bool) -> Format:
 
     batches_only = options.request.batches_only
     return TextLines(out.write, is_colored=wants_color(options.color), full=options.full, batches_only=batches_only)
+
+
+class _Shown(Complaints):
+    """Prints what is found in the files that are dumped, and says what is wrong with them."""
+
+    def __init__(self, out: Output, options: Options, *, has_schemas: bool) -> None:
+        super().__init__(out.flush)
+        self._out = out
+        self._printer = _format_of(out, options, has_schemas=has_schemas)
+        self._is_text = options.format is OutputFormat.TEXT
+        self._damaged = self._hidden = 0
+        self._newer: set[str] = set()  # logs with records that are newer than kdump
+
+    def print(self, events: Iterable[Event]) -> None:
+        """Print what is found, as it comes."""
+        for event in events:
+            if isinstance(event, Found):
+                if event.starts:
+                    self._printer.batch(event.batch, event.transaction)
+                if event.selected is not None:
+                    self._printer.records(event.batch, event.transaction, event.selected, event.contents)
+            elif isinstance(event, LogBegun):
+                self._printer.begin(event.origin._replace(path=safe_path(event.origin.path)), event.size)
+            elif isinstance(event, FileRows):
+                self._table(event)
+            else:
+                self._seldom(event)
+
+    def _table(self, found: FileRows) -> None:
+        path = found.origin.path
+        try:
+            self._printer.table(found.table, found.origin._replace(path=safe_path(path)), found.rows)
+        except KdumpError as error:
+            self.problem(Problem(path, None, str(error)))
+        except OSError as error:
+            self.failed(path, error)
+
+    def _seldom(self, event: Event) -> None:
+        self.before()
+        if isinstance(event, DamagedLog):
+            self._damage(event)
+        elif isinstance(event, ZeroTail):
+            note(f"{safe_path(event.path)}: byte {event.damage.position}: {safe(event.damage.text)}")
+        elif isinstance(event, Failed):
+            assert isinstance(event.error, OSError)
+            self.failed(event.path, event.error)
+
+    def _damage(self, found: DamagedLog) -> None:
+        damage = found.damage
+        self._damaged += 1
+        self._hidden += found.hides
+        onward = f"the dump continues at byte {damage.resumed}"
+        if damage.resumed >= found.size:
+            onward = "nothing that can be trusted follows"
+        see = " (--include-damaged shows what can be read)" if found.hides else ""
+        text = f"{safe_path(found.path)}: byte {damage.position}: {safe(damage.text)}{see}; {onward}"
+        self.complain(text, exit_codes.FINDINGS)
+
+    def problem(self, problem: Problem) -> None:
+        """Say what is wrong with a file; of what is newer than kdump in a log once."""
+        place = "" if problem.position is None else f"byte {problem.position}: "
+        text = f"{safe_path(problem.path)}: {place}{safe(problem.text)}"
+        if not problem.is_newer:
+            self.complain(text, exit_codes.FINDINGS)
+        elif problem.path not in self._newer:
+            self._newer.add(problem.path)
+            self.before()
+            note(f"{text}: newer than this kdump, printed as it is")
+
+    def failed(self, path: str, error: OSError) -> None:
+        """Say that a file cannot be read, unless a running broker has deleted it."""
+        if not was_deleted(path, error):
+            tally.cannot_read(path)
+            self.complain(os_error_text(error, path))
+
+    def complain(self, text: str, code: int = exit_codes.INCOMPLETE) -> None:
+        """Say what is wrong after what was printed before it: all of it, however much that is."""
+        self.before()
+        complain(text)
+        self.worsen(code)
+
+    def end(self) -> None:
+        """Print the answer where damage was met: stdout may be all that somebody reads."""
+        if self._damaged and self._is_text:
+            see = " See what can be read: --include-damaged" if self._hidden else ""
+            self._out.write(f"\nFOUND: {number_words(self._damaged, 'damaged range')}.{see}\n")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.blocks import content_at
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, CONTROL, DELETE_HORIZON, TRANSACTIONAL, TimestampType, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
-from kdump.formats.printable import safe
-from kdump.formats.words import number_words, offset_range, size_text
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import count_text, number_words, offset_range, size_text
 from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs
@@ -21,9 +22,19 @@ from ..shell.output import Style
 from ..shell.screen import Screen
 from ..shell.times import iso_time
 
+if TYPE_CHECKING:
+    from kdump.formats.schemas.decoding import Json
+    from kdump.operations.batch_fields import BatchApart
+    from kdump.query.batch_fields import Field, RecordField
+
 BINARY_SHOWN = 64
 KEY_WIDTH = 40
 TABLE_ROWS = 1000
+MAX_RECORDS = 100
+"""Records of a batch that is shown field by field."""
+FIELDS_KEY_WIDTH = 24
+_PLAIN_WORD = r"[^\s\"'=,{}\[\]]+"
+_TIME_NAME = r"(?:Timestamp|TimestampMs)$|^timestamp$"
 _SPECIAL = TRANSACTIONAL | CONTROL | DELETE_HORIZON
 """Attributes of few batches."""
 _NO_TIMESTAMP_TYPE, _, _LOG_APPEND_TIME = TimestampType  # a member costs more to look up in its class
@@ -120,10 +131,8 @@ class TextLines:
             values = [self._shown(value, named=isinstance(key, dict)) for key, value in contents]
             key_style = self._control if batch.is_control else self._key
         elif batch.is_control:
-            keys = [control_name(content_at(source, row[3], row[4])) for row in rows]
-            values = [
-                control_value(content_at(source, row[3], row[4]), content_at(source, row[5], row[6])) for row in rows
-            ]
+            pairs = ((content_at(source, *row[3:5]), content_at(source, *row[5:7])) for row in rows)
+            keys, values = map(list, zip(*(_control_words(key, value) for key, value in pairs), strict=True))
             key_style = self._control
         else:
             keys = [self._content(source, row[3], row[4]) for row in rows]
@@ -195,16 +204,14 @@ class TextLines:
             return self._payload(content)
         if isinstance(content, bytes):
             return self._content(content, 0, len(content))
-        from .internal import text_line
-
-        return text_line(content, named=named)
+        return decoded_words(content, named=named)
 
     def _payload(self, payload: Payload) -> str:
         """Return a key or value that names a schema, which is named behind it."""
         if payload.error is not None:
             return self._content(payload.value, 0, len(payload.value))
         message = f", {payload.message}" if payload.message else ""
-        return f"{safe(shown_json(payload.value))}  (schema {payload.schema_id}{message})"
+        return f"{safe(_json(payload.value))}  (schema {payload.schema_id}{message})"
 
     def _content(self, source: bytes | bytearray, position: int, length: int) -> str:
         """Return a key or value: text where it is text, else its bytes in hexadecimal with their number."""
@@ -232,46 +239,29 @@ class TextLines:
         return f"0x{data[:BINARY_SHOWN].hex()}… ({number_words(size, 'byte')}{schema})"
 
 
-def shown_json(value: Any) -> str:
-    """Return a decoded value for people."""
+def _json(value: Any) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False)
 
 
-def control_name(key: bytes | None) -> str:
-    """Return the name of a control record's type."""
-    number = _control_type(key)
-    return "unreadable control record" if number is None else control_type_name(number)
+def _control_words(key: bytes | None, value: bytes | None) -> tuple[str, str]:
+    """Return the name of a control record's type, and what the record says."""
+    from kdump.formats.control import ControlError, decode_value, key_parts, value_parts
 
-
-def control_value(key: bytes | None, value: bytes | None) -> str:
-    """Return what a control record says."""
-    number = _control_type(key)
+    try:
+        number = key_parts(key)[1]
+        name = control_type_name(number)
+    except ControlError:
+        number, name = -1, "unreadable control record"
     if value is None:
-        return "null"
-    from kdump.formats.batch import MARKER_VALUE
-    from kdump.formats.control import decode_value
-
-    if number in (ABORT, COMMIT) and len(value) >= MARKER_VALUE.size:
-        return f"coordinator epoch {MARKER_VALUE.unpack_from(value)[1]}"
-    if number is not None:
-        try:
-            fields = decode_value(number, value).json()
-        except KdumpError:
-            pass
-        else:
-            import json
-
-            return safe(json.dumps(fields, ensure_ascii=False))
-    return f"0x{value.hex()} ({number_words(len(value), 'byte')})"
-
-
-def _control_type(key: bytes | None) -> int | None:
-    """Return the number in a control record's key."""
-    from kdump.formats.batch import CONTROL_KEY
-
-    return None if key is None or len(key) < CONTROL_KEY.size else CONTROL_KEY.unpack_from(key)[1]
+        return name, "null"
+    try:
+        if number in (ABORT, COMMIT):
+            return name, f"coordinator epoch {value_parts(value)[1]}"
+        return name, safe(_json(decode_value(number, value).json()))
+    except KdumpError:
+        return name, f"0x{value.hex()} ({number_words(len(value), 'byte')})"
 
 
 def _row(cells: tuple[str, str, str], size: int | str, codec: str, epoch: int | str) -> str:
@@ -324,3 +314,96 @@ def _cell(value: Value) -> str:
     if value is None:
         return "-"
     return safe(value) if isinstance(value, str) else str(value)
+
+
+def decoded_words(decoded: Json, *, named: bool = False) -> str:
+    """Return what a record of an internal topic says: its name, unless it is `named` already, version and fields."""
+    version = decoded.get("version")
+    parts = [] if named else [decoded["name"]]
+    if version is not None:
+        parts.append(f"v{version}")
+    if decoded.get("newer"):
+        parts.append("(newer than this kdump)")
+    data = decoded["data"]
+    if data.get("version") == version:
+        data = {name: value for name, value in data.items() if name != "version"}
+    if data:
+        parts.append(_fields(data))
+    return " ".join(parts)
+
+
+def _fields(data: Json) -> str:
+    return " ".join(f"{name}={_field(name, value)}" for name, value in data.items())
+
+
+def _field(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{_fields(value)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(_field(name, element) for element in value)}]"
+    if isinstance(value, str):
+        return _word(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value >= 0 and re.search(_TIME_NAME, name):
+        return iso_time(value)
+    from kdump.formats.schemas.state_names import state_names
+
+    states = state_names(name)
+    return f"{value} ({states[value]})" if value in states else str(value)
+
+
+def _word(text: str) -> str:
+    """Return a text as it is where nothing else could be meant by it, else in quotes."""
+    if text != "null" and re.fullmatch(_PLAIN_WORD, text) and text.isprintable():
+        return text
+    return '"' + safe(text.replace('"', '\\"')) + '"'
+
+
+def fields_lines(found: BatchApart) -> Iterator[str]:
+    """Yield one batch field by field; without a partition there is none to be repaired."""
+    from ..shell.tables import aligned
+
+    batch, flipped = found.batch, found.flipped
+    state = "" if batch.is_valid else ": BAD CRC" if batch.is_complete else ": INCOMPLETE"
+    yield f"batch {offset_range(batch.first_offset, batch.last_offset)}, {batch.size} bytes{state}"
+    rows = [(str(field.position), field.name, field.data.hex(" "), _field_value(field)) for field in batch.fields]
+    rows += map(_record_row, batch.records[:MAX_RECORDS])
+    yield from (line.rstrip("\n") for line in aligned(("BYTE", "FIELD", "BYTES", "VALUE"), rows, right=("BYTE",)))
+    if len(batch.records) > MAX_RECORDS:
+        yield f"{count_text(len(batch.records) - MAX_RECORDS)} more records: --format jsonl has all"
+    if batch.fault is not None:
+        yield f"Not all of it can be read: {safe(batch.fault)}."
+    if flipped is not None:
+        change = f"{_byte(flipped.byte ^ 1 << flipped.bit)} was {_byte(flipped.byte)}"
+        part = batch.part_at(flipped.position)
+        place = f" ({part})" if part else ""
+        yield f"One flipped bit explains it: byte {flipped.position}, {change}{place}."
+        yield f"Other damage looks the same in about 1 of {count_text(flipped.lookalike_odds)} cases."
+        if found.partition:
+            yield f"Restore it: kdump repair {safe_path(found.partition)} --fix-bit (loses nothing)"
+    elif not batch.is_valid and batch.is_complete:
+        yield "No single flipped bit explains it. More: kdump explain KD-LOG-CRC"
+
+
+def _byte(value: int) -> str:
+    letter = chr(value)
+    is_shown = letter.isascii() and letter.isprintable() and letter != " "
+    return f"{value:02x} '{letter}'" if is_shown else f"{value:02x}"
+
+
+def _field_value(field: Field) -> str:
+    if field.name in ("baseTimestamp", "maxTimestamp", "timestamp"):
+        return iso_time(field.value) if field.value >= 0 else f"{field.value} (none)"
+    if field.name in ("attributes", "crc"):
+        return field.meaning
+    return f"{field.value} ({field.meaning})" if field.meaning else str(field.value)
+
+
+def _record_row(record: RecordField) -> tuple[str, str, str, str]:
+    key = "null" if record.key is None else safe(record.key.decode("utf-8", "backslashreplace"))
+    shown = key if len(key) <= FIELDS_KEY_WIDTH else f"{key[: FIELDS_KEY_WIDTH - 1]}…"
+    value = "null" if record.value_size < 0 else f"{record.value_size} bytes"
+    size = "" if record.size is None else f"{record.size} bytes"
+    place = "" if record.position is None else str(record.position)
+    return place, f"record {record.offset}", size, f"key {shown}, value {value}"

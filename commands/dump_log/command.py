@@ -9,8 +9,7 @@ import sys
 from io import DEFAULT_BUFFER_SIZE
 
 from kdump.disk.descriptors import lead_nowhere
-from kdump.dump_log_segments.exceptions import JavaError
-from kdump.errors import RUNTIME, is_out_of_memory
+from kdump.errors import RUNTIME, JavaError, is_out_of_memory
 
 from ..shell.exit_codes import INTERRUPTED
 from ..shell.unexpected import shows_where, unexpected_text

@@ -34,11 +34,13 @@ class JsonLines(RowPrinter):
         """Write the log directory's line, then those of its partitions."""
         self.row("logDirectory", _log_directory(info), _OLD_DIRECTORY)
         for partition in partitions:
-            self._partition(partition, info.path, lists_segments)
+            self.partition(partition, lists_segments=lists_segments, directory=info.path)
 
-    def partition(self, info: PartitionInfo, *, lists_segments: bool) -> None:
-        """Write the partition's line, then those of its segments."""
-        self._partition(info, None, lists_segments)
+    def partition(self, info: PartitionInfo, *, lists_segments: bool, directory: str | None = None) -> None:
+        """Write the partition's line, then those of its segments; `directory` is the log directory that was listed."""
+        self.row("partition", _partition(info, directory))
+        for segment in info.segments if lists_segments else ():
+            self.segment(segment, info)
 
     def segment(self, info: SegmentInfo, whose: PartitionDirName | PartitionInfo | None) -> None:
         """Write the segment's line."""
@@ -52,12 +54,6 @@ class JsonLines(RowPrinter):
         """Write a line for each partition that is in several places."""
         for each in found:
             self.row("duplicate", fields_of(each, "topic partition paths"))
-
-    def _partition(self, info: PartitionInfo, directory: str | None, lists_segments: bool) -> None:
-        self.row("partition", _partition(info, directory))
-        if lists_segments:
-            for segment in info.segments:
-                self.segment(segment, info)
 
 
 def _log_directory(info: LogDirectoryInfo) -> Row:
@@ -73,7 +69,6 @@ def _log_directory(info: LogDirectoryInfo) -> Row:
 
 
 def _partition(info: PartitionInfo, directory: str | None) -> Row:
-    """Return the fields of a partition; `directory` is the log directory that was listed, if one was."""
     return {
         "path": info.path,
         "logDirectory": directory,
@@ -86,9 +81,7 @@ def _partition(info: PartitionInfo, directory: str | None) -> Row:
         "checkpoints": fields_of(info.checkpoints, "log_start recovery_point high_watermark cleaner"),
         "leaderEpochs": [{"epoch": epoch, "startOffset": offset} for epoch, offset in info.leader_epochs],
         "producerSnapshots": [file.offset for file in info.producer_snapshots],
-        "kraftSnapshots": [
-            fields_of(file, "name endOffset=offset epoch size") for file in info.kraft_snapshots
-        ],
+        "kraftSnapshots": [fields_of(file, "name endOffset=offset epoch size") for file in info.kraft_snapshots],
         "leftovers": [_file(file) for file in info.leftovers],
         "replaced": [_file(file) for file in info.replaced],
         "orphans": [_file(file) for file in info.orphans],

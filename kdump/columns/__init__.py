@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kdump.columns.batches import BATCH_FIELDS, BatchTables, read_batches
-    from kdump.columns.fields import RECORD_FIELDS, Labels
-    from kdump.columns.records import RecordTables, read_records
+    from kdump.columns.fields import RECORD_FIELDS
+    from kdump.columns.gathering import read_records
+    from kdump.columns.names import Labels
+    from kdump.columns.records import RecordTables
 
 __all__ = [
     "BATCH_FIELDS",

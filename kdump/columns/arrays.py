@@ -9,18 +9,14 @@ from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kdump.columns.names import MAX_MS, utf8
-from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
+from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import codec_name
 from kdump.storage.txn_state import TxnState
 from kdump.transactions.states import TransactionStates
-
-if TYPE_CHECKING:
-    from kdump.kernels.portable.columns import ByteBuffers, HeaderBuffers
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -74,36 +70,6 @@ def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
         return pc.if_else(fits, numbers, scalar(None, pa.int64())).cast(MILLISECONDS).cast(kind)
 
 
-def strings_of_bytes(buffers: ByteBuffers, length: int) -> pa.Array:
-    """Return a column of byte strings."""
-    nulls, validity, offsets, data = buffers
-    bitmap = pa.py_buffer(validity) if nulls else None
-    return pa.Array.from_buffers(
-        pa.binary(), length, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=nulls
-    )
-
-
-def texts(values: pa.Array) -> pa.Array:
-    """Return byte strings as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
-    try:
-        found = values.view(pa.string())
-        found.validate(full=True)
-        return found
-    except pa.ArrowInvalid:
-        return strings(None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist())
-
-
-def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
-    """Return a column of lists of headers; null where a record has none."""
-    nulls, validity, offsets, names, values = buffers
-    count = len(names[2]) // 4 - 1
-    pairs = pa.StructArray.from_arrays(
-        [texts(strings_of_bytes(names, count)), strings_of_bytes(values, count)], fields=list(HEADERS.value_type)
-    )
-    bitmap = pa.py_buffer(validity) if nulls else None
-    return pa.Array.from_buffers(HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs])
-
-
 def _uniform(numbers: pa.Array) -> int | None:
     """Return the number that all of them are; None where they differ, or there are none."""
     length = len(numbers)
@@ -122,17 +88,8 @@ def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(magics, scalar(0)), scalar(-1), append).cast(pa.int32())
 
 
-def are_transactional(attributes: pa.Array, magics: pa.Array) -> pa.Array:
-    """Return whether batches are part of a transaction."""
-    return _has_flag(attributes, magics, TRANSACTIONAL)
-
-
-def are_control(attributes: pa.Array, magics: pa.Array) -> pa.Array:
-    """Return whether batches hold markers of Kafka's own."""
-    return _has_flag(attributes, magics, CONTROL)
-
-
-def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
+def have_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
+    """Return whether batches have TRANSACTIONAL or CONTROL, which v2 alone can have."""
     import pyarrow.compute as pc
 
     flags = pc.not_equal(pc.bit_wise_and(attributes, scalar(flag)), scalar(0))
@@ -149,7 +106,7 @@ def transaction_states(
         return column
     import pyarrow.compute as pc
 
-    flags = are_transactional(attributes, magics)
+    flags = have_flag(attributes, magics, TRANSACTIONAL)
     if not pc.any(flags).as_py():
         return column
     pairs = zip(producer_ids.filter(flags).to_pylist(), offsets.filter(flags).to_pylist(), strict=True)

@@ -6,13 +6,13 @@ that hold themselves. So is what lies too deep where there would be too many fie
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from kdump.columns.nested import Room, deepest
+from kdump.interchange.jsonl import decoded_json
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_depth import named_types
@@ -52,7 +52,7 @@ def arrow_type(schema: AvroSchema) -> tuple[pa.DataType, Fix]:
 
 def json_text(value: Any) -> str | None:
     """Return a native value as JSON text."""
-    return None if value is None else json.dumps(json_of(value), ensure_ascii=False, separators=(",", ":"))
+    return None if value is None else decoded_json(json_of(value))
 
 
 class _Scope(NamedTuple):

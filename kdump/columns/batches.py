@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from kdump.blocks import BatchBlock
 from kdump.columns import arrays
-from kdump.columns.fields import LABELS, NO_LABELS, Field, Labels, Numbers, check_names, plain
+from kdump.columns.fields import Field, Numbers, flag_fields, plain, time
+from kdump.columns.names import INT32, LABELS, MICROSECONDS, NO_LABELS, Labels, check_names
 from kdump.query.selection import EVERYTHING, Selection
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
@@ -30,11 +31,7 @@ def _known(name: str, kind: pa.DataType) -> Field:
     return Field(kind, (name, "count", "magic"), make)
 
 
-def _time(name: str, kind: pa.DataType) -> Field:
-    return Field(kind, (name,), lambda numbers: arrays.timestamps(numbers[name], kind))
-
-
-_FLAGS = ("attributes", "magic")
+_FLAG_FIELDS = flag_fields("attributes", "magic")
 
 BATCH_FIELDS: dict[str, Field] = {
     "topic": Field(pa.string()),
@@ -44,20 +41,20 @@ BATCH_FIELDS: dict[str, Field] = {
     "record_count": _known("count", pa.int32()),
     "position": plain("position"),
     "size": plain("size"),
-    "magic": plain("magic", pa.int32()),
-    "codec": Field(pa.string(), ("attributes",), lambda n: arrays.codec_names(n["attributes"])),
-    "attributes": plain("attributes", pa.int32()),
-    "is_transactional": Field(pa.bool_(), _FLAGS, lambda n: arrays.are_transactional(n["attributes"], n["magic"])),
-    "is_control": Field(pa.bool_(), _FLAGS, lambda n: arrays.are_control(n["attributes"], n["magic"])),
-    "timestamp_type": Field(pa.int32(), _FLAGS, lambda n: arrays.timestamp_types(n["attributes"], n["magic"])),
-    "base_timestamp": _time("base_timestamp", arrays.MILLISECONDS),
-    "base_timestamp_us": _time("base_timestamp", arrays.MICROSECONDS),
-    "max_timestamp": _time("max_timestamp", arrays.MILLISECONDS),
-    "max_timestamp_us": _time("max_timestamp", arrays.MICROSECONDS),
+    "magic": plain("magic", INT32),
+    "codec": _FLAG_FIELDS["codec"],
+    "attributes": plain("attributes", INT32),
+    "is_transactional": _FLAG_FIELDS["is_transactional"],
+    "is_control": _FLAG_FIELDS["is_control"],
+    "timestamp_type": _FLAG_FIELDS["timestamp_type"],
+    "base_timestamp": time("base_timestamp"),
+    "base_timestamp_us": time("base_timestamp", MICROSECONDS),
+    "max_timestamp": time("max_timestamp"),
+    "max_timestamp_us": time("max_timestamp", MICROSECONDS),
     "producer_id": plain("producer_id"),
-    "producer_epoch": plain("producer_epoch", pa.int32()),
-    "base_sequence": plain("base_sequence", pa.int32()),
-    "leader_epoch": plain("leader_epoch", pa.int32()),
+    "producer_epoch": plain("producer_epoch", INT32),
+    "base_sequence": plain("base_sequence", INT32),
+    "leader_epoch": plain("leader_epoch", INT32),
     "crc": plain("crc"),
     "path": Field(pa.string()),
 }

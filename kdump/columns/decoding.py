@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from kdump.columns import avro_types, protobuf_types
 from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE, Decode
+from kdump.interchange.jsonl import decoded_json
 from kdump.interchange.rows import Payload
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
@@ -28,7 +29,7 @@ from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.framing import Frame
 from kdump.schemas.registry import Registry, Schema, SchemaType
-from kdump.schemas.usage import FieldUse, usage_of
+from kdump.schemas.usage import FieldUse, PartitionUse, usage_of
 from kdump.storage.partition import PartitionLog
 
 Make = Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
@@ -130,9 +131,11 @@ def topic_columns(
     `schema_id` is that of the values' reader's schema. A field of which nothing in the sample has a schema stays as it
     is. Raises SchemaError for a reader's schema that cannot be used, OSError.
     """
-    uses = _Uses()
+    uses = PartitionUse()
     for log in logs:
-        uses.add(log, topic, decoder)
+        found = usage_of(log, topic, decoder, lambda _problem: None, deep=False)
+        uses.key.add(found.key)
+        uses.value.add(found.value)
     choices = []
     for name, use in ((KEY, uses.key), (VALUE, uses.value)):
         if use.schemas or use.undecodable or use.unknown:
@@ -146,19 +149,6 @@ def topic_columns(
 def json_columns(decoder: PayloadDecoder, topic: str) -> TopicColumns:
     """Return keys and values of a topic as JSON text, whatever is in it."""
     return TopicColumns(decoder, topic, (Choice(KEY), Choice(VALUE)))
-
-
-class _Uses:
-    def __init__(self) -> None:
-        self.key, self.value = FieldUse(), FieldUse()
-
-    def add(self, log: PartitionLog, topic: str, decoder: PayloadDecoder) -> None:
-        found = usage_of(log, topic, decoder, lambda _problem: None, deep=False)
-        for mine, other in ((self.key, found.key), (self.value, found.value)):
-            mine.schemas.update(other.schemas)
-            mine.messages.update(other.messages)
-            mine.undecodable.update(other.undecodable)
-            mine.unknown.update(other.unknown)
 
 
 def _chosen(decoder: PayloadDecoder, subject: str, name: str, use: FieldUse, schema_id: int | None) -> Choice:
@@ -210,7 +200,7 @@ def _is_mixed(decoder: PayloadDecoder, subject: str, use: FieldUse) -> bool:
 
 def _make_json(codec: Codec, data: bytes, frame: Frame) -> tuple[Any, str | None]:
     value, message = codec.shown(data, frame)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = decoded_json(value)
     if not text.isascii():
         try:
             text.encode()
@@ -282,16 +272,12 @@ def _decoded(each: DecodedField, column: pa.Array, headers: list[bytes | None] |
     errors: list[str | None] = []
     for at, data in enumerate(column.to_pylist()):
         found = each.decoder.decode(data, headers[at] if headers else None, each.make)
-        if isinstance(found, Payload):
-            values.append(None if found.error is not None else found.value)
-            raw.append(data if found.error is not None else None)
-            ids.append(found.schema_id)
-            errors.append(found.error)
-        else:
-            values.append(None)
-            raw.append(data)
-            ids.append(None)
-            errors.append(None)
+        payload = found if isinstance(found, Payload) else None
+        is_decoded = payload is not None and payload.error is None
+        values.append(payload.value if payload and is_decoded else None)
+        raw.append(None if is_decoded else data)
+        ids.append(payload and payload.schema_id)
+        errors.append(payload and payload.error)
     array = _array(each, values, column, raw, errors)
     added = (pa.array(raw, pa.binary()), pa.array(ids, pa.int32()), pa.array(errors, pa.string()))
     return {each.name: array, **{field.name: made for field, made in zip(each.added, added, strict=True)}}

@@ -6,31 +6,25 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from kdump.columns import arrays
-from kdump.columns.names import (
-    ATTRIBUTES,
-    HEADERS,
-    KEY,
-    LABELS,
-    MAGIC,
-    NO_LABELS,
-    RECORD_NEEDS,
-    TRANSACTION,
-    VALUE,
-    Labels,
-    check_names,
-)
+from kdump.columns import arrays, names
+from kdump.columns.arrays import have_flag
+from kdump.columns.names import FLAGS, RECORD_NEEDS, Kind, kind_of
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.named_tuples import NamedTuple
 
-__all__ = [
-    "HEADERS", "KEY", "LABELS", "NO_LABELS", "RECORD_FIELDS", "TRANSACTION", "VALUE", "Field", "Labels", "Numbers",
-    "check_names", "plain",
-]  # fmt: skip
-
 Numbers = Mapping[str, pa.Array]
-
-
 Make = Callable[[Numbers], pa.Array]
+
+TYPES: dict[Kind, pa.DataType] = {
+    names.INT32: pa.int32(),
+    names.INT64: pa.int64(),
+    names.BOOL: pa.bool_(),
+    names.TEXT: pa.string(),
+    names.BYTES: pa.binary(),
+    names.MILLISECONDS: arrays.MILLISECONDS,
+    names.MICROSECONDS: arrays.MICROSECONDS,
+    names.HEADER_LISTS: arrays.HEADERS,
+}
 
 
 class Field(NamedTuple):
@@ -41,38 +35,43 @@ class Field(NamedTuple):
     make: Make | None = None
 
 
-def plain(name: str, kind: pa.DataType | None = None) -> Field:
+def plain(name: str, kind: Kind = names.INT64) -> Field:
     """Return a column of the kernels as it is, or as a narrower type."""
 
     def make(numbers: Numbers) -> pa.Array:
-        return numbers[name] if kind is None else numbers[name].cast(kind, safe=False)
+        return numbers[name] if kind is names.INT64 else numbers[name].cast(TYPES[kind], safe=False)
 
-    return Field(kind or pa.int64(), (name,), make)
+    return Field(TYPES[kind], (name,), make)
 
 
-_MAKES: dict[str, tuple[pa.DataType, Make | None]] = {
-    "topic": (pa.string(), None),
-    "partition": (pa.int32(), None),
-    "timestamp": (arrays.MILLISECONDS, lambda n: arrays.timestamps(n["timestamp"], arrays.MILLISECONDS)),
-    "timestamp_us": (arrays.MICROSECONDS, lambda n: arrays.timestamps(n["timestamp"], arrays.MICROSECONDS)),
-    "timestamp_type": (pa.int32(), lambda n: arrays.timestamp_types(n[ATTRIBUTES], n[MAGIC])),
-    KEY: (pa.binary(), None),
-    VALUE: (pa.binary(), None),
-    HEADERS: (arrays.HEADERS, None),
-    "is_transactional": (pa.bool_(), lambda n: arrays.are_transactional(n[ATTRIBUTES], n[MAGIC])),
-    "is_control": (pa.bool_(), lambda n: arrays.are_control(n[ATTRIBUTES], n[MAGIC])),
-    TRANSACTION: (pa.string(), None),
-    "codec": (pa.string(), lambda n: arrays.codec_names(n[ATTRIBUTES])),
-    "path": (pa.string(), None),
+def time(name: str, kind: Kind = names.MILLISECONDS) -> Field:
+    """Return a column of timestamps."""
+    return Field(TYPES[kind], (name,), lambda numbers: arrays.timestamps(numbers[name], TYPES[kind]))
+
+
+def flag_fields(attributes: str, magic: str) -> dict[str, Field]:
+    """Return the columns that are made of the attributes and the magic of batches, by the kernels' names for these."""
+    flags = (attributes, magic)
+    return {
+        "timestamp_type": Field(pa.int32(), flags, lambda n: arrays.timestamp_types(n[attributes], n[magic])),
+        "is_transactional": Field(pa.bool_(), flags, lambda n: have_flag(n[attributes], n[magic], TRANSACTIONAL)),
+        "is_control": Field(pa.bool_(), flags, lambda n: have_flag(n[attributes], n[magic], CONTROL)),
+        "codec": Field(pa.string(), (attributes,), lambda n: arrays.codec_names(n[attributes])),
+    }
+
+
+_MADE = {
+    "timestamp": time("timestamp"),
+    "timestamp_us": time("timestamp", names.MICROSECONDS),
+    names.TRANSACTION: Field(pa.string(), RECORD_NEEDS[names.TRANSACTION]),
+    **flag_fields(*FLAGS),
 }
-_NARROW = ("header_count", "sequence", "producer_epoch", "leader_epoch", "magic")
 
 
 def _field(name: str, needs: tuple[str, ...]) -> Field:
-    if name in _MAKES:
-        kind, make = _MAKES[name]
-        return Field(kind, needs, make)
-    return plain(needs[0], pa.int32() if name in _NARROW else None)
+    if name in _MADE:
+        return _MADE[name]
+    return plain(needs[0], kind_of(name)) if needs else Field(TYPES[kind_of(name)])
 
 
 RECORD_FIELDS: dict[str, Field] = {name: _field(name, needs) for name, needs in RECORD_NEEDS.items()}

@@ -49,6 +49,35 @@ RECORD_NEEDS: dict[str, tuple[str, ...]] = {
 """The columns of records. Sizes are bytes, -1 for null; `position` is that of the batch in its file, in bytes."""
 
 
+class Kind(NamedTuple):
+    """A type of Arrow's: its format string, and the fields that it has."""
+
+    format: str
+    fields: tuple[tuple[str, Kind], ...] = ()
+
+
+INT32, INT64, BOOL, TEXT, BYTES = (Kind(format_) for format_ in "ilbuz")
+MILLISECONDS, MICROSECONDS = Kind("tsm:UTC"), Kind("tsu:UTC")
+HEADER_LISTS = Kind("+l", (("element", Kind("+s", (("key", TEXT), ("value", BYTES)))),))
+
+_KINDS = {
+    **dict.fromkeys(("topic", "path", TRANSACTION, "codec"), TEXT),
+    **dict.fromkeys(("partition", "timestamp_type", "header_count", "sequence"), INT32),
+    **dict.fromkeys(("producer_epoch", "leader_epoch", "magic"), INT32),
+    **dict.fromkeys(("is_transactional", "is_control"), BOOL),
+    "timestamp": MILLISECONDS,
+    "timestamp_us": MICROSECONDS,
+    KEY: BYTES,
+    VALUE: BYTES,
+    HEADERS: HEADER_LISTS,
+}
+
+
+def kind_of(name: str) -> Kind:
+    """Return the type of a column of records; 64-bit integers are those that are nothing else."""
+    return _KINDS.get(name, INT64)
+
+
 class Decode(StrEnum):
     """What becomes of keys and values: columns of their type, or JSON text."""
 

@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING, Any
 from kdump.columns.gathering import Tables
 from kdump.columns.names import (
     ATTRIBUTES,
+    BOOL,
+    BYTES,
+    HEADER_LISTS,
     HEADERS,
+    INT32,
     KEY,
     LABELS,
     MAGIC,
     MAX_MS,
+    MICROSECONDS,
     RECORD_NEEDS,
+    TEXT,
     TRANSACTION,
     VALUE,
+    Kind,
+    kind_of,
     utf8,
-)
-from kdump.formats.batch import CODEC_MASK, TRANSACTIONAL, is_control_batch, timestamp_type
+)  # fmt: skip
+from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import codec_name
 from kdump.named_tuples import NamedTuple
 from kdump.storage.txn_state import TxnState
@@ -36,13 +44,6 @@ Numbers = Mapping[str, Sequence[int]]
 """Columns of the kernels, by name."""
 
 
-class Kind(NamedTuple):
-    """A type of Arrow's: its format string, and the fields that it has."""
-
-    format: str
-    fields: tuple[tuple[str, Kind], ...] = ()
-
-
 class Column(NamedTuple):
     """Values: how many, how many of them null, and Arrow's buffers, first the bits that tell which (or None)."""
 
@@ -53,36 +54,12 @@ class Column(NamedTuple):
     children: tuple[Column, ...] = ()
 
 
-INT32, INT64, BOOL, TEXT, BYTES = (Kind(format_) for format_ in "ilbuz")
-MILLISECONDS, MICROSECONDS = Kind("tsm:UTC"), Kind("tsu:UTC")
-HEADER_LISTS = Kind("+l", (("element", Kind("+s", (("key", TEXT), ("value", BYTES)))),))
 _LOW_HALF = 0 if byteorder == "little" else 1
-
-_KINDS = {
-    "topic": TEXT,
-    "path": TEXT,
-    "partition": INT32,
-    "timestamp": MILLISECONDS,
-    "timestamp_us": MICROSECONDS,
-    "timestamp_type": INT32,
-    KEY: BYTES,
-    VALUE: BYTES,
-    HEADERS: HEADER_LISTS,
-    "header_count": INT32,
-    "sequence": INT32,
-    "producer_epoch": INT32,
-    "leader_epoch": INT32,
-    "is_transactional": BOOL,
-    "is_control": BOOL,
-    TRANSACTION: TEXT,
-    "magic": INT32,
-    "codec": TEXT,
-}
 
 
 def row_kind(names: Sequence[str]) -> Kind:
-    """Return the type of rows of columns; 64-bit integers are those that are nothing else."""
-    return Kind("+s", tuple((name, _KINDS.get(name, INT64)) for name in names))
+    """Return the type of rows of columns."""
+    return Kind("+s", tuple((name, kind_of(name)) for name in names))
 
 
 class Rows:
@@ -131,20 +108,20 @@ class PlainTables(Tables[Rows]):
                 columns.append(_constant(each, getattr(self.labels, name), length))
             elif name == HEADERS:
                 assert headers is not None
-                columns.append(_headers(headers, length))
+                columns.append(header_lists(headers, length))
             elif name == TRANSACTION:
                 columns.append(self._states(made, length))
             elif name in given:
                 buffers = given[name]
                 assert buffers is not None
-                columns.append(_bytes(each, buffers, length))
+                columns.append(byte_strings(each, buffers, length))
             else:
                 columns.append(_MAKES.get(name, _plain)(made, name, length))
         return Rows(Column(kind, length, 0, (None,), tuple(columns)))
 
     def _states(self, made: Numbers, length: int) -> Column:
         none = TxnState.NONE.value
-        flags = _by_flags(made, _is_transactional)
+        flags = _has_flag(made, TRANSACTIONAL)
         if not any(flags):
             return _constant(TEXT, none, length)
         pairs = zip(flags, made["batch.producer_id"], made["offset"], strict=True)
@@ -171,22 +148,15 @@ def _repeated(kind: Kind, value: str | int | None, length: int) -> Column:
     nulls = bytes((length + 7) >> 3) if value is None else None
     if kind is TEXT:
         data = utf8(str(value or "")).encode()
-        return Column(
-            kind,
-            length,
-            0,
-            (
-                nulls,
-                array("i", range(0, len(data) * length + 1, len(data) or 1)) if data else bytes(4 * length + 4),
-                data * length,
-            ),
-        )
+        ends = array("i", range(0, len(data) * length + 1, len(data))) if data else bytes(4 * length + 4)
+        return Column(kind, length, 0, (nulls, ends, data * length))
     if kind is BOOL:
         return Column(kind, length, 0, (nulls, (b"\xff" if value else b"\0") * ((length + 7) >> 3)))
     return Column(kind, length, 0, (nulls, array("i", [int(value or 0)]) * length))
 
 
-def _bytes(kind: Kind, buffers: ByteBuffers, length: int) -> Column:
+def byte_strings(kind: Kind, buffers: ByteBuffers, length: int) -> Column:
+    """Return a column of byte strings, or of texts where they are known to be UTF-8."""
     nulls, validity, ends, data = buffers
     return Column(kind, length, nulls, (validity if nulls else None, ends, data))
 
@@ -196,27 +166,27 @@ def _texts(values: Sequence[str]) -> Column:
     return Column(TEXT, len(values), 0, (None, array("i", accumulate(map(len, encoded), initial=0)), b"".join(encoded)))
 
 
-def _headers(buffers: HeaderBuffers, length: int) -> Column:
+def header_lists(buffers: HeaderBuffers, length: int) -> Column:
+    """Return a column of lists of headers; null where a record has none."""
     nulls, validity, ends, names, values = buffers
     count = len(names[2]) // 4 - 1
     pairs = HEADER_LISTS.fields[0][1]
-    children = (_names(names, count), _bytes(BYTES, values, count))
-    return Column(
-        HEADER_LISTS, length, nulls, (validity if nulls else None, ends), (Column(pairs, count, 0, (None,), children),)
-    )
+    children = (_names(names, count), byte_strings(BYTES, values, count))
+    lists = (validity if nulls else None, ends)
+    return Column(HEADER_LISTS, length, nulls, lists, (Column(pairs, count, 0, (None,), children),))
 
 
 def _names(buffers: ByteBuffers, count: int) -> Column:
     """Return names of headers as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
     _, _, ends, data = buffers
     if data.isascii():
-        return _bytes(TEXT, buffers, count)
+        return byte_strings(TEXT, buffers, count)
     places = memoryview(ends).cast("i")
     return _texts([data[places[at] : places[at + 1]].decode("utf-8", "replace") for at in range(count)])
 
 
 def _plain(made: Numbers, name: str, length: int) -> Column:
-    kind = _KINDS.get(name, INT64)
+    kind = kind_of(name)
     numbers: Any = made[RECORD_NEEDS[name][0]]
     if kind is INT32:
         numbers = numbers.cast("B").cast("i")[_LOW_HALF::2]
@@ -243,15 +213,12 @@ def _by_flags(made: Numbers, find: Callable[[int, int], Any]) -> Sequence[Any]:
     return [known[pair] if pair in known else known.setdefault(pair, find(*pair)) for pair in pairs]
 
 
-def _is_transactional(attributes: int, magic: int) -> bool:
-    return magic >= 2 and bool(attributes & TRANSACTIONAL)
+def _has_flag(made: Numbers, flag: int) -> Sequence[bool]:
+    return _by_flags(made, lambda attributes, magic: magic >= 2 and bool(attributes & flag))
 
 
-def _flags(find: Callable[[int, int], bool]) -> Callable[[Numbers, str, int], Column]:
-    def make(made: Numbers, _name: str, length: int) -> Column:
-        return Column(BOOL, length, 0, (None, _bits(_by_flags(made, find))))
-
-    return make
+def _flags(flag: int) -> Callable[[Numbers, str, int], Column]:
+    return lambda made, _name, length: Column(BOOL, length, 0, (None, _bits(_has_flag(made, flag))))
 
 
 def _types(made: Numbers, _name: str, length: int) -> Column:
@@ -265,7 +232,7 @@ def _codecs(made: Numbers, _name: str, _length: int) -> Column:
 _MAKES = {
     "timestamp_us": _microseconds,
     "timestamp_type": _types,
-    "is_transactional": _flags(_is_transactional),
-    "is_control": _flags(is_control_batch),
+    "is_transactional": _flags(TRANSACTIONAL),
+    "is_control": _flags(CONTROL),
     "codec": _codecs,
 }

@@ -7,13 +7,13 @@ deep where there would be too many fields (kdump.columns.nested).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from kdump.columns.nested import Room, deepest
+from kdump.interchange.jsonl import decoded_json
 from kdump.named_tuples import NamedTuple
 from kdump.schemas.protobuf import ProtobufSchema
 from kdump.schemas.protobuf_maps import is_map
@@ -58,7 +58,7 @@ def _message(scope: _Scope, descriptor: Any) -> tuple[pa.DataType, Read]:
         return _SCALARS[descriptor.fields_by_name["value"].type], lambda value: value.value
     is_deep = name in scope.above or len(scope.above) >= scope.room.depth
     if name in _JSON or is_deep or not descriptor.fields:
-        return pa.string(), _json_text(scope.schema)
+        return pa.string(), lambda message: decoded_json(scope.schema.shown(message))
     inner = scope._replace(above=(*scope.above, name))
     fields, reads = [], []
     for field in descriptor.fields:
@@ -100,7 +100,3 @@ def _is_repeated(field: Any) -> bool:
     if found is None:
         return bool(field.label == field.LABEL_REPEATED)
     return bool(found() if callable(found) else found)
-
-
-def _json_text(schema: ProtobufSchema) -> Read:
-    return lambda message: json.dumps(schema.shown(message), ensure_ascii=False, separators=(",", ":"))

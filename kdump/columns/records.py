@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kdump.columns import arrays
-from kdump.columns.fields import HEADERS, KEY, LABELS, RECORD_FIELDS, TRANSACTION, Numbers
-from kdump.columns.gathering import Tables, read_records
+from kdump.columns.fields import RECORD_FIELDS, Numbers
+from kdump.columns.gathering import Tables
+from kdump.columns.names import BYTES, HEADERS, KEY, LABELS, TRANSACTION
+from kdump.columns.plain import Column, byte_strings, header_lists
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.columns import Buffers
-
-__all__ = ["RecordTables", "read_records"]
 
 
 class RecordTables(Tables[pa.RecordBatch]):
@@ -39,13 +39,21 @@ class RecordTables(Tables[pa.RecordBatch]):
                 columns.append(self._states(made))
             elif name == HEADERS:
                 assert headers is not None
-                columns.append(arrays.header_lists(headers, length))
+                columns.append(_array(header_lists(headers, length), field.kind))
             else:
                 buffers = key if name == KEY else value
                 assert buffers is not None
-                columns.append(arrays.strings_of_bytes(buffers, length))
+                columns.append(_array(byte_strings(BYTES, buffers, length), field.kind))
         return arrays.table(columns, self.schema, length)
 
     def _states(self, made: Numbers) -> pa.Array:
         offsets, producer_ids, attributes, magics = (made[name] for name in RECORD_FIELDS[TRANSACTION].needs)
         return arrays.transaction_states(offsets, producer_ids, attributes, magics, self.transactions)
+
+
+def _array(column: Column, kind: pa.DataType) -> pa.Array:
+    """Return a column of kernel buffers as pyarrow has it, nothing copied."""
+    buffers = [None if each is None else pa.py_buffer(each) for each in column.buffers]
+    kinds = [kind.field(at).type for at in range(kind.num_fields)]
+    children = [_array(child, each) for child, each in zip(column.children, kinds, strict=True)]
+    return pa.Array.from_buffers(kind, column.length, buffers, null_count=column.nulls, children=children or None)

@@ -61,7 +61,6 @@ class Scan:
     selection: Selection = EVERYTHING
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     errors: OnError = OnError.RAISE
-    threads: int = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,18 +96,11 @@ class Scan:
 
     def _gathered(self, make: Callable[..., Tables[Made]]) -> Iterator[Made]:
         with ExitStack() as holds:
-            jobs = self.threads or processors()
-            parts_ = self._parts(holds)
-            for _, found in ordered(parts_, lambda part: self._read(part, make), lambda _part: True, jobs):
+            found_parts = self._parts(holds)
+            for _, found in ordered(found_parts, lambda part: self._read(part, make), lambda _: True, processors()):
                 if isinstance(found, BaseException):
                     raise found
                 yield from found or ()
-
-    def reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a reader of pyarrow's, to be read once."""
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def __arrow_c_schema__(self) -> Any:
         """Return the columns, by Arrow's C data interface."""
@@ -118,7 +110,9 @@ class Scan:
         """Return the rows, by Arrow's C stream interface; they are read again each time."""
         if self._is_plain:
             return plain.stream(plain.row_kind(self.columns), self._gathered(plain.PlainTables))
-        return self.reader().__arrow_c_stream__(requested_schema)
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
 
     def _parts(self, holds: ExitStack) -> Iterator[_Part]:
         for log in self._logs():
@@ -127,13 +121,15 @@ class Scan:
                 continue
             states = TransactionStates(now)
             selection = isolated(self.selection, now, self.isolation, states)
+            name = now.name
             for segment in selection.segments(now):
+                labels = Labels(name and name.topic, name and name.partition, segment.log_path)
                 with segment.open_log() as file:
                     size, first = file.size, selection.start(segment, file)
                 for start, stop in parts(segment.log_path, size, PART_BYTES):
                     if stop > first:
                         is_last = segment is now.segments[-1] and stop == size
-                        yield _Part(segment, max(start, first), stop, selection, states, is_last)
+                        yield _Part(segment, max(start, first), stop, selection, states, labels, is_last)
 
     def _logs(self) -> Iterator[PartitionLog]:
         def raise_problem(problem: Problem) -> None:
@@ -148,9 +144,7 @@ class Scan:
 
     def _read(self, part: _Part, make: Callable[..., Tables[Made]]) -> list[Made]:
         segment = part.segment
-        folder = PartitionLog(os.path.dirname(segment.log_path)).name
-        labels = Labels(folder.topic if folder else None, folder.partition if folder else None, segment.log_path)
-        tables = make(self.columns, labels, transactions=part.states)
+        tables = make(self.columns, part.labels, transactions=part.states)
         found = []
         with segment.open_log() as file:
             for rows in read_records(segment, file, tables, part.selection, part.start, part.stop):
@@ -169,6 +163,7 @@ class _Part(NamedTuple):
     stop: int
     selection: Selection
     states: TransactionStates
+    labels: Labels
     is_last: bool
 
 

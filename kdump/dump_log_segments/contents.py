@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kdump.dump_log_segments.exceptions import JavaError
-from kdump.errors import BUFFER_UNDERFLOW
+from kdump.errors import BUFFER_UNDERFLOW, JavaError
 from kdump.formats.java_utf8 import java_utf8
 
 if TYPE_CHECKING:
@@ -37,10 +36,7 @@ def control_printer(release: KafkaRelease) -> ControlText:
     def control_text(number: int, value: bytes | None) -> bytes:
         from kdump.formats.schemas import dump_text
 
-        try:
-            return dump_text.control_text(number, value, release).encode()
-        except dump_text.DecoderAbortError as abort:
-            raise JavaError(abort.java_class, abort.message) from None
+        return dump_text.control_text(number, value, release).encode()
 
     return control_text
 
@@ -49,11 +45,8 @@ def _topic_contents(decoder: str, release: KafkaRelease) -> Contents:
     from kdump.formats.schemas import dump_text
 
     def contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        try:
-            texts = dump_text.parse(decoder, offset, key, value, release)
-        except dump_text.DecoderAbortError as abort:
-            raise JavaError(abort.java_class, abort.message) from None
-        return _encoded(texts[0]), _encoded(texts[1])
+        shown_key, payload = dump_text.parse(decoder, offset, key, value, release)
+        return _encoded(shown_key), _encoded(payload)
 
     return contents
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.disk.reading import ReadOnlyFile
-from kdump.dump_log_segments.exceptions import JavaError
 from kdump.dump_log_segments.java import base_offset_of, check_size, java_fault, slice_end
 from kdump.dump_log_segments.options import INT_MAX, DumpLogOptions
 from kdump.dump_log_segments.payload_errors import java_codec_error, java_record_fault
 from kdump.dump_log_segments.report import Report
 from kdump.dump_log_segments.tail import Tail
-from kdump.errors import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, CorruptSnapshotError
+from kdump.errors import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, CorruptSnapshotError, JavaError
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import check_aborted_txn_version
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, schema_fault

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 
-from kdump.dump_log_segments.exceptions import JavaError
 from kdump.dump_log_segments.options import INT_MAX
 from kdump.errors import (
     CORRUPT_RECORD,
@@ -20,6 +19,7 @@ from kdump.errors import (
     CorruptIndexError,
     CorruptRecordError,
     InvalidRecordError,
+    JavaError,
     KdumpError,
     UnknownCodecError,
 )

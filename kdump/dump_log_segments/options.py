@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kdump.dump_log_segments.exceptions import JavaError
-from kdump.errors import check_number, check_truths, check_type, check_word
+from kdump.errors import JavaError, check_number, check_truths, check_type, check_word
 from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, KafkaRelease
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.dump_log_segments.exceptions import JavaError
 from kdump.dump_log_segments.java import java_error, java_fault
 from kdump.dump_log_segments.options import INT_MAX
 from kdump.errors import (
@@ -13,6 +12,7 @@ from kdump.errors import (
     INVALID_RECORD,
     KAFKA,
     CodecError,
+    JavaError,
     KdumpError,
     UnknownCodecError,
 )

@@ -10,11 +10,10 @@ from typing import Protocol
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.dump_log_segments.contents import contents_printer, control_printer
-from kdump.dump_log_segments.exceptions import JavaError
 from kdump.dump_log_segments.java import base_offset_of, check_size, java_error, java_fault, slice_end, snapshot_end_of
 from kdump.dump_log_segments.options import INT_MAX, DumpLogOptions
 from kdump.dump_log_segments.report import Report
-from kdump.errors import CorruptRecordError, KdumpError
+from kdump.errors import CorruptRecordError, JavaError, KdumpError
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.names import BOOTSTRAP_CHECKPOINT
 from kdump.storage.log_reader import LogFile

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kdump.columns import Labels, RecordTables, read_records
 from kdump.columns.arrays import floor_divide, scalar
-from kdump.columns.fields import HEADERS
+from kdump.columns.names import HEADERS
 from kdump.errors import KdumpError
 from kdump.export.files import RowFile, create
 from kdump.export.journal import Journal, Lost, Outcome, Result, Written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from binascii import b2a_base64
 
 # controls (C0 but tab and line feed, DEL, C1), line and paragraph separators, marks of direction
 _UNSAFE = "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -45,3 +46,8 @@ def escape_controls(text: str) -> str:
 def is_unsafe(text: str) -> bool:
     """Return whether a text could drive a terminal or turn the direction of writing; tabs and line feeds cannot."""
     return not text.isprintable() and re.search(_UNSAFE, text) is not None
+
+
+def base64(data: bytes | bytearray) -> str:
+    """Return bytes in base64, with padding."""
+    return b2a_base64(data, newline=False).decode()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from kdump.formats.printable import escape_json, is_unsafe, safe
+from kdump.formats.printable import base64, escape_json, is_unsafe, safe
 from kdump.interchange.dumped import Item
 from kdump.interchange.fields import BYTES, HEADERS, RECORD, TRUTH, Field, camel_case
-from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text, load_json
+from kdump.interchange.jsonl import decoded_json, headers_json, json_text, load_json
 from kdump.interchange.lines import Lines, Reading
 from kdump.interchange.reading import CONTENTS, Fields, fields_of, read_record
 from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write, batch_values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from json.decoder import JSONDecoder
@@ -11,6 +10,7 @@ from json.encoder import encode_basestring as quote
 from json.encoder import encode_basestring_ascii as quote_ascii
 from typing import Any
 
+from kdump.formats.printable import base64
 from kdump.interchange.dumped import Item
 from kdump.interchange.fields import BATCH, RECORD, SCHEMA, TYPE
 from kdump.interchange.lines import Lines, Reading
@@ -167,11 +167,6 @@ def headers_json(pairs: Iterable[tuple[bytes, bytes | None]]) -> str:
     """Return the headers of a record as a JSON list of objects."""
     objects = [f"{{{_text('key', key)},{_text('value', value)}}}" for key, value in pairs]
     return f"[{','.join(objects)}]"
-
-
-def base64(data: bytes | bytearray) -> str:
-    """Return bytes in base64, with padding."""
-    return b2a_base64(data, newline=False).decode()
 
 
 def _text(name: str, data: bytes | None) -> str:

@@ -7,10 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kdump.dump_log_segments.exceptions import JavaError
     from kdump.dump_log_segments.options import DumpLogOptions
 
-from kdump.errors import check_type
+from kdump.errors import JavaError, check_type
 from kdump.library.arguments import release_of
 from kdump.storage.open import Path, path_text
 

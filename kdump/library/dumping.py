@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from kdump.errors import NameFormatError, OnError, Problem, Report, check_number, check_type, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.formats.names import FileKind
 from kdump.library.arguments import check_no_text, judge, payload_decoder, results_of
 from kdump.query.selection import Selection
 from kdump.storage.damage import Damage
@@ -58,7 +57,7 @@ def dump(
     Damage does not end it: `errors` decides whether it is raised (as DamagedError), skipped or yielded (as Damage), as
     it does about problems. Raises OSError, NameFormatError, KdumpError, ValueError, TypeError.
     """
-    from kdump.operations.dump import Dump, DumpedLogs, check_follows
+    from kdump.operations.dump import Dump, check_follows
     from kdump.operations.dump_jobs import DumpRequest, jobs_of, kinds_of
     from kdump.operations.dump_rows import rows
     from kdump.storage.lone_log import lone_logs
@@ -89,7 +88,7 @@ def dump(
             report(Problem.unreadable(path, error))
         with ExitStack() as holds:
             alone = holds.enter_context(lone_logs(given, base_offset)) if as_log else ()
-            events = Dump(request, DumpedLogs(), report, payloads).run([*jobs, *alone], places)
+            events = Dump(request, report, payloads).run([*jobs, *alone], places)
             for row in rows(events, report, batches_only=batches_only):
                 if isinstance(row, Damage):
                     if policy is OnError.RAISE:
@@ -107,19 +106,18 @@ def batch_fields(path: Path, *, at: int = 0, as_log: bool = False, base_offset: 
     A flipped bit that explains the damage is named. `as_log` and `base_offset` are as for `dump`. Raises OSError,
     NameFormatError, KdumpError where no batch can be there, ValueError.
     """
-    from kdump.operations.batch_fields import batch_in_file, batch_in_lone_log
+    from kdump.operations.batch_fields import batch_of, has_batches
     from kdump.storage.lone_log import lone_logs
-    from kdump.storage.open import KafkaFile
 
     check_number("at", at, 0)
     given = _given([path], as_log=as_log, base_offset=base_offset)
     if as_log:
         with lone_logs(given, base_offset) as (alone,):
-            return batch_in_lone_log(alone, at)
+            return batch_of(alone, at)
     place = place_at(given[0])
-    if not isinstance(place, KafkaFile) or place.name.kind != FileKind.LOG:
+    if not has_batches(place):
         raise NameFormatError(f"{given[0]}: expected one .log file")
-    return batch_in_file(place, at)
+    return batch_of(place, at)
 
 
 def _given(paths: Iterable[Path], *, as_log: bool, base_offset: int | None) -> Sequence[str]:

@@ -12,7 +12,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.query.batch_fields import BatchFields, fields_at
 from kdump.repair.flipped_bit import FlippedBit, flipped_bit_in
 from kdump.storage.lone_log import LoneLog
-from kdump.storage.open import KafkaFile
+from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
@@ -29,16 +29,26 @@ class BatchApart(NamedTuple):
     partition: str = ""
 
 
-def batch_in_file(file: KafkaFile, position: int) -> BatchApart:
-    """Return the batch at a byte of a partition's .log. Raises KdumpError, OSError."""
-    with Segment(file.path).open_log() as log:
+def has_batches(place: Place | LoneLog) -> bool:
+    """Return whether it is one log."""
+    return isinstance(place, LoneLog) or (isinstance(place, KafkaFile) and place.name.kind == names.LOG)
+
+
+def batch_of(place: Place | LoneLog, position: int) -> BatchApart:
+    """Return the batch at a byte of one log. Raises KdumpError, OSError."""
+    if isinstance(place, LoneLog):
+        return _alone(place, position)
+    with Segment(place.path).open_log() as log:
         batch = fields_at(log, position)
-    flipped = None if batch.is_valid else _flipped(file, batch)
-    return BatchApart(file.path, batch, flipped, os.path.dirname(file.path) or os.curdir)
+    folder, name = os.path.split(place.path)
+    flipped = None
+    if not batch.is_valid:
+        log_around = PartitionLog(os.path.abspath(folder))
+        flipped = flipped_bit_in(log_around, name, batch.position, batch.position + batch.size)
+    return BatchApart(place.path, batch, flipped, folder or os.curdir)
 
 
-def batch_in_lone_log(lone: LoneLog, position: int) -> BatchApart:
-    """Return the batch at a byte of a log without a partition. Raises KdumpError, OSError."""
+def _alone(lone: LoneLog, position: int) -> BatchApart:
     with lone.segment().open_log() as log:
         try:
             batch = fields_at(log, position)
@@ -46,11 +56,6 @@ def batch_in_lone_log(lone: LoneLog, position: int) -> BatchApart:
             raise KdumpError(str(error).replace(lone.path, lone.shown)) from None
         data = b"" if batch.is_valid else log.read(batch.position, batch.size)
     return BatchApart(lone.shown, batch, _flipped_alone(lone, batch, data) if data else None)
-
-
-def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
-    log = PartitionLog(os.path.dirname(os.path.abspath(file.path)))
-    return flipped_bit_in(log, os.path.basename(file.path), batch.position, batch.position + batch.size)
 
 
 def _flipped_alone(lone: LoneLog, batch: BatchFields, data: bytes) -> FlippedBit | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from errno import EIO
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, TypeVar
@@ -73,18 +74,13 @@ class DumpedLogs:
 
     def origin_of(self, segment: Segment) -> Origin:
         """Return where a log is from."""
-        partition = partition_of(os.path.abspath(self.folder_of(segment)))
         note = ""
         if piece := self.kept.get(segment.log_path):
             where = f"bytes {offset_range(piece.start, piece.stop - 1)} of {safe_path(piece.file)}"
             note = f"{where}, taken out by {safe(piece.command)} ({piece.id})"
-        return Origin(
-            self.path_of(segment),
-            partition.topic if partition else None,
-            partition.partition if partition else None,
-            None if segment.is_checkpoint else segment.base_offset,
-            note,
-        )
+        partition = partition_of(os.path.abspath(self.folder_of(segment)))
+        number = None if segment.is_checkpoint else segment.base_offset
+        return _origin(self.path_of(segment), partition, number, note)
 
     def transaction_of(self, segment: Segment, batch: Batch) -> TxnState:
         """Return how the transaction of a batch ended. Raises OSError."""
@@ -110,7 +106,7 @@ class DumpedLogs:
         """
         if segment.is_checkpoint or segment.log_path in self.kept or segment.log_path in self.alone:
             return not segment.is_checkpoint
-        last = PartitionLog(os.path.dirname(segment.log_path) or ".").segments[-1:]
+        last = _partition_around(segment).segments[-1:]
         return bool(last) and last[0].base_offset == segment.base_offset
 
 
@@ -135,7 +131,7 @@ class Found(NamedTuple):
     contents: Sequence[Contents] | None = None
 
 
-class BrokenLog(NamedTuple):
+class DamagedLog(NamedTuple):
     """Damage in a log of `size` bytes that is known by `path`; `hides`: there are batches in it that are not shown."""
 
     path: str
@@ -163,18 +159,16 @@ class Waiting(NamedTuple):
     """For now nothing more has come."""
 
 
-Event = LogBegun | Found | BrokenLog | ZeroTail | FileRows | Waiting | Failed
+Event = LogBegun | Found | DamagedLog | ZeroTail | FileRows | Waiting | Failed
 
 
 class Dump:
     """Finds what is asked for."""
 
-    def __init__(
-        self, request: DumpRequest, logs: DumpedLogs, report: Report, payloads: PayloadDecoder | None = None
-    ) -> None:
+    def __init__(self, request: DumpRequest, report: Report, payloads: PayloadDecoder | None = None) -> None:
         """`report` hears of what is wrong but for damage. Records are decoded as `payloads` has it, if it is given."""
         self._request = request
-        self._logs = logs
+        self._logs = DumpedLogs()
         self._report = report
         self._includes_damaged = request.includes_damaged or request.kept
         selection, isolation = request.selection, request.isolation
@@ -244,7 +238,7 @@ class Dump:
         self._left -= len(picks)
         return selected._replace(picks=picks)
 
-    def _tell_undecoded(self, segment: Segment) -> None:
+    def _report_undecoded(self, segment: Segment) -> None:
         """Report what of the records that were shown last could not be decoded."""
         assert self._batch is not None
         for text, is_newer in self._undecoded:
@@ -331,28 +325,22 @@ class Dump:
                             yield from self._begin(segment, log.size)
                         yield self._found(segment, event)
                         if self._undecoded:
-                            self._tell_undecoded(segment)
+                            self._report_undecoded(segment)
                         if self._left == 0:
                             return
                     elif is_zero_tail(event, log) and self._logs.may_end_in_zeros(segment):
                         yield ZeroTail(self._logs.path_of(segment), event)
                     else:
                         hides = sweep.hides and has_batch(log, event, segment.base_offset)
-                        yield BrokenLog(self._logs.path_of(segment), event, log.size, hides)
+                        yield DamagedLog(self._logs.path_of(segment), event, log.size, hides)
         except OSError as error:
             yield Failed(segment.log_path, error)
 
     def _table(self, file: KafkaFile) -> Iterator[Event]:
         from kdump.interchange.file_rows import TABLES, rows_of
 
-        partition = file.partition
-        origin = Origin(
-            file.path,
-            partition.topic if partition else None,
-            partition.partition if partition else None,
-            file.name.offset,
-        )
         rows = rows_of(file, lambda position, text: self._report(Problem(file.path, position, text)))
+        origin = _origin(file.path, file.partition, file.name.offset)
         yield FileRows(TABLES[file.name.kind], origin, self._counted_rows(rows))
 
     def _counted_rows(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
@@ -383,10 +371,9 @@ class Dump:
                 return
             yield Waiting()
             time.sleep(POLL_SECONDS)
-            for path in directories:
-                for found in _partitions_now(path):
-                    if found not in followers:
-                        followers[found] = self._follower(found)
+            for path in chain.from_iterable(map(_partitions_now, directories)):
+                if path not in followers:
+                    followers[path] = self._follower(path)
 
     def _follower(self, path: str, *, is_single: bool = False) -> Follower:
         from kdump.query.follow import Follower
@@ -414,14 +401,14 @@ class Dump:
                         yield from self._begin(segment, size)
                     yield self._found(segment, event)
                     if self._undecoded:
-                        self._tell_undecoded(segment)
+                        self._report_undecoded(segment)
                     if self._left == 0:
                         return
                 elif isinstance(event, Truncated):
                     text = f"it had {event.was} bytes and was cut to {event.size}; the dump continues there"
                     self._report(Problem(segment.log_path, None, text))
                 else:
-                    yield BrokenLog(segment.log_path, event, size)
+                    yield DamagedLog(segment.log_path, event, size)
         except OSError as error:
             yield Failed(follower.path, error)
             follower.is_done = True
@@ -444,12 +431,12 @@ def _directories(places: Iterable[Place]) -> Iterator[str]:
 
 
 def _partitions_now(path: str) -> Iterator[str]:
-    try:
-        directory = LogDirectory(path)
-    except OSError:
-        return
-    for name in directory.partition_names:
-        yield os.path.join(path, name)
+    with suppress(OSError):
+        yield from [os.path.join(path, name) for name in LogDirectory(path).partition_names]
+
+
+def _origin(path: str, partition: names.PartitionDirName | None, number: int | None, note: str = "") -> Origin:
+    return Origin(path, partition and partition.topic, partition and partition.partition, number, note)
 
 
 def _partition_around(segment: Segment) -> PartitionLog:

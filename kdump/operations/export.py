@@ -58,7 +58,8 @@ class ExportRequest:
         if is_object_store(self.target):
             check_library()
         try:
-            from kdump.columns.fields import RECORD_FIELDS, check_names
+            from kdump.columns.fields import RECORD_FIELDS
+            from kdump.columns.names import check_names
         except ImportError as error:
             raise KdumpError(f"exporting needs pyarrow ({error}): pip install 'kafka-kdump[columns]'") from None
         try:

@@ -29,14 +29,8 @@ class TopicUse:
         """Add a partition."""
         self.records += other.records
         self.is_sample |= other.is_sample
-        for mine, found in ((self.key, other.key), (self.value, other.value)):
-            mine.schemas.update(found.schemas)
-            mine.messages.update(found.messages)
-            mine.undecodable.update(found.undecodable)
-            mine.unknown.update(found.unknown)
-            mine.errors = found.errors | mine.errors
-            mine.nulls += found.nulls
-            mine.plain += found.plain
+        self.key.add(other.key)
+        self.value.add(other.value)
 
     @property
     def fields(self) -> tuple[tuple[str, FieldUse], ...]:

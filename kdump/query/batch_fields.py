@@ -79,6 +79,16 @@ class BatchFields(NamedTuple):
         """Whether the stored CRC is the one of the bytes."""
         return self.stored_crc == self.computed_crc
 
+    def part_at(self, position: int) -> str:
+        """Return what a byte of the file is in: a header field's name, or `record` and an offset; "" if not known."""
+        for field in self.fields:
+            if field.position <= position < field.position + len(field.data):
+                return field.name
+        for record in self.records:
+            if record.position is not None and 0 <= position - record.position < (record.size or 0):
+                return f"record {record.offset}"
+        return ""
+
 
 _V2 = (
     ("baseOffset", "q"), ("batchLength", "i"), ("partitionLeaderEpoch", "i"), ("magic", "b"), ("crc", "I"),

@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from kdump.formats.iso_times import DAY, clock, iso_date, iso_second
+from kdump.formats.printable import base64
 from kdump.formats.uuids import UUID_SIZE
-from kdump.interchange.jsonl import base64
 from kdump.schemas.errors import SchemaError
 
 Json = Any

@@ -7,12 +7,12 @@ library does.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable
 from math import isfinite
 from struct import pack, unpack
 from typing import Any
 
+from kdump.formats.printable import base64
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.protobuf_maps import is_map
 
@@ -37,7 +37,7 @@ def shown_by_parts(message: Any, show: Show, depth: int = 0) -> Any:
     except Exception:  # whatever has no JSON: the library's exceptions have no common type
         pass
     if message.DESCRIPTOR.full_name == "google.protobuf.Any":
-        return {"@type": message.type_url, "value": b64encode(message.value).decode()}
+        return {"@type": message.type_url, "value": base64(message.value)}
     return {
         f"[{field.full_name}]" if field.is_extension else field.name: _field(field, value, show, depth + 1)
         for field, value in message.ListFields()
@@ -64,7 +64,7 @@ def _single(field: Any, value: Any, show: Show, depth: int) -> Any:
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name
     if kind == _BYTES:
-        return b64encode(value).decode()
+        return base64(value)
     if kind in _LONGS:
         return str(value)
     return _number(value, is_double=kind == _FLOATS[0]) if kind in _FLOATS else value

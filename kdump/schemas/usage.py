@@ -51,6 +51,16 @@ class FieldUse:
     nulls: int = 0
     plain: int = 0
 
+    def add(self, other: FieldUse) -> None:
+        """Add those of another partition; the error that a schema was first seen with stays."""
+        self.schemas.update(other.schemas)
+        self.messages.update(other.messages)
+        self.undecodable.update(other.undecodable)
+        self.unknown.update(other.unknown)
+        self.errors = other.errors | self.errors
+        self.nulls += other.nulls
+        self.plain += other.plain
+
 
 @dataclass(slots=True)
 class PartitionUse:

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from kdump.columns import BATCH_FIELDS, RECORD_FIELDS, BatchTables, Labels, RecordTables, read_batches, read_records
 from kdump.columns.decoding import json_columns
-from kdump.columns.fields import KEY, VALUE
-from kdump.columns.names import utf8
+from kdump.columns.names import KEY, VALUE, utf8
 from kdump.errors import KdumpError
 from kdump.query.selection import Selection
 from kdump.spark.arrow_types import arrow_type

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from kdump.columns.decoding import Choice, TopicColumns, topic_columns
-from kdump.columns.fields import KEY, VALUE
-from kdump.columns.names import Decode
+from kdump.columns.names import KEY, VALUE, Decode
 from kdump.spark.arrow_types import SCALARS
 from kdump.spark.decoding import payload_decoder
 from kdump.spark.options import ReadOptions

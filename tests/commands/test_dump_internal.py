@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import kdump
 from kdump.commands.cli import cli
-from kdump.commands.dump.internal import text_line
+from kdump.commands.dump.text import decoded_words
 from kdump.errors import KdumpError
 from kdump.formats import control
 from kdump.formats.batch import COMMIT, CONTROL
@@ -445,5 +445,5 @@ def test_every_record_of_kafkas_own_logs(case: str) -> None:
 )
 def test_fields_for_people(data: dict[str, Any], text: str) -> None:
     decoded = {"type": 0, "name": "N", "version": 1, "data": data}
-    assert text_line(decoded) == text
-    assert text_line(decoded, named=True) == text.removeprefix("N ")
+    assert decoded_words(decoded) == text
+    assert decoded_words(decoded, named=True) == text.removeprefix("N ")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdump.errors import KdumpError
+from kdump.errors import JavaError, KdumpError
 from kdump.formats import batch, control
 from kdump.formats.schemas import (
     cluster_metadata,
@@ -308,7 +308,7 @@ def check_texts(decoder: str, key: bytes | None, value: bytes | None) -> None:
     for release in (KafkaRelease.V4_0, KafkaRelease.V4_4):
         try:
             texts: tuple[str | None, ...] = dump_text.parse(decoder, 7, key, value, release)
-        except dump_text.DecoderAbortError as abort:
+        except JavaError as abort:
             texts = (abort.java_class,)
         assert any(texts)
 
@@ -392,6 +392,6 @@ def test_damaged_control_records(control_type: int) -> None:
         if control_type != batch.LEADER_CHANGE:
             try:
                 text = dump_text.control_text(control_type, damaged, KafkaRelease.V4_1)
-            except dump_text.DecoderAbortError as abort:
+            except JavaError as abort:
                 text = abort.java_class
             assert text.startswith((f"{schema.name.removesuffix('Record')} ", "KRaftVoters ", "java."))

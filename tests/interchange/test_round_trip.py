@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.columns.fields import Labels
-from kdump.columns.records import RecordTables, read_records
+from kdump.columns import Labels, RecordTables, read_records
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.printable import escape_json
 from kdump.interchange.csv import CsvRows, read_csv

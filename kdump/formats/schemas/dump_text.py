@@ -1,7 +1,7 @@
 """What kafka-dump-log of a release prints for a record of an internal topic, and for KRaft's control records.
 
 Where Kafka's tool prints a message and goes on, the message is given; where it dies of an exception,
-`DecoderAbortError` is raised with that exception's class and text.
+JavaError is raised with that exception's class and text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kdump.errors import (
     NULL_POINTER,
     RUNTIME,
     UNSUPPORTED_VERSION,
-    KdumpError,
+    JavaError,
 )
 from kdump.formats import names
 from kdump.formats.batch import wrap32
@@ -53,21 +53,12 @@ _LEADER_CHANGE = 2
 _ADDED_SINGLY = 4  # elements of the largest immutable set that Scala has a class for
 
 
-class DecoderAbortError(KdumpError):
-    """Kafka's tool ends here with an uncaught exception: its class, and its text (None where it has none)."""
-
-    def __init__(self, java_class: str, message: str | None) -> None:
-        super().__init__(java_class if message is None else f"{java_class}: {message}")
-        self.java_class = java_class
-        self.message = message
-
-
 def parse(
     decoder: str, offset: int, key: bytes | None, value: bytes | None, release: KafkaRelease
 ) -> tuple[str | None, str | None]:
     """Return the texts after `key: ` and `payload: ` for a record at an absolute offset; None is not printed.
 
-    `decoder` is one of DECODERS. Raises DecoderAbortError where Kafka's tool dies.
+    `decoder` is one of DECODERS. Raises JavaError where Kafka's tool dies.
     """
     if decoder == "cluster-metadata-decoder":
         return None, _cluster_metadata(offset, value, release)
@@ -81,7 +72,7 @@ def parse(
 def control_text(control_type: int, value: bytes | None, release: KafkaRelease) -> str:
     """Return what is printed for a control record of the types LEADER_CHANGE (2) to KRAFT_VOTERS (6).
 
-    Raises DecoderAbortError for a value that Kafka's tool dies of, and KeyError for another control type.
+    Raises JavaError for a value that Kafka's tool dies of, and KeyError for another control type.
     """
     from kdump.formats.control import SCHEMAS
 
@@ -90,12 +81,12 @@ def control_text(control_type: int, value: bytes | None, release: KafkaRelease) 
         return f"controlType: LEADER_CHANGE({_LEADER_CHANGE})"
     if value is None:
         text = 'Cannot invoke "java.nio.ByteBuffer.slice()" because "<parameter1>" is null'
-        raise DecoderAbortError(NULL_POINTER, text)
+        raise JavaError(NULL_POINTER, text)
     schema = SCHEMAS[control_type]
     try:
         fields, _ = decode_as_broker(schema, 0, value)
     except SchemaError as error:
-        raise DecoderAbortError(error.java_class, error.kafka_message) from error
+        raise JavaError(error.java_class, error.kafka_message) from error
     return f"{name} {json_text(to_json(schema, fields['version'], fields))}"
 
 
@@ -136,12 +127,12 @@ class _UnknownRecordTypeError(Exception):
         self.record_type = record_type
 
 
-def _missing_key(offset: int, decoder: str, release: KafkaRelease) -> DecoderAbortError:
+def _missing_key(offset: int, decoder: str, release: KafkaRelease) -> JavaError:
     which = f"{'offset' if decoder == 'offsets-decoder' else 'share group state'} topic"
     if release.has(COORDINATOR_API_KEYS):
         which = "the specified"
     text = f"Failed to decode message at offset {offset} using {which} decoder (message had a missing key)"
-    return DecoderAbortError(RUNTIME, text)
+    return JavaError(RUNTIME, text)
 
 
 def _skipped(offset: int, error: SchemaError) -> str:
@@ -201,7 +192,7 @@ def _parse_transaction(key: bytes | None, value: bytes | None) -> tuple[str, str
 
     if key is None:
         text = 'Cannot invoke "java.nio.ByteBuffer.getShort()" because "buffer" is null'
-        raise DecoderAbortError(NULL_POINTER, text)
+        raise JavaError(NULL_POINTER, text)
     record_type = _short_or_abort(key)
     if record_type != TRANSACTION_LOG:
         return f"unknown::version={record_type}", None
@@ -211,7 +202,7 @@ def _parse_transaction(key: bytes | None, value: bytes | None) -> tuple[str, str
         key_text = f"transaction_metadata::transactionalId={fields['transactionalId']}"
         return key_text, TOMBSTONE if value is None else _transaction(kind.value, value)
     except SchemaError as error:
-        raise DecoderAbortError(error.java_class, error.kafka_message) from error
+        raise JavaError(error.java_class, error.kafka_message) from error
 
 
 def _transaction(schema: Schema, value: bytes) -> str:
@@ -219,15 +210,15 @@ def _transaction(schema: Schema, value: bytes) -> str:
 
     version = _short_or_abort(value)
     if not schema.first <= version <= schema.last:
-        raise DecoderAbortError(ILLEGAL_STATE, f"Unknown version {version} from the transaction log message value")
+        raise JavaError(ILLEGAL_STATE, f"Unknown version {version} from the transaction log message value")
     fields, _ = decode_as_broker(schema, version, value, _INT16.size)
     status, client_version = fields["transactionStatus"], fields["clientTransactionVersion"]
     if not 0 <= status < len(STATES):
         text = f"Unknown transaction state id {status} from the transaction status message"
-        raise DecoderAbortError(ILLEGAL_STATE, text)
+        raise JavaError(ILLEGAL_STATE, text)
     if client_version not in _TRANSACTION_VERSIONS:
         text = f"No feature:transaction.version with feature level {client_version}"
-        raise DecoderAbortError(ILLEGAL_ARGUMENT, text)
+        raise JavaError(ILLEGAL_ARGUMENT, text)
     partitions = ",".join(_partitions_in_set_order(fields["transactionPartitions"]) if status else ())
     return (
         f"producerId:{fields['producerId']},producerEpoch:{fields['producerEpoch']},state={STATES[status]},"
@@ -238,7 +229,7 @@ def _transaction(schema: Schema, value: bytes) -> str:
 
 def _short_or_abort(data: bytes) -> int:
     if len(data) < _INT16.size:
-        raise DecoderAbortError(BUFFER_UNDERFLOW, None)
+        raise JavaError(BUFFER_UNDERFLOW)
     number: int = _INT16.unpack_from(data)[0]
     return number
 
@@ -251,7 +242,7 @@ def _partitions_in_set_order(topics: list[dict[str, Any]] | None) -> list[str]:
     that single additions take before each.
     """
     if topics is None:
-        raise DecoderAbortError(
+        raise JavaError(
             NULL_POINTER,
             'Cannot invoke "java.util.List.forEach(java.util.function.Consumer)" because the return value of'
             ' "org.apache.kafka.coordinator.transaction.generated.TransactionLogValue.transactionPartitions()" is null',

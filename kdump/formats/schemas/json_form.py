@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from binascii import b2a_base64
 from typing import Any
 
+from kdump.formats.printable import base64
 from kdump.formats.schemas.description import UNKNOWN_TAGS, Column, Layout, Schema
 from kdump.formats.uuids import format_uuid
 from kdump.releases import KafkaRelease
@@ -39,7 +39,7 @@ def _json_struct(layout: Layout, value: dict[str, Any], keep_unknown: bool) -> d
         else:
             json[column.name] = _json_one(column, item, keep_unknown)
     if keep_unknown and UNKNOWN_TAGS in value:
-        json[UNKNOWN_TAGS] = [{"tag": tag, "data": _base64(data)} for tag, data in value[UNKNOWN_TAGS].items()]
+        json[UNKNOWN_TAGS] = [{"tag": tag, "data": base64(data)} for tag, data in value[UNKNOWN_TAGS].items()]
     return json
 
 
@@ -51,11 +51,7 @@ def _json_one(column: Column, value: Any, keep_unknown: bool) -> Any:
     if column.kind == "uuid":
         return format_uuid(value)
     if column.kind == "bytes":
-        return _base64(value)
+        return base64(value)
     if column.kind == "float64" and value - value != 0:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
-
-
-def _base64(data: bytes) -> str:
-    return b2a_base64(data, newline=False).decode()

@@ -110,7 +110,7 @@ cdef void release_stream(ArrowArrayStream *stream) noexcept nogil:
 
 
 cdef int fill_schema(ArrowSchema *to, bytes name, object kind) except -1:
-    """Describe a type (columns.plain.Kind); `to` is all zeros until it is complete, and when that fails."""
+    """Describe a type (columns.names.Kind); `to` is all zeros until it is complete, and when that fails."""
     cdef list fields = list(kind.fields)
     cdef Held held = Held(len(fields))
     cdef int64_t at = 0
