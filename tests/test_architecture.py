@@ -118,11 +118,7 @@ SECOND = {
     "dump_log/options.py": "the options of Kafka's tool, which are not click's",
     "ls/graph.py": "--graph: a partition as a picture",
     "ls/notes.py": "the sentences around the tables of text.py",
-    "repair/decisions.py": "what somebody has to decide, in words",
-    "repair/options.py": "what repair, rebuild-index and trim are asked for",
     "repair/rebuild_index.py": "kdump rebuild-index",
-    "repair/run.py": "what repair, rebuild-index and trim have in common",
-    "repair/safe_plans.py": "plans that lose nothing, in words",
     "repair/trim.py": "kdump trim",
 }
 """Other files of commands than the command and a format each: what they are. A second command, or a second screen."""
