@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from kdump.change.change import Change
 from kdump.clean.cleaning import Cleaning, Group
 from kdump.clean.state import LAG, TRANSACTION, Limit
 from kdump.operations.compact import Compacted
@@ -48,7 +50,7 @@ class JsonLines(RowPrinter):
         """Write a partition that is none for the cleaner."""
         self.row("passedOver", place_of(path) | {"why": why})
 
-    def end(self, *, is_complete: bool) -> None:
+    def end(self, *, is_complete: bool, finished: Sequence[tuple[str, Change]]) -> None:
         """Do nothing: no line comes after the last partition."""
 
 

@@ -25,9 +25,10 @@ from kdump.repair.task import Task
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style, nothing_changed, to_apply, to_apply_all_the_same
 from ..shell.screen import Screen
-from ..shell.words import check_and_undo, interrupted_words, loss_words, places, places_by_change
+from ..shell.words import check_and_undo, interrupted_words, loss_words, places, places_by_change, undoable
 
 if TYPE_CHECKING:
+    from kdump.change.change import Change
     from kdump.repair.salvage_partition import Salvaged
 
 _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write", CHECKPOINT: "set"}
@@ -62,7 +63,8 @@ class TextPrinter:
         self._to_decide: list[str] = []
         self._planned: list[tuple[int, str, SafeLine | None]] = []
         self._changed: list[str] = []
-        self._changes: list[tuple[str, str]] = []
+        self._finished: list[tuple[str, Change]] = []
+        self._made: list[tuple[str, Change]] = []
         self._held: tuple[str, SafeLine | None] | None = None
         self._routine: list[SafeLine] = []
         self._unlisted = 0
@@ -90,7 +92,8 @@ class TextPrinter:
             return
         self._changed.append(done.path)
         if done.has_work:
-            self._changes += ((done.path, change.id) for change in done.undoable)
+            self._finished += ((done.path, change) for change in done.interrupted)
+            self._made += [(done.path, done.change)] if done.change else []
         self._given_up += sum(not each.is_valid for each in task.salvaged.given_up) if task.salvaged else 0
         plan = _safe_line(done, task) if self._summarizes else None
         if Screen.current.verbosity:
@@ -222,7 +225,7 @@ class TextPrinter:
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
         given_up = f", {number_words(self._given_up, 'damaged range')} given up" if self._given_up else ""
         self._write(f"Done. {number_words(work, 'partition')} changed{given_up}, {dropped} dropped{more}.\n")
-        undo = places_by_change(self._changes)
+        undo = places_by_change(undoable([*self._finished, *self._made]))
         self._write("".join(f"{line}\n" for line in check_and_undo(f"verify {places(self._changed)}", undo)))
 
     def _verdict(self, task: Task) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
 from kdump.retention.advice import advice_on
 from kdump.retention.blocking_batch import BlockingBatch
@@ -53,7 +54,7 @@ class JsonLines(RowPrinter):
         operations = sum(len(plan.operations) for plan in plans)
         self.row("applied", place_of(path) | {"operations": operations, "change": kept})
 
-    def end(self, *, is_complete: bool) -> None:
+    def end(self, *, is_complete: bool, finished: Sequence[tuple[str, Change]]) -> None:
         """Write nothing: the summary is every command's."""
 
 

@@ -103,12 +103,6 @@ class Repaired(NamedTuple):
         return bool(task.plan or self.interrupted)
 
     @property
-    def undoable(self) -> tuple[Change, ...]:
-        """The changes that `undo` takes back once they are done, the first one first."""
-        made = (*self.interrupted, *([self.change] if self.change else ()))
-        return tuple(change for change in made if change.keeps_old)
-
-    @property
     def kept_cuts(self) -> list[str]:
         """The files in which what was cut out of logs is kept, in the log directory as it is called in the end."""
         if self.change is None:
