@@ -87,15 +87,15 @@ class TextPrinter:
         self._has_unaccepted |= not self._safety.accepts(task.dropped.records)
         self._gives_up |= task.salvaged is not None and bool(task.salvaged.given_up)
         text = self._block(done, task)
+        plan = _safe_line(done, task) if self._summarizes else None
         if not self._safety.applies:
-            self._planned.append((_rank(done, task), text, _safe_line(done, task)))
+            self._planned.append((_rank(done, task), text, plan))
             return
         self._changed.append(done.path)
         if done.has_work:
             self._finished += ((done.path, change) for change in done.interrupted)
             self._made += [(done.path, done.change)] if done.change else []
         self._given_up += sum(not each.is_valid for each in task.salvaged.given_up) if task.salvaged else 0
-        plan = _safe_line(done, task) if self._summarizes else None
         if Screen.current.verbosity:
             self._write(text)
         elif len(self._changed) == 1:  # in full if no other one follows
@@ -153,7 +153,7 @@ class TextPrinter:
 
     def _plans(self) -> None:
         """Print the plans: of several partitions those that drop nothing a line each, unless -v asks for all of it."""
-        is_brief = self._summarizes and len(self._planned) > 1 and not Screen.current.verbosity
+        is_brief = len(self._planned) > 1 and not Screen.current.verbosity
         brief = [plan for _, _, plan in self._planned if is_brief and plan is not None]
         by_need = sorted(range(len(self._planned)), key=lambda at: (self._planned[at][0], at))
         full = [at for at in by_need if not is_brief or self._planned[at][2] is None]
