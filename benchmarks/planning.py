@@ -19,18 +19,9 @@ from processes import RunError
 
 import kdump
 from kdump.formats import names
-from kdump.library.repairing import targets_at
-from kdump.operations.repair import Examine, Repair, repair
-from kdump.operations.safety import SafetyOptions
-from kdump.operations.startup import StartupOptions
-from kdump.operations.targets import Bases
-from kdump.recovery.startup import Startup
-from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import examine_trim
-from kdump.repair.task import INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
+from kdump.operations.repair import Repaired
+from kdump.repair.task import SAFE, SALVAGE, TRUNCATE_LOG, Request
 from kdump.storage.log_reader import LogFile
-from kdump.storage.partition import PartitionLog
-from kdump.topics.clusters import Clusters
 
 PARTITIONS = 3000
 TURNS = 3
@@ -74,8 +65,8 @@ def _jobs(what: str, path: Path, *, is_damaged: bool = False) -> dict[str, Calla
     jobs: dict[str, Callable[[], None]] = {VERIFY: look, DEEP: partial(look, deep=True)}
     for strategy, job in PLANS.items():
         jobs[job] = partial(plan, path, strategy, is_damaged=is_damaged)
-    jobs[REBUILD] = partial(mend, path, _rebuilt, is_damaged=is_damaged)
-    jobs[TRIM] = partial(mend, path, lambda log, _, bases: examine_trim(log, bases), is_damaged=is_damaged)
+    jobs[REBUILD] = partial(mend, path, kdump.rebuild_index, is_damaged=is_damaged)
+    jobs[TRIM] = partial(mend, path, kdump.trim, is_damaged=is_damaged)
     return {f"{what}: {job}": do for job, do in jobs.items()}
 
 
@@ -123,18 +114,8 @@ def plan(path: Path, strategy: str, *, is_damaged: bool = False) -> None:
             raise RunError(f"{done.path}: not the plan that it needs")
 
 
-def mend(path: Path, examine: Examine, *, is_damaged: bool = False) -> None:
+def mend(path: Path, planned: Callable[[Path], Iterator[Repaired]], *, is_damaged: bool = False) -> None:
     """Plan what `kdump trim` or `kdump rebuild-index` does, and change nothing."""
-    wanted = Repair(examine, StartupOptions(), Clusters(()), _fail)
-    for target in targets_at([path]):
-        for done in repair(target, wanted, SafetyOptions(applies=False, command="trim")):
-            if done.task is None or done.task.plan is None or bool(done.task.problems) != is_damaged:
-                raise RunError(f"{done.path}: not the plan that it needs")
-
-
-def _rebuilt(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
-    return examine_indexes(log, startup, frozenset(INDEX_KINDS), bases)
-
-
-def _fail(problem: object) -> None:
-    raise RunError(str(problem))
+    for done in planned(path):
+        if done.task is None or done.task.plan is None or bool(done.task.problems) != is_damaged:
+            raise RunError(f"{done.path}: not the plan that it needs")

@@ -115,11 +115,7 @@ FORMATS = {
 SECOND = {
     "append/roll.py": "kdump roll",
     "dump_log/options.py": "the options of Kafka's tool, which are not click's",
-    "repair/decisions.py": "what somebody has to decide, in words",
-    "repair/options.py": "what repair, rebuild-index and trim are asked for",
     "repair/rebuild_index.py": "kdump rebuild-index",
-    "repair/run.py": "what repair, rebuild-index and trim have in common",
-    "repair/safe_plans.py": "plans that lose nothing, in words",
     "repair/trim.py": "kdump trim",
 }
 """Other files of commands than the command and a format each: what they are. A second command, or a second screen."""

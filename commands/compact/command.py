@@ -120,7 +120,7 @@ def command(
                 for event in operation.compact(group, request, safety, bar.add):
                     bar.hide()
                     _tell(event, printer, failures, is_copy=output is not None)
-        printer.end(is_complete=failures.code == exit_codes.OK)
+        printer.end(is_complete=failures.code == exit_codes.OK, finished=failures.finished)
     return failures.code
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from kdump.change.change import Change
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
 from kdump.formats.printable import safe, safe_path
@@ -14,7 +15,7 @@ from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
-from ..shell.words import ORIGINALS_KEPT, check_and_undo, places, places_by_change
+from ..shell.words import ORIGINALS_KEPT, check_and_undo, places, places_by_change, undoable
 
 GROUPS_SHOWN = 8
 _BASES_SHOWN = 6
@@ -87,8 +88,12 @@ class Text(TextPrinter):
         """Print a partition that is none for the cleaner."""
         self._skipped.setdefault(why, []).append(path)
 
-    def end(self, *, is_complete: bool) -> None:
-        """Print those that were skipped, and the answer; `is_complete`: all could be read, nothing was refused."""
+    def end(self, *, is_complete: bool, finished: Sequence[tuple[str, Change]]) -> None:
+        """Print those that were skipped, and the answer.
+
+        `is_complete`: all could be read, nothing was refused. `finished` are interrupted changes that were finished,
+        with the paths of their partitions.
+        """
         for why, paths in self._skipped.items():
             self._heading(f"skipped: {safe(why)}")
             self._lines(map(safe_path, paths[:MAX_SKIPPED]))
@@ -99,15 +104,19 @@ class Text(TextPrinter):
         if self._routine:
             verb = "is" if self._routine == 1 else "are"
             self._heading(f"{number_words(self._routine, 'partition')} {verb} not due (-v)")
+        changes = [*undoable(finished), *self._changes]
         due = number_words(self._due, "partition")
         smaller = f"{byte_words(max(0, self._saved))} smaller"
         if self._due > self._cleaned:
             self._heading(f"Dry run: nothing was changed. {due} would be {smaller}.\nNext: {again('--apply')}")
-        elif self._due:
-            keeps = f"; {ORIGINALS_KEPT}" if self._changes else ""
-            self._heading(f"Done. {due} cleaned, {smaller}{keeps}.")
-            checked = f"verify {places(self._done)}"
-            self._write("".join(f"{line}\n" for line in check_and_undo(checked, places_by_change(self._changes))))
+        elif self._due or finished:
+            done = [f"{due} cleaned", smaller] if self._due else []
+            if finished:
+                changed = {change.id for _, change in finished}
+                done.append(f"{number_words(len(changed), 'interrupted change')} finished")
+            self._heading(f"Done. {', '.join(done)}{f'; {ORIGINALS_KEPT}' if changes else ''}.")
+            checked = f"verify {places([*self._done, *(path for path, _ in finished)])}"
+            self._write("".join(f"{line}\n" for line in check_and_undo(checked, places_by_change(changes))))
         elif self._partitions:
             self._heading("Nothing to do." if is_complete else "Nothing was changed.")
 

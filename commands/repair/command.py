@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterable
+from contextlib import closing
+from errno import EROFS
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.operations.repair import command_of, planning
-from kdump.recovery.startup import Startup
+from kdump.errors import NameFormatError, Problem, RefusedError
+from kdump.formats.printable import safe, safe_path
+from kdump.operations.repair import PlanFiles, Planner, Repair, Repaired, repair_all
+from kdump.operations.repair_planners import by_request, from_copies
+from kdump.operations.results import Failed
+from kdump.operations.safety import ALL_LOSSES, SafetyOptions
+from kdump.operations.startup import StartupOptions
+from kdump.operations.targets import Target
 from kdump.releases import KafkaRelease
 from kdump.repair.task import (
     ALL_KINDS,
@@ -24,17 +33,27 @@ from kdump.repair.task import (
     Strategy,
     Task,
 )
-from kdump.storage.directory import LogDirectory
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
 from ..shell.choice import NO_PATHS_GIVEN
 from ..shell.completing import one_of
-from ..shell.output import complain
+from ..shell.options import all_of, color_option, ignore_lock_option
+from ..shell.output import NOTHING_CHECKED, Output, complain, os_error_text, say_interrupted, wants_color
+from ..shell.paths import check_not_kafkas, check_target, expand
+from ..shell.progress import ProgressBar
+from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.session import Complaints, tell_refused
 from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.usage import not_one_of
-from .options import repair_options, run
+
+if TYPE_CHECKING:
+    from .jsonl import JsonPrinter
+    from .text import TextPrinter
+
+    Printer: TypeAlias = JsonPrinter | TextPrinter
 
 
 def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> frozenset[str] | None:
@@ -54,6 +73,44 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
         raise click.BadParameter(not_one_of(text, STRATEGIES), ctx, param)
     complain(f"--strategy {text} is now called {OLD_NAMES[text]}; the old name goes after two more releases")
     return OLD_NAMES[text]
+
+
+def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | str | None:
+    if text == "all":
+        return ALL_LOSSES
+    if text is None or text.isdecimal():
+        return int(text) if text else None
+    raise click.BadParameter("expected a number of records, or 'all'", ctx, param)
+
+
+repair_options = all_of(
+    click.option("--apply", "applies", is_flag=True, help="Apply the plan; else it is only shown."),
+    click.option(
+        "--plan-out", type=click.Path(dir_okay=False), metavar="FILE", help="Save the plan, for --apply-plan.",
+    ),
+    click.option(
+        "--apply-plan", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        help="Apply the plan that was saved there; refused if anything has changed since.",
+    ),
+    click.option(
+        "--accept-loss", callback=_number_of_records, metavar="N",
+        help="Apply a plan that drops N valid records; N has to be their number, or 'all' (for copies and tests).",
+    ),
+    click.option(
+        "--backup-dir", type=click.Path(exists=True, file_okay=False), metavar="DIR",
+        help="Keep the originals in this directory of the same file system. By default they are files .kdump-* in the"
+        " log directory.",
+    ),
+    click.option("--no-backup", is_flag=True, help="Keep no originals once all is done."),
+    ignore_lock_option,
+    click.option(
+        "--jobs", type=click.IntRange(min=0), default=0, metavar="N",
+        help="Partitions to work on at once. By default one for each core.",
+    ),
+    format_option,
+    color_option,
+)
+"""The options that `run` takes."""
 
 
 @click.command("repair")
@@ -157,33 +214,20 @@ def command(
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
         raise click.UsageError("--missing-markers goes with --strategy salvage: no other strategy writes markers")
-    request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN))
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
-    clusters = Clusters.around(paths)
-
-    applies = options["applies"] or options["apply_plan"] is not None
-    checks_copies = strategy == SALVAGE and not only_copy and options["output"] is None
-
     if sources:
-        from kdump.operations.heal import plan_heal
         from kdump.operations.heal_sources import check_sources
 
         others = check_sources(sources)
-
-        def healed(log: PartitionLog, start: Startup, _: object) -> Task:
-            return plan_heal(log, start, others, clusters, log_start_offset)
-
-        def absent(directory: LogDirectory) -> list[str]:
-            return others.missing_in(directory, clusters)
-
-        code = run(paths, healed, startup, command="repair from", absent=absent, **options)
+        code = run(paths, from_copies(others, log_start_offset), startup, **options)
         if code == exit_codes.OK and not others.are_used:
             complain("the directories of --from have no copy of these partitions")
             return exit_codes.INCOMPLETE
         return code
-
-    planned = planning(request, clusters, checks_copies=checks_copies, applies=applies)
-    return run(paths, planned, startup, command=command_of(request), **options)
+    request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN))
+    applies = options["applies"] or options["apply_plan"] is not None
+    checks_copies = not only_copy and options["output"] is None
+    return run(paths, by_request(request, checks_copies=checks_copies, applies=applies), startup, **options)
 
 
 def _undo(path: str) -> int:
@@ -196,3 +240,150 @@ def _undo(path: str) -> int:
     backup, folder = os.path.split(os.path.dirname(os.path.abspath(path)))
     code: int = context.invoke(found, paths=(backup if folder == BACKUP_FOLDER else path,))
     return code
+
+
+def run(
+    paths: tuple[str, ...],
+    planner: Planner,
+    startup: StartupOptions,
+    *,
+    applies: bool,
+    plan_out: str | None,
+    apply_plan: str | None,
+    accept_loss: int | str | None,
+    backup_dir: str | None,
+    no_backup: bool,
+    force: str | None,
+    jobs: int,
+    format_: OutputFormat,
+    color: str,
+    output: str | None = None,
+) -> int:
+    """Repair what is at `paths` as the planner and these options have it; the exit code. Raises click.UsageError."""
+    if no_backup and backup_dir:
+        raise click.UsageError("--backup-dir and --no-backup contradict each other")
+    if output is not None:
+        check_not_kafkas(output)
+    if plan_out is not None:
+        if applies or apply_plan is not None:
+            raise click.UsageError("--plan-out saves a plan for later: leave out --apply and --apply-plan.")
+        check_target(plan_out)
+    applies = applies or apply_plan is not None
+    safety = SafetyOptions(applies, planner.command, not no_backup, backup_dir, output, force, jobs, accept_loss)
+    with output_for(format_) as out:
+        printer: Printer
+        if format_ is OutputFormat.JSONL:
+            from .jsonl import JsonPrinter
+
+            printer = JsonPrinter(out.write)
+        else:
+            from .text import TextPrinter
+
+            printer = TextPrinter(out.write, safety, is_colored=wants_color(color))
+        return _Run(safety, printer, out).paths(paths, planner, startup, PlanFiles(plan_out, apply_plan))
+
+
+class _Run(Complaints):
+    """One run: what came of it so far.
+
+    `reason` is why the last partition, or log directory, that was left alone was; "" without one.
+    """
+
+    def __init__(self, safety: SafetyOptions, printer: Printer, out: Output) -> None:
+        super().__init__(out.flush)
+        self._safety = safety
+        self._printer = printer
+        self._work = self._failed = self._refused = 0
+        self._reason = ""
+
+    def paths(self, paths: tuple[str, ...], planner: Planner, startup: StartupOptions, files: PlanFiles) -> int:
+        """Repair what is at these paths; the exit code. Raises click.UsageError, KdumpError, OSError."""
+        wanted = Repair(planner, startup, Clusters.around(paths), self._problem)
+        targets = self._targets(wanted, paths)
+        try:
+            repaired = repair_all(targets, wanted, self._safety, files)
+        except ValueError as error:
+            raise click.UsageError(f"--{error}") from None
+        with ProgressBar([path for target in targets for path in target.partitions]) as bar, closing(repaired):
+            try:
+                for target, done in repaired:
+                    self._tell(done, target)
+                    if isinstance(done, Repaired):
+                        bar.add(os.path.join(done.path, "-"), _size(done.path))
+            except KeyboardInterrupt:
+                self.before()
+                say_interrupted("the same command continues from here")
+                self.worsen(exit_codes.INTERRUPTED)
+                raise
+        applies, counts = self._safety.applies, {"work": self._work, "failed": self._failed, "refused": self._refused}
+        self._printer.end(applies=applies, **counts, reason=self._reason)
+        return self.code
+
+    def _targets(self, wanted: Repair, paths: Iterable[str]) -> list[Target]:
+        targets = wanted.targets()
+        for path in paths:
+            try:
+                for place in () if targets.add_absent(path) else expand([path]):
+                    targets.add(place)
+            except NameFormatError as error:  # a file that stands for nothing here
+                raise click.UsageError(safe_path(str(error))) from None
+            except OSError as error:
+                self._report_error(error, path)
+        return targets.all()
+
+    def _tell(self, done: Repaired | Failed, target: Target) -> None:
+        if isinstance(done, Failed):
+            self._report_error(done.error, done.path, target)
+        elif done.error is not None:
+            is_refused = isinstance(done.error, RefusedError)
+            self._failed += 1
+            self._refused += is_refused
+            self._report_error(done.error, done.path, target)
+            code = exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE
+            self._printer.left_alone(done.path, self._reason, code)
+        elif done.task is not None:
+            self._repaired(done, done.task)
+
+    def _repaired(self, done: Repaired, task: Task) -> None:
+        self._printer.partition(done, task)
+        for problem in task.problems:
+            self.complain(safe(problem))
+        if task.plan is None or task.problems:
+            self._failed += 1
+            self._reason = self._reason or f"{safe_path(done.path)} cannot be repaired this way"
+        if task.plan is None and not task.problems:
+            why = f": {safe(task.failure.text)} ({task.failure.file})" if task.failure is not None else ""
+            self.complain(f"{safe_path(done.path)} cannot be repaired this way{why}")
+        self._work += done.has_work
+        if task.decision is not None or (done.has_work and not self._safety.applies):
+            self.worsen(exit_codes.FINDINGS)
+
+    def _problem(self, problem: Problem) -> None:
+        """Count a file beside the partitions that cannot be read as empty, and continue with the rest."""
+        if not problem.is_missing:
+            self.complain(f"{safe_path(problem.path)}: {safe(problem.text)}; it is treated as empty")
+
+    def _report_error(self, error: Exception, path: str, target: Target | None = None) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise error
+        text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
+        text = target.spoken(text) if target is not None else text
+        if isinstance(error, OSError):
+            tally.cannot_read(path)
+            if error.errno == EROFS and self._safety.command.startswith("repair") and self._safety.output is None:
+                text += ". --output DIR makes a repaired copy elsewhere"
+        self._reason = text.removesuffix(NOTHING_CHECKED)
+        if isinstance(error, RefusedError):
+            self.before()
+            tell_refused(error, text)
+            self.worsen(exit_codes.REFUSED)
+        else:
+            self.complain(text)
+
+
+def _size(path: str) -> int:
+    """Return the bytes of a partition's logs, as far as they can be seen."""
+    try:
+        return sum(os.path.getsize(segment.log_path) for segment in PartitionLog(path).segments)
+    except OSError:
+        return 0

@@ -8,10 +8,10 @@ from kdump.change.plan import Operation
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.decision import Decision
+from kdump.repair.task import Task
 
 from ..shell.paths import place_of
 from ..shell.rows import RowPrinter, fields_of, with_old_names
-from .run import Totals
 
 if TYPE_CHECKING:
     from kdump.formats.producer_snapshot import ProducerEntry
@@ -28,10 +28,8 @@ _OLD_MARKER = {"isProven": "proven"}
 class JsonPrinter(RowPrinter):
     """Prints plans as JSON lines."""
 
-    def partition(self, done: Repaired, *, applies: bool) -> None:  # noqa: ARG002 - only text tells it apart
+    def partition(self, done: Repaired, task: Task) -> None:
         """Write a line for each operation and for each range that is left out, then one for the partition."""
-        task = done.task
-        assert task is not None
         place = place_of(done.path)
         for operation in task.plan.operations if task.plan else ():
             self.row("operation", place | _operation(operation))
@@ -68,10 +66,10 @@ class JsonPrinter(RowPrinter):
         """Write a line for a partition to which nothing was done."""
         self.row("leftAlone", place_of(path) | {"reason": reason, "exitCode": code})
 
-    def end(self, totals: Totals) -> None:
+    def end(self, *, applies: bool, work: int, failed: int, refused: int, reason: str) -> None:  # noqa: ARG002 - as text
         """Write the sum of it."""
-        counts = {"partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
-        fields = counts | {"isApplied": totals.applies, "nothingChanged": totals.reason or None}
+        counts = {"partitionsWithWork": work, "partitionsFailed": failed}
+        fields = counts | {"isApplied": applies, "nothingChanged": reason or None}
         self.row("summary", fields, _OLD_SUMMARY)
 
 

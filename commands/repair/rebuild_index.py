@@ -6,16 +6,13 @@ from typing import Any
 
 import click
 
-from kdump.operations.targets import Bases
-from kdump.recovery.startup import Startup
+from kdump.operations.repair_planners import of_indexes
 from kdump.releases import KafkaRelease
-from kdump.repair.indexes import examine_indexes
-from kdump.repair.task import INDEX_KINDS, Task
-from kdump.storage.partition import PartitionLog
+from kdump.repair.task import INDEX_KINDS
 
 from ..shell.options import kafka_option
 from ..shell.startup_options import chosen_startup
-from .options import repair_options, run
+from .command import repair_options, run
 
 
 @click.command("rebuild-index")
@@ -58,10 +55,5 @@ def command(
       kdump rebuild-index /var/lib/kafka/data/orders-3/00000000000000000000.log \\
         --kind timeindexes --apply
     """
-    wanted = frozenset(kinds or INDEX_KINDS)
-
-    def examine(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
-        return examine_indexes(log, startup, wanted, bases, wants_all=wants_all)
-
     startup = chosen_startup(config_file=config_file, kafka=kafka)
-    return run(paths, examine, startup, command="rebuild-index", takes_files=True, **options)
+    return run(paths, of_indexes(kinds or INDEX_KINDS, wants_all=wants_all), startup, **options)

@@ -3,57 +3,68 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
+from kdump.findings.remedies import DAMAGED_BATCH
 from kdump.formats import names
-from kdump.formats.names import parse_file_name
+from kdump.formats.names import FileKind, parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.words import MAX_PLAIN, byte_words, count_text, listed, number_words, offset_range
+from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
+from kdump.operations.safe_plans import SafePlan, safe_plan
+from kdump.operations.safety import SafetyOptions
 from kdump.recovery.outcome import Loss
+from kdump.repair.decision import Damaged, Decision, Offer, Way
 from kdump.repair.task import Task
 
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style, nothing_changed, to_apply, to_apply_all_the_same
 from ..shell.screen import Screen
-from ..shell.words import check_and_undo, interrupted_words, loss_words, places, places_by_change
-from .run import Totals
-from .safe_plans import SafeLine, routine_line, safe_line, safe_lines
+from ..shell.words import check_and_undo, interrupted_words, loss_words, places, places_by_change, undoable
 
 if TYPE_CHECKING:
+    from kdump.change.change import Change
     from kdump.repair.salvage_partition import Salvaged
 
 _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write", CHECKPOINT: "set"}
 _VERB_WIDTH = max(map(len, _VERBS.values()))
+_OPTIONS = {way: " ".join(remedy.arguments) for way, remedy in zip(Way, DAMAGED_BATCH, strict=True)}
+_LOSES_WIDTH, _OPTION_WIDTH = 18, 20
+_MAX_PATH_WIDTH = 40
+MAX_RANGES = 10
+"""So many damaged ranges of a partition are listed."""
+_NOUNS: dict[str, tuple[str, str]] = {
+    FileKind.OFFSET_INDEX: ("offset index", "offset indexes"),
+    FileKind.TIME_INDEX: ("time index", "time indexes"),
+    FileKind.TXN_INDEX: ("transaction index", "transaction indexes"),
+    FileKind.PRODUCER_SNAPSHOT: ("producer snapshot", "producer snapshots"),
+}
 
 
 class TextPrinter:
-    """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed."""
+    """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed.
 
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        accepts: Callable[[int], bool],
-        *,
-        is_colored: bool = False,
-        summarizes: bool = False,
-    ) -> None:
-        """`write` takes whole lines, `accepts` tells whether a partition may lose so many valid records.
+    Plans of several partitions by a repair that drop nothing are a line each.
+    """
 
-        `summarizes`: plans of several partitions that drop nothing are a line each.
-        """
-        self._accepts = accepts
-        self._summarizes = summarizes
+    def __init__(self, write: Callable[[str], None], safety: SafetyOptions, *, is_colored: bool = False) -> None:
+        """`write` takes whole lines."""
         self._write = write
+        self._safety = safety
+        self._summarizes = safety.command.startswith("repair")
         self._bad = Style(is_colored, "red", bold=True)
         self._good = Style(is_colored, "green", bold=True)
         self._undecided: list[str] = []
         self._to_decide: list[str] = []
         self._planned: list[tuple[int, str, SafeLine | None]] = []
         self._changed: list[str] = []
+        self._finished: list[tuple[str, Change]] = []
+        self._made: list[tuple[str, Change]] = []
         self._held: tuple[str, SafeLine | None] | None = None
         self._routine: list[SafeLine] = []
         self._unlisted = 0
@@ -61,52 +72,42 @@ class TextPrinter:
         self._gives_up = self._has_unaccepted = False
         self._budget = LineBudget()
 
-    def partition(self, done: Repaired, *, applies: bool) -> None:
+    def partition(self, done: Repaired, task: Task) -> None:
         """Print one partition: what is lost and kept, then the changes."""
-        task = done.task
-        assert task is not None
         if task.decision is not None:
-            from .decisions import decision_text
-
-            text = decision_text(done.path, task.decision)
-            self._undecided.append(text + "".join(f"    {line}\n" for line in _interrupted(done, applies=applies)))
+            lines = [safe_path(done.path), *_decision_lines(task.decision)]
+            lines += (f"  {line}" for line in self._interrupted(done))
+            self._undecided.append("".join(f"  {line}\n" for line in lines))
             self._to_decide.append(done.path)
             return
         if task.plan is not None and not task.plan and not done.interrupted:
             self._notes(done.path, task)
             return
         self._dropped += task.dropped.records
-        self._has_unaccepted |= not self._accepts(task.dropped.records)
+        self._has_unaccepted |= not self._safety.accepts(task.dropped.records)
         self._gives_up |= task.salvaged is not None and bool(task.salvaged.given_up)
-        text = self._block(done, applies=applies)
-        if applies:
-            self._changed.append(done.path)
-            self._given_up += sum(not each.is_valid for each in task.salvaged.given_up) if task.salvaged else 0
-            self._applied(text, safe_line(done, task) if self._summarizes else None)
-        else:
-            self._planned.append((_rank(done, task), text, safe_line(done, task)))
-
-    def _applied(self, text: str, plan: SafeLine | None) -> None:
-        """Print what was done to a partition: alone in full, of several as they were planned, unless -v asks for all.
-
-        The first one waits until it is known whether it is the only one.
-        """
+        text = self._block(done, task)
+        plan = _safe_line(done, task) if self._summarizes else None
+        if not self._safety.applies:
+            self._planned.append((_rank(done, task), text, plan))
+            return
+        self._changed.append(done.path)
+        if done.has_work:
+            self._finished += ((done.path, change) for change in done.interrupted)
+            self._made += [(done.path, done.change)] if done.change else []
+        self._given_up += sum(not each.is_valid for each in task.salvaged.given_up) if task.salvaged else 0
         if Screen.current.verbosity:
             self._write(text)
-        elif len(self._changed) == 1:
+        elif len(self._changed) == 1:  # in full if no other one follows
             self._held = (text, plan)
         else:
-            self._release(is_alone=False)
             self._one_of_many(text, plan)
 
-    def _release(self, *, is_alone: bool) -> None:
-        held, self._held = self._held, None
-        if held is not None and is_alone:
-            self._write(held[0])
-        elif held is not None:
-            self._one_of_many(*held)
-
     def _one_of_many(self, text: str, plan: SafeLine | None) -> None:
+        """Print what was done to a partition, as it was planned, and before it what was held."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._one_of_many(*held)
         line = text if plan is None else f"{plan.path}   {plan.work}: done\n"
         if plan is not None and not plan.work:
             self._routine.append(plan)
@@ -117,11 +118,13 @@ class TextPrinter:
 
     def _rest_of_many(self) -> None:
         """Print what stands for the partitions that were changed and have no line."""
-        self._release(is_alone=True)
+        if self._held is not None:
+            self._write(self._held[0])
         if self._unlisted:
             self._write(f"{number_words(self._unlisted, 'more partition')} changed: kdump undo -v lists all.\n")
         if self._routine:
-            self._write(f"{routine_line(self._routine)}: done\n")
+            count = number_words(len(self._routine), "partition")
+            self._write(f"{count}   {_together(self._routine)}: done\n")
         if self._unlisted or self._routine:
             self._write("\n")
 
@@ -134,24 +137,23 @@ class TextPrinter:
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Do nothing: the reason, which names the partition, is on stderr."""
 
-    def _block(self, done: Repaired, *, applies: bool) -> str:
-        task = done.task
-        assert task is not None
-        lines = [safe_path(done.path)]
-        lines += (f"  {line}" for line in _interrupted(done, applies=applies))
-        lines += (f"  {line}" for line in self._verdict(task))
+    def _block(self, done: Repaired, task: Task) -> str:
+        lines = [*self._interrupted(done), *self._verdict(task)]
         for operation in task.plan.operations if task.plan else ():
-            lines.append(f"    {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
+            lines.append(f"  {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
         if done.change is not None:
-            lines += (f"    kept    {_kept_path(done, kept.file)}" for kept in done.change.cuts)
-            lines.append(f"  {self._good('done')}")
-        elif task.plan and not self._accepts(task.dropped.records):
-            lines.append(f"  needs --accept-loss {task.dropped.records}")
-        return "\n".join(lines) + "\n\n"
+            lines += (f"  kept    {safe_path(path)}" for path in done.kept_cuts)
+            lines.append(self._good("done"))
+        elif task.plan and not self._safety.accepts(task.dropped.records):
+            lines.append(f"needs --accept-loss {task.dropped.records}")
+        return "\n".join([safe_path(done.path), *(f"  {line}" for line in lines)]) + "\n\n"
+
+    def _interrupted(self, done: Repaired) -> Iterator[str]:
+        return (interrupted_words(change, is_finished=self._safety.applies) for change in done.interrupted)
 
     def _plans(self) -> None:
         """Print the plans: of several partitions those that drop nothing a line each, unless -v asks for all of it."""
-        is_brief = self._summarizes and len(self._planned) > 1 and not Screen.current.verbosity
+        is_brief = len(self._planned) > 1 and not Screen.current.verbosity
         brief = [plan for _, _, plan in self._planned if is_brief and plan is not None]
         by_need = sorted(range(len(self._planned)), key=lambda at: (self._planned[at][0], at))
         full = [at for at in by_need if not is_brief or self._planned[at][2] is None]
@@ -161,7 +163,7 @@ class TextPrinter:
             more = number_words(len(full) - len(shown), "more partition")
             self._write(f"{more} would change: -v lists all.\n\n")
         if brief:
-            self._write("".join(f"{line}\n" for line in safe_lines(brief, self._budget)) + "\n")
+            self._write("".join(f"{line}\n" for line in _safe_lines(brief, self._budget)) + "\n")
 
     def _decisions(self) -> None:
         """Print what has to be decided, as far as the screen goes."""
@@ -175,28 +177,28 @@ class TextPrinter:
     def _shows(self, text: str, *, is_first: bool = False) -> bool:
         return self._budget.takes(text.count("\n") + 1) or is_first
 
-    def end(self, totals: Totals) -> None:
+    def end(self, *, applies: bool, work: int, failed: int, refused: int, reason: str) -> None:
         """Print the answer: what was changed or would be, what needs a decision, and what to do next."""
-        undecided, work, applies = len(self._undecided), totals.work, totals.applies
+        undecided = len(self._undecided)
         self._rest_of_many()
         if undecided:
             self._decisions()
         self._plans()
-        if totals.failed > totals.refused:
-            self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way.\n")
-        if totals.refused:
-            self._write(f"{number_words(totals.refused, 'partition')} left alone.\n")
+        if failed > refused:
+            self._write(f"{number_words(failed - refused, 'partition')} cannot be repaired this way.\n")
+        if refused:
+            self._write(f"{number_words(refused, 'partition')} left alone.\n")
         needs = f"{undecided if work else number_words(undecided, 'partition')} need{'s' * (undecided == 1)} a decision"
         needs = needs if undecided else ""
-        if totals.changed:
-            self._done(totals, f", {needs}" if needs else "")
+        if work and applies:
+            self._done(work, f", {needs}" if needs else "")
         elif work or undecided:
             would = f"{number_words(work, 'partition')} would be" if work else ""
             whole = ", ".join(part for part in (would, needs) if part)
             self._write(f"{'Nothing was changed' if applies else 'Dry run: nothing was changed'}. {whole}.\n")
-        elif totals.reason:
-            self._write(nothing_changed(totals.reason))
-        elif not totals.failed:
+        elif reason:
+            self._write(nothing_changed(reason))
+        elif not failed:
             self._write("Nothing to do.\n")
         if undecided:
             names = listed(list(map(os.path.basename, self._to_decide)), 3)
@@ -218,12 +220,12 @@ class TextPrinter:
         more = accepts if self._has_unaccepted else ""
         self._write(f"To drop them all the same: {to_apply_all_the_same(more)}\n")
 
-    def _done(self, totals: Totals, more: str) -> None:
+    def _done(self, work: int, more: str) -> None:
         """Print what was changed, how to check it, and how to take it back."""
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
         given_up = f", {number_words(self._given_up, 'damaged range')} given up" if self._given_up else ""
-        self._write(f"Done. {number_words(totals.changed, 'partition')} changed{given_up}, {dropped} dropped{more}.\n")
-        undo = places_by_change(totals.changes) if totals.output is None else {}
+        self._write(f"Done. {number_words(work, 'partition')} changed{given_up}, {dropped} dropped{more}.\n")
+        undo = places_by_change(undoable([*self._finished, *self._made]))
         self._write("".join(f"{line}\n" for line in check_and_undo(f"verify {places(self._changed)}", undo)))
 
     def _verdict(self, task: Task) -> Iterator[str]:
@@ -240,10 +242,7 @@ class TextPrinter:
             yield from self._salvage(task.salvaged)
         elif task.outcome and not task.problems:
             yield self._lost(task.outcome.loss)
-        if task.fixed:
-            from .decisions import fixed_lines
-
-            yield from map(safe, fixed_lines(task.fixed))
+        yield from map(safe, _fixed_lines(task.fixed))
         yield from map(safe, task.notes)
         if task.extent:
             yield f"log start offset {task.extent[0]}, log end offset {task.extent[1]}"
@@ -276,10 +275,16 @@ class TextPrinter:
             yield _open_txn(producer)
 
 
-def _interrupted(done: Repaired, *, applies: bool) -> Iterator[str]:
-    """Yield the interrupted changes of a partition."""
-    for change in done.interrupted:
-        yield interrupted_words(change, is_finished=applies)
+class SafeLine(NamedTuple):
+    """What is said of a plan that drops and gives up nothing that is valid.
+
+    `work` is what it does beyond the broker's next start ("" for nothing), `files` the kinds of the files that it
+    removes (True) and writes.
+    """
+
+    path: str
+    work: str
+    files: frozenset[tuple[bool, str]]
 
 
 def _rank(done: Repaired, task: Task) -> int:
@@ -327,10 +332,155 @@ def _sizes(before: int, after: int) -> str:
     return f"{old} to {byte_words(after)}"
 
 
-def _kept_path(done: Repaired, file: str) -> str:
-    """Return the path of a kept file, in the log directory as it was given."""
-    assert done.change is not None
-    path, partition = done.change.file(file), done.change.path
-    if os.path.dirname(path) == os.path.dirname(partition):  # which may be about to get another name
-        path = os.path.join(os.path.dirname(done.path), os.path.basename(path))
-    return safe_path(path)
+# --- plans that lose nothing, a line each -----------------------------------------------------------------------------
+
+
+def _safe_line(done: Repaired, task: Task) -> SafeLine | None:
+    """Return what is to be said of a plan in a line; None where it drops something, or more has to be told of it."""
+    plan = safe_plan(done, task)
+    if plan is None:
+        return None
+    what = frozenset((each.action == REMOVE, parse_file_name(each.name).kind) for each in plan.operations)
+    return SafeLine(safe_path(done.path), "" if plan.is_routine else _work(plan, task), what)
+
+
+def _safe_lines(plans: Sequence[SafeLine], budget: LineBudget) -> Iterator[str]:
+    """Yield a line for each plan that does more than the broker's next start, and one for all the others."""
+    yield f"Safe: {number_words(len(plans), 'partition')}"
+    routine = [plan for plan in plans if not plan.work]
+    others = [plan for plan in plans if plan.work]
+    label = number_words(len(routine), "partition")
+    width = min(max(map(len, (label, *(plan.path for plan in others)))), _MAX_PATH_WIDTH)
+    listed = [plan for plan in others if budget.takes()]
+    yield from (f"  {plan.path:<{width}}   {plan.work}" for plan in listed)
+    if len(listed) < len(others):
+        yield f"  {more_similar(len(others) - len(listed))}"
+    if routine:
+        yield f"  {label:<{width}}   {_together(routine)}"
+
+
+def _work(plan: SafePlan, task: Task) -> str:
+    """Return what a plan does beyond the work of the broker's next start."""
+    parts = []
+    if plan.loss is not None:
+        what = "an incomplete batch" if plan.loss.has_data else "zeros that were never written"
+        parts.append(f"cut {what} ({byte_words(plan.loss.bytes)})")
+    found: Counter[tuple[str, str]] = Counter()
+    for each in plan.operations:
+        kind = parse_file_name(each.name).kind
+        if each.action == CHECKPOINT:
+            parts.append(f"set {each.name} to {each.size}")
+        elif kind in _NOUNS and each.action != RENAME:
+            is_first = each.action == REMOVE and each.name in plan.rewritten
+            verb = "remove" if each.action == REMOVE else "rebuild" if kind in names.INDEX_KINDS else "write"
+            found[(verb, kind)] += each.name not in plan.written and not is_first
+        elif each.name not in plan.written and not (kind == FileKind.LOG and parts):
+            parts.append(f"{_VERBS[each.action]} {each.name}")
+    parts += (f"{verb} {number_words(count, *_NOUNS[kind])}" for (verb, kind), count in found.items() if count)
+    end = f"; log end offset {task.extent[1]}" if plan.loss and task.extent else ""
+    return safe(", ".join(dict.fromkeys(parts)) + end)
+
+
+def _together(plans: Sequence[SafeLine]) -> str:
+    """Return what the routine plans do."""
+    files = frozenset().union(*(plan.files for plan in plans))
+    written = {kind for is_removed, kind in files if not is_removed}
+    parts = ["trim preallocated index files"] if not written.isdisjoint(names.INDEX_KINDS) else []
+    parts += ["write producer snapshots"] if FileKind.PRODUCER_SNAPSHOT in written else []
+    parts += ["write leader-epoch-checkpoint"] if FileKind.OTHER in written else []
+    parts += ["remove leftover files"] if any(is_removed for is_removed, _ in files) else []
+    return f"{', '.join(parts)} (as the broker does at its next start)"
+
+
+# --- what somebody has to decide -------------------------------------------------------------------------------------
+
+
+def _decision_lines(decision: Decision) -> Iterator[str]:
+    """Yield what is damaged, where the partition's replicas are, and the ways out: what loses nothing comes first."""
+    for each in decision.damaged[:MAX_RANGES]:
+        yield f"  {safe(_damage(each))}"
+    if len(decision.damaged) > MAX_RANGES:
+        yield f"  and {number_words(len(decision.damaged) - MAX_RANGES, 'more damaged range')}"
+    if not decision.damaged:
+        yield from (f"  {safe(why)}" for why in decision.rewritten[:MAX_RANGES])
+    yield from (f"  {line}" for line in _around(decision))
+    for offer in decision.offers():
+        option = f"{_OPTIONS[offer.way]:<{_OPTION_WIDTH}} " if _OPTIONS[offer.way] else ""
+        yield f"    {_loses(offer):<{_LOSES_WIDTH}}{option}{_what(offer, decision)}"
+
+
+def _fixed_lines(fixed: Sequence[Damaged]) -> Iterator[str]:
+    """Yield what is flipped back, and how sure that is."""
+    for each in fixed:
+        bit = each.flipped
+        assert bit is not None
+        yield (
+            f"flips bit {bit.bit} of byte {bit.position} of {each.range.file} back: then batch"
+            f" {offset_range(bit.first_offset, bit.last_offset)} is valid"
+        )
+        yield f"other damage looks the same in about 1 of {count_text(bit.lookalike_odds)} cases"
+
+
+def _damage(each: Damaged) -> str:
+    found = each.range
+    where = f"{found.file}, byte {found.start}"
+    first, last = each.offsets
+    if first is not None and last is not None and first <= last:
+        return f"{where}: offsets {offset_range(first, last)} are damaged: {found.why}"
+    return f"{where}: {found.why}"
+
+
+def _around(decision: Decision) -> Iterator[str]:
+    if decision.after is None:
+        yield "the broker's recovery of this log fails"
+    elif decision.after.batches:
+        records = number_words(decision.after.records, "record")
+        follow = "valid batch follows" if decision.after.batches == 1 else "valid batches follow"
+        yield f"{count_text(decision.after.batches)} {follow} ({records})"
+    replicas = decision.replicas
+    if replicas is None:
+        yield "replicas: unknown (no cluster metadata on these disks)"
+    else:
+        alone = "" if replicas.others_in_sync else " (this broker alone)"
+        yield f"replicas: {_list(replicas.brokers)}; in sync: {_list(replicas.in_sync)}{alone}"
+
+
+def _missing(damaged: Sequence[Damaged]) -> str:
+    first, last = damaged[0].offsets if len(damaged) == 1 else (None, None)
+    return "what is damaged" if first is None or last is None or first > last else offset_range(first, last)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
+
+
+def _loses(offer: Offer) -> str:
+    if offer.loses is None:
+        return "loses records"
+    return f"loses {number_words(offer.loses, 'record')}" if offer.loses else "loses nothing"
+
+
+def _what(offer: Offer, decision: Decision) -> str:
+    if offer.way == Way.REPLICA:
+        others = decision.replicas.others_in_sync if decision.replicas else ()
+        who = f"broker {' or '.join(map(str, others))}" if others else "another in-sync replica"
+        return f"no repair: start while {who} runs"
+    if offer.way == Way.COPY:
+        return f"takes {_missing(decision.damaged)} from a copy"
+    if offer.way == Way.FIX_BIT:
+        explained = sum(each.flipped is not None for each in decision.damaged)
+        if explained == len(decision.damaged) == 1:
+            return "one flipped bit explains it"
+        return f"explains {explained} of {number_words(len(decision.damaged), 'damaged range')}"
+    if offer.way == Way.SALVAGE:
+        kept = "keeps all else"
+        if offer.loses == 0:
+            kept = "changes batches in their place" if decision.rewritten else "the same records stay elsewhere"
+        return f"{kept}{_needs(offer)}"
+    return f"as the broker's recovery does{_needs(offer)}"
+
+
+def _needs(offer: Offer) -> str:
+    """Return what has to be said besides the way itself."""
+    options = ["--only-copy"] * offer.needs_only_copy + [f"--accept-loss {offer.drops}"] * bool(offer.drops)
+    return f"; needs {' '.join(options)}" if options else ""

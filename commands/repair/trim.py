@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from kdump.operations.repair_planners import of_ends
 from kdump.operations.startup import StartupOptions
-from kdump.repair.proposal import examine_trim
 
-from .options import repair_options, run
+from .command import repair_options, run
 
 
 @click.command("trim")
@@ -29,11 +29,4 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
       kdump trim /var/lib/kafka/data/orders-3
       kdump trim /var/lib/kafka/data --apply
     """
-    return run(
-        paths,
-        lambda log, _, bases: examine_trim(log, bases),
-        StartupOptions(),
-        command="trim",
-        takes_files=True,
-        **options,
-    )
+    return run(paths, of_ends(), StartupOptions(), **options)

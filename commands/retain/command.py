@@ -154,8 +154,9 @@ class _Run:
 
     def end(self, topics: tuple[str, ...] | None) -> None:
         """Print the answer, unless nothing was reached; why not, where there are directories but not these `topics`."""
-        if self._has_looked:
-            self._printer.end(is_complete=self._failures.code == exit_codes.OK)
+        finished = self._failures.finished
+        if self._has_looked or finished:
+            self._printer.end(is_complete=self._failures.code == exit_codes.OK, finished=finished)
         elif topics is not None and self._failures.code == exit_codes.OK:
             why = nothing_chosen(topics)
             if why != NO_PARTITION:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
+from kdump.change.change import Change
 from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, duration, listed, number_words, offset_range, size_text
@@ -24,7 +25,7 @@ from ..shell.line_budget import LineBudget
 from ..shell.output import again
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time
-from ..shell.words import ORIGINALS_KEPT, check_and_undo, places, places_by_change
+from ..shell.words import ORIGINALS_KEPT, check_and_undo, places, places_by_change, undoable
 
 WIDTH = 110
 NAMES_SHOWN = 3
@@ -105,14 +106,18 @@ class Text(TextPrinter):
         """Keep what was done, and the id of the change that keeps the old, for the end."""
         self._done += ((os.path.join(path, os.path.basename(plan.path)), kept) for plan in plans)
 
-    def end(self, *, is_complete: bool) -> None:
-        """Print the answer; `is_complete`: everything could be read, and nothing was refused."""
-        if self._applies and self._done:
+    def end(self, *, is_complete: bool, finished: Sequence[tuple[str, Change]]) -> None:
+        """Print the answer; `is_complete`: everything could be read, and nothing was refused.
+
+        `finished` are interrupted changes that were finished, with the paths of their partitions.
+        """
+        changed = [*(path for path, _ in finished), *(path for path, _ in self._done)]
+        paths = {os.path.abspath(path): path for path in changed}.values()
+        if paths:
             self._line("")
-            changed = number_words(len(self._done), "partition")
-            self._line(f"Done. {changed} changed; {ORIGINALS_KEPT if self._done[0][1] else 'nothing was kept'}.")
-            paths = [path for path, _ in self._done]
-            undo = places_by_change((path, kept) for path, kept in self._done if kept)
+            undo = places_by_change([*undoable(finished), *((path, kept) for path, kept in self._done if kept)])
+            kept = ORIGINALS_KEPT if undo else "nothing was kept"
+            self._line(f"Done. {number_words(len(paths), 'partition')} changed; {kept}.")
             for line in check_and_undo(f"verify {places(paths)}", undo):
                 self._line(line)
         elif self._applies and self._working:

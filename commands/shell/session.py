@@ -22,6 +22,7 @@ from .screen import Screen
 from .words import interrupted_words
 
 if TYPE_CHECKING:
+    from kdump.change.change import Change
     from kdump.operations.results import Interrupted
 
 
@@ -77,11 +78,15 @@ class Diagnostics(Complaints):
 
 
 class Failures(Complaints):
-    """Tells what fails, and keeps the exit code that it comes to; `reason` is what was told last ("": nothing)."""
+    """Tells what fails, and keeps the exit code that it comes to; `reason` is what was told last ("": nothing).
+
+    `finished` are the interrupted changes that were finished, with the paths of their partitions.
+    """
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         super().__init__(before)
         self.reason = ""
+        self.finished: list[tuple[str, Change]] = []
         self._given: dict[str, str] = {}
 
     def name(self, path: str) -> None:
@@ -103,7 +108,9 @@ class Failures(Complaints):
     def tell_interrupted(self, event: Interrupted) -> None:
         """Say that a change was interrupted; one that --apply would finish is work that was only shown."""
         note(f"{safe_path(event.path)}: {interrupted_words(event.change, is_finished=event.is_finished)}")
-        if not event.is_finished:
+        if event.is_finished:
+            self.finished.append((event.path, event.change))
+        else:
             self.worsen(exit_codes.FINDINGS)
 
     def tell(self, error: Exception, path: str) -> None:

@@ -51,11 +51,16 @@ def places(partitions: Iterable[str]) -> str:
 
 
 def places_by_change(changes: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the places of changes by their ids; `changes` has the id with the path of each partition."""
+    """Return the places of changes by their ids; `changes` has each partition's path and the id, old ones first."""
     paths: dict[str, list[str]] = {}
     for path, id_ in changes:
         paths.setdefault(id_, []).append(path)
     return {id_: places(found) for id_, found in paths.items()}
+
+
+def undoable(changes: Iterable[tuple[str, Change]]) -> Iterator[tuple[str, str]]:
+    """Yield the path of the partition and the id of each change that undo takes back."""
+    return ((path, change.id) for path, change in changes if change.keeps_old)
 
 
 def check_and_undo(check: str, undo: Mapping[str, str]) -> Iterator[str]:

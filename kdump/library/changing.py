@@ -33,7 +33,7 @@ from kdump.library.arguments import (
     release_of,
     startup_options,
 )
-from kdump.library.repairing import run_repairs, targets_at
+from kdump.library.repairing import run_repairs
 from kdump.storage.open import Path, check_not_kafkas, path_text
 
 _Event = TypeVar("_Event")
@@ -71,26 +71,18 @@ def repair(
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
-    from kdump.operations.repair import command_of, planning
+    from kdump.operations.repair_planners import by_request
     from kdump.operations.safety import SafetyOptions
     from kdump.repair.task import Request
-    from kdump.topics.clusters import Clusters
 
     check_truths(only_copy=only_copy)
-    targets = targets_at(paths)
     request = Request() if request is None else request
-    check_type("request", request, Request)
+    planner = by_request(request, checks_copies=not only_copy and output is None, applies=apply)
     safety = SafetyOptions(
-        apply, command_of(request), keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs,
-        accept_loss,
-    )  # fmt: skip
-    safety.check()
-    files = plan_files(plan_out, apply_plan)
-    clusters = Clusters({target.log_directory for target in targets})
-    checks_copies = not only_copy and output is None
-    examine = planning(request, clusters, checks_copies=checks_copies, applies=apply)
+        apply, planner.command, keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss
+    )
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
-    return run_repairs(targets, examine, circumstances, clusters, safety, errors, files)
+    return run_repairs(paths, planner, circumstances, safety, errors, plan_files(plan_out, apply_plan))
 
 
 def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_truths, check_word
 
 if TYPE_CHECKING:
-    from kdump.operations.repair import Examine, PlanFiles, Repaired
+    from kdump.operations.repair import PlanFiles, Planner, Repair, Repaired
     from kdump.operations.safety import SafetyOptions
     from kdump.operations.startup import StartupOptions
-    from kdump.operations.targets import Bases, Missing, Target
-    from kdump.recovery.startup import Startup
-    from kdump.repair.task import Task
-    from kdump.storage.partition import PartitionLog
-    from kdump.topics.clusters import Clusters
+    from kdump.operations.targets import Target
 
 from kdump.library.arguments import check_no_text, optional, plan_files, startup_options
 from kdump.storage.open import Path, path_text, place_at
@@ -45,8 +41,8 @@ def rebuild_index(
     damaged log stay as they are: the task's `problems` say so. The rest is as for `repair`. Raises OSError,
     NameFormatError, ConfigError, and ValueError for an unknown kind or release.
     """
+    from kdump.operations.repair_planners import of_indexes
     from kdump.operations.safety import SafetyOptions
-    from kdump.repair.indexes import examine_indexes
     from kdump.repair.task import INDEX_KINDS
 
     check_no_text("kinds", () if kinds is None else kinds)
@@ -54,17 +50,12 @@ def rebuild_index(
     wanted = frozenset(INDEX_KINDS if kinds is None else kinds)
     for kind in wanted:
         check_word("kinds", kind, INDEX_KINDS)
-
-    def examine(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
-        return examine_indexes(log, startup, wanted, bases, wants_all=wants_all)
-
-    circumstances = startup_options(config=config, release=release)
+    planner = of_indexes(wanted, wants_all=wants_all)
     safety = SafetyOptions(
-        apply, "rebuild-index", keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss
+        apply, planner.command, keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss
     )
-    targets = targets_at(paths, takes_files=True)
-    files = plan_files(plan_out, apply_plan)
-    return run_repairs(targets, examine, circumstances, _clusters(targets), safety, errors, files)
+    circumstances = startup_options(config=config, release=release)
+    return run_repairs(paths, planner, circumstances, safety, errors, plan_files(plan_out, apply_plan))
 
 
 def trim(
@@ -84,18 +75,15 @@ def trim(
     Paths may be files of segments. A Repaired for each partition: a log that has valid batches behind the damage stays
     as it is, and the task's `problems` say so. The rest is as for `repair`. Raises OSError, NameFormatError.
     """
+    from kdump.operations.repair_planners import of_ends
     from kdump.operations.safety import SafetyOptions
     from kdump.operations.startup import StartupOptions
-    from kdump.repair.proposal import examine_trim
 
-    safety = SafetyOptions(apply, "trim", keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss)
-    targets = targets_at(paths, takes_files=True)
-
-    def examine(log: PartitionLog, _: Startup, bases: Bases) -> Task:
-        return examine_trim(log, bases)
-
-    files = plan_files(plan_out, apply_plan)
-    return run_repairs(targets, examine, StartupOptions(), _clusters(targets), safety, errors, files)
+    planner = of_ends()
+    safety = SafetyOptions(
+        apply, planner.command, keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss
+    )
+    return run_repairs(paths, planner, StartupOptions(), safety, errors, plan_files(plan_out, apply_plan))
 
 
 def heal(
@@ -125,28 +113,21 @@ def heal(
     its files do not show that. The rest is as for `repair`. Raises OSError, NameFormatError, ConfigError, RefusedError,
     and KdumpError at the end where no source has a copy of these partitions, unless errors are skipped or yielded.
     """
-    from kdump.operations.heal import plan_heal
     from kdump.operations.heal_sources import check_sources
+    from kdump.operations.repair_planners import from_copies
     from kdump.operations.safety import SafetyOptions
-    from kdump.topics.clusters import Clusters
 
     check_no_text("sources", sources)
-    given, at = [path_text(path) for path in paths], [path_text(path) for path in sources]
+    at = [path_text(path) for path in sources]
     if not at:
         raise ValueError("sources is empty: expected the copies to take from")
     others = check_sources(at)
-    clusters = Clusters.around(given)
-    targets = targets_at(given, lambda directory: others.missing_in(directory, clusters))
+    planner = from_copies(others, log_start_offset)
     safety = SafetyOptions(
-        apply, "repair from", keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss
+        apply, planner.command, keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss
     )
-    files = plan_files(plan_out, apply_plan)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
-
-    def examine(log: PartitionLog, startup: Startup, _: Bases) -> Task:
-        return plan_heal(log, startup, others, clusters, log_start_offset)
-
-    healed = run_repairs(targets, examine, circumstances, clusters, safety, errors, files, makes_directories=True)
+    healed = run_repairs(paths, planner, circumstances, safety, errors, plan_files(plan_out, apply_plan))
 
     def found() -> Iterator[Repaired]:
         yield from healed
@@ -156,42 +137,27 @@ def heal(
     return found()
 
 
-def targets_at(paths: Iterable[Path], missing: Missing | None = None, *, takes_files: bool = False) -> list[Target]:
-    """Return the partitions that a change is about, as `Targets` collects them. Raises OSError, NameFormatError."""
-    from kdump.operations.targets import Targets
-
-    found = Targets(missing, takes_files=takes_files)
-    for path in [path_text(path) for path in paths]:
-        if not found.add_absent(path):
-            found.add(place_at(path))
-    targets = found.all()
-    if not targets:
-        raise ValueError("no path is given")
-    return targets
-
-
-def run_repairs(  # noqa: PLR0917 - what the functions of this module have in common
-    targets: list[Target],
-    examine: Examine,
+def run_repairs(
+    paths: Iterable[Path],
+    planner: Planner,
     circumstances: StartupOptions,
-    clusters: Clusters,
     safety: SafetyOptions,
     errors: str,
     files: PlanFiles,
-    *,
-    makes_directories: bool = False,
 ) -> Iterator[Repaired]:
-    """Yield what is made of the partitions; what was left alone as `errors` has it.
+    """Yield what is made of the partitions at paths; what was left alone as `errors` has it.
 
-    The call raises ValueError, TypeError, OSError, KdumpError for options that make no sense.
+    The call raises ValueError, TypeError, OSError, KdumpError for paths and options that make no sense.
     """
     from kdump.operations.repair import Repair, Repaired, repair_all
     from kdump.operations.results import Failed
+    from kdump.topics.clusters import Clusters
 
     policy = OnError(errors)
     unread: list[Problem] = []
-    wanted = Repair(examine, circumstances, clusters, unread.append, makes_directories=makes_directories)
-    repaired = repair_all(targets, wanted, safety, files)
+    given = [path_text(path) for path in paths]
+    wanted = Repair(planner, circumstances, Clusters.around(given), unread.append)
+    repaired = repair_all(_targets(wanted, given), wanted, safety, files)
 
     def told() -> Iterator[Repaired]:
         while unread:
@@ -216,7 +182,11 @@ def run_repairs(  # noqa: PLR0917 - what the functions of this module have in co
     return found()
 
 
-def _clusters(targets: Iterable[Target]) -> Clusters:
-    from kdump.topics.clusters import Clusters
-
-    return Clusters({target.log_directory for target in targets})
+def _targets(wanted: Repair, paths: Sequence[str]) -> list[Target]:
+    targets = wanted.targets()
+    for path in paths:
+        if not targets.add_absent(path):
+            targets.add(place_at(path))
+    if not paths:
+        raise ValueError("no path is given")
+    return targets.all()

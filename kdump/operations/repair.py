@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 
 from kdump.disk.locks import GrowthWatch
 from kdump.disk.reading import is_named
-from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report, check_type
+from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
 from kdump.operations.safety import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.startup import StartupOptions
-from kdump.operations.targets import Bases, Target
+from kdump.operations.targets import Bases, Target, Targets
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import examine
-from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_copy
-from kdump.repair.task import Request, Strategy, Task
+from kdump.repair.task import Task
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_has_kafka_files, check_not_kafkas
@@ -36,23 +34,41 @@ if TYPE_CHECKING:
     from kdump.change.change import Change
     from kdump.change.saved_plan import SavedPlans
 
-Examine = Callable[[PartitionLog, Startup, Bases], Task]
+Examine = Callable[[PartitionLog, Startup, Bases, Clusters], Task]
+
+
+class Planner(NamedTuple):
+    """What plans for partitions, and what the changes are listed as.
+
+    `missing` names the partitions that a log directory lacks and that are to be made, as may any that a path names;
+    None: none is made. `takes_files`: files of segments stand for their segments.
+    """
+
+    command: str
+    examine: Examine
+    takes_files: bool = False
+    missing: Callable[[LogDirectory, Clusters], Iterable[str]] | None = None
 
 
 class Repair(NamedTuple):
     """What a repair is made of.
 
-    `examine` plans for a partition, `circumstances` tell how a broker starts on it, with the topics' settings that
-    `clusters` know. `report` hears of files of the log directory that cannot be read. `plans` are those of a plan file,
-    with which the plans made now are compared. `makes_directories`: a partition directory may be absent.
+    `circumstances` tell how a broker starts on a partition, with the topics' settings that `clusters` know. `report`
+    hears of files of the log directory that cannot be read. `plans` are those of a plan file, with which the plans made
+    now are compared.
     """
 
-    examine: Examine
+    planner: Planner
     circumstances: StartupOptions
     clusters: Clusters
     report: Report
     plans: SavedPlans | None = None
-    makes_directories: bool = False
+
+    def targets(self) -> Targets:
+        """Return what collects the partitions to be repaired."""
+        missing, clusters = self.planner.missing, self.clusters
+        absent = None if missing is None else lambda directory: missing(directory, clusters)
+        return Targets(absent, takes_files=self.planner.takes_files)
 
 
 class PlanFiles(NamedTuple):
@@ -78,34 +94,23 @@ class Repaired(NamedTuple):
     error: Exception | None = None
     kept: bool = False
 
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to be changed: by the plan, or by what was interrupted."""
+        task = self.task
+        if task is None or task.plan is None or task.decision is not None:
+            return False
+        return bool(task.plan or self.interrupted)
 
-def command_of(request: Request) -> str:
-    """Return what changes by a request are listed as."""
-    return "repair" if request.strategy == Strategy.SAFE else f"repair {request.strategy}"
-
-
-def planning(request: Request, clusters: Clusters, *, checks_copies: bool, applies: bool) -> Examine:
-    """Return what plans as a request asks for; a decision that is left to the user says where other replicas are.
-
-    With `checks_copies` a salvage of what other brokers have is refused where it `applies`; else its plan says so.
-    Raises TypeError, ValueError for a request of something else.
-    """
-    check_type("request", request, Request)
-    request.check()
-
-    def planned(log: PartitionLog, start: Startup, _: object) -> Task:
-        task = examine(log, start, request)
-        if checks_copies and task.salvaged is not None and task.salvaged.given_up:
-            replicas = replicas_of(log, clusters)
-            if applies:
-                check_only_copy(log, replicas)
-            elif why := why_not_only_copy(log, replicas):
-                task = task._replace(notes=(*task.notes, f"{why[0]}. --apply needs --only-copy, if {why[1]} gone"))
-        if task.decision is None:
-            return task
-        return task._replace(decision=task.decision._replace(replicas=replicas_of(log, clusters)))
-
-    return planned
+    @property
+    def kept_cuts(self) -> list[str]:
+        """The files in which what was cut out of logs is kept, in the log directory as it is called in the end."""
+        if self.change is None:
+            return []
+        files = [self.change.file(kept.file) for kept in self.change.cuts]
+        if any(os.path.dirname(file) != os.path.dirname(self.change.path) for file in files):
+            return files  # in another directory, that of backups
+        return [os.path.join(os.path.dirname(self.path), os.path.basename(file)) for file in files]
 
 
 def repair_all(
@@ -230,8 +235,8 @@ def _one(
     safety = guard.safety
     if path in guard.errors:
         raise guard.errors[path]
-    log = PartitionLog(path, may_be_absent=wanted.makes_directories, as_named=True)
-    task = wanted.examine(log, startup(log), target.partitions[path])
+    log = PartitionLog(path, may_be_absent=wanted.planner.missing is not None, as_named=True)
+    task = wanted.planner.examine(log, startup(log), target.partitions[path], wanted.clusters)
     done = Repaired(path, task, guard.interrupted[path])
     if wanted.plans is not None and task.plan is not None:
         from kdump.change.saved_plan import check_same

@@ -238,15 +238,28 @@ def test_exact_keys_and_old_formats_are_options(run: Run, tmp_path: Path) -> Non
 def test_an_interrupted_run_is_told_of_and_finished(run: Run, partition: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(partition.parent, tmp_path / "copy"))
     clean_once(copy / partition.name, keep_old=True)
-    after = files_of(copy / partition.name)
+    before, after = files_of(partition), files_of(copy / partition.name)
     with killed_after(7):  # before the old segments are removed
         clean_once(partition, keep_old=True)
     assert len(unfinished(str(partition))) == 1
     assert run("compact", partition, AT) in (1, 3)
     assert "was interrupted: --apply finishes it" in run.err
+    (change,) = unfinished(str(partition))
     assert run("compact", partition, AT, "--apply") == 0
     assert "is finished now" in run.err
     assert files_of(partition) == after
+    assert "Done. 1 interrupted change finished; the originals are kept" in run.out
+    assert f"Undo:  kdump undo {partition} --change {change.id}" in run.lines
+    assert run("undo", partition, "--change", change.id, "--apply") == 0
+    assert files_of(partition) == before
+
+
+def test_an_interrupted_run_that_kept_nothing_cannot_be_undone(run: Run, partition: Path) -> None:
+    with killed_after(7):
+        clean_once(partition, keep_old=False)
+    assert run("compact", partition, AT, "--apply") == 0
+    assert "Done. 1 interrupted change finished." in run.lines
+    assert "Undo:" not in run.out
 
 
 def test_a_running_broker_is_not_interfered_with(run: Run, partition: Path) -> None:

@@ -505,10 +505,11 @@ class TestOutput:
 
 
 class TestInterrupted:
-    def interrupt(self, partition: Path, strategy: Strategy = TRUNCATE_LOG) -> str:
-        """Leave a repair behind that was killed after its first changes."""
+    def interrupt(self, partition: Path, strategy: Strategy = TRUNCATE_LOG, *, operations: int | None = None) -> str:
+        """Leave a repair behind, or the first operations of one, that was killed after its first changes."""
         task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
         assert task.plan is not None
+        plan = task.plan._replace(operations=task.plan.operations[:operations])
         files = new_change(str(partition))
         left = 2
 
@@ -524,7 +525,7 @@ class TestInterrupted:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_carry_out", kill)
             with pytest.raises(KeyboardInterrupt):
-                apply_plan(task.plan, files, command="repair", cuts=task.cuts)
+                apply_plan(plan, files, command="repair", cuts=task.cuts)
         return files.id
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
@@ -540,6 +541,17 @@ class TestInterrupted:
         assert f" --change {id_}\n" in run.out
         assert bytes_of(data) == bytes_of(undisturbed)
         assert [change.state for change in changes(data / "orders-1")] == [ChangeState.DONE]
+
+    def test_what_was_finished_is_undone_after_what_followed(self, run: Run, data: Path, config: list[str]) -> None:
+        before = bytes_of(data)
+        finished = self.interrupt(data / "orders-1", operations=3)
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
+        undo = [line.removeprefix("Undo:  kdump ").split() for line in run.lines if line.startswith("Undo:")]
+        (made,) = {change.id for change in changes(data / "orders-0")}
+        assert [words[-1] for words in undo] == [made, finished]
+        for words in undo:
+            assert run(*words, "--apply") == 0
+        assert bytes_of(data) == before
 
     def test_rows(self, run: Run, data: Path, config: list[str]) -> None:
         id_ = self.interrupt(data / "orders-1")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kdump.change.journal import unfinished
 from kdump.formats import names
 from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.change.kept import change_files, killed_after, only_change
@@ -304,13 +305,19 @@ def test_apply_is_refused_where_a_log_grows(run: Run, data: Path, monkeypatch: p
 
 
 def test_an_interrupted_run_is_told_of_and_finished(run: Run, data: Path) -> None:
+    before = tree(data / "orders-0")
     with killed_after(2):
         run("retain", data, WEEK, AT, "--apply")
     assert run("retain", data, WEEK, AT) == 1
     assert "was interrupted: --apply finishes it" in run.err
+    (id_,) = {change.id for change in unfinished(str(data / "orders-0"))}
     assert run("retain", data, WEEK, AT, "--apply") == 0
     assert "was interrupted, and is finished now" in run.err
+    assert "Done. 1 partition changed; the originals are kept" in run.out
+    assert f"Undo:  kdump undo {data}/orders-0 --change {id_}" in run.lines
     assert run("retain", data, WEEK, AT) == 0
+    assert run("undo", data / "orders-0", "--change", id_, "--apply") == 0
+    assert tree(data / "orders-0") == before
 
 
 def test_what_cannot_be_read_is_told_and_the_rest_done(run: Run, data: Path) -> None:
