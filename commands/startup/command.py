@@ -76,10 +76,10 @@ def command(
       kdump startup /var/lib/kafka/data --format jsonl \\
         | jq 'select(.type == "outcome" and .losesData) | .path'
     """
-    from kdump.settings.retention import RetentionSettings
+    from kdump.settings.start import StartSettings
 
     check_directories(paths)
-    options = chosen_startup(**circumstances, view=RetentionSettings)
+    options = chosen_startup(**circumstances, view=StartSettings)
     with output_for(format_) as out:
         printer: Printer
         if format_ is OutputFormat.JSONL:

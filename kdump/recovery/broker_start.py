@@ -32,7 +32,8 @@ from kdump.releases import (
     newest_metadata_version,
 )
 from kdump.settings.sources import TopicSettings
-from kdump.settings.table import BY_NAME, CLEANER_MAP_BYTES, CLEANER_THREADS, MIN_SEGMENT_BYTES
+from kdump.settings.start import StartSettings
+from kdump.settings.table import BY_NAME, CLEANER_MAP_BYTES, MIN_SEGMENT_BYTES
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces, no_meta_properties, not_formatted
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -191,8 +192,7 @@ def refused_properties(release: KafkaRelease, properties: Mapping[str, str]) -> 
             least = BY_NAME[name].setting.raised[name].least
             why = f"{name} is {text.strip()}: Kafka {release.minor} takes {least} and more"
             yield Failure(CONFIG_EXCEPTION, why, _PROPERTIES, offline=False)
-    settings = TopicSettings.of(properties)
-    memory, threads = settings.get(CLEANER_MAP_BYTES), settings.get(CLEANER_THREADS)
+    memory, threads = StartSettings.of(TopicSettings.of(properties))
     if memory // threads <= _LEAST_CLEANER_MAP:
         why = f"{CLEANER_MAP_BYTES.name} is {memory}: Kafka wants more than 1 MiB for each of {threads} cleaner threads"
         yield Failure(ILLEGAL_ARGUMENT, why, _PROPERTIES, offline=False)
