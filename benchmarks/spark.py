@@ -22,7 +22,7 @@ from lookups import with_indexes
 
 from kdump.export.options import ExportOptions
 from kdump.export.plan import plan
-from kdump.export.run import export
+from kdump.export.run import Summary, export
 from kdump.spark.jobs import Cluster, SparkExport
 from kdump.spark.session import spark_session
 from kdump.storage.partition import PartitionLog
@@ -64,7 +64,8 @@ def queries(spark: SparkSession, partition: Path, scratch: str) -> dict[str, Cal
         shutil.rmtree(os.path.join(scratch, "export"), ignore_errors=True)
         engine, options = SparkExport(Cluster(session=spark)), ExportOptions()
         units = plan([PartitionLog(str(partition))], options)
-        summary = export(units, os.path.join(scratch, "export"), options, engine, lambda _, __: None)
+        *_, summary = export(units, os.path.join(scratch, "export"), options, engine)
+        assert isinstance(summary, Summary)
         assert summary.is_whole
 
     write(logs(), "rows")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import click
 
@@ -14,17 +14,17 @@ from kdump.formats.codecs import NAMES, check_level
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
-from kdump.formats.words import number_words, offset_words
 from kdump.interchange.dumped import Item
 from kdump.interchange.lines import Lines, Reading
 from kdump.operations.append import NewLog, opened
-from kdump.operations.append_input import READERS, Appender, AppendOptions, Ending, Tally
+from kdump.operations.append_input import READERS, Appender, AppendOptions, Ending
 from kdump.releases import KafkaRelease
 from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.packing import Packing
 
 from ..shell import exit_codes
 from ..shell.output import Output, say_interrupted
+from ..shell.rows import OutputFormat, output_for, report_format_option
 from ..shell.signals import Interrupts
 from ..shell.values import read_by, time_ms
 from ..shell.write_options import (
@@ -37,6 +37,12 @@ from ..shell.write_options import (
     tell_backup,
     write_options,
 )
+from .text import Text, tally_words
+
+if TYPE_CHECKING:
+    from .jsonl import JsonLines
+
+    Printer: TypeAlias = JsonLines | Text
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
 _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
@@ -46,7 +52,7 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 @click.command("append")
 @click.argument("path", metavar="PARTITION_DIR")
 @click.option("--input", "source", type=click.File("rb"), default="-", metavar="FILE", help="By default stdin.")
-@click.option("--format", "format_", type=click.Choice(tuple(READERS)), default="jsonl", show_default=True,
+@click.option("--format", "input_format", type=click.Choice(tuple(READERS)), default="jsonl", show_default=True,
     help="What the input is: JSON lines or CSV as kdump dump prints them, or a value a line.")
 @click.option("--key-separator", metavar="TEXT", help="With lines: the text between key and value.")
 @click.option("--null-marker", metavar="TEXT", help="With lines: a key or value that equals this is null.")
@@ -82,11 +88,12 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     help="Accept producer ids that the cluster has not given out yet. The producers that get them later will fail.")
 @click.option("--start-offset", type=click.IntRange(min=0), default=0, metavar="N", help="Where a new log starts.")
 @click.option("--topic-id", metavar="UUID", help="The topic's id, for a new log's partition.metadata.")
+@report_format_option
 @write_options
 def command(
     path: str,
     source: BinaryIO,
-    format_: str,
+    input_format: str,
     key_separator: str | None,
     null_marker: str | None,
     timestamp: int | None,
@@ -99,6 +106,7 @@ def command(
     create: bool,
     start_offset: int,
     topic_id: str | None,
+    format_: OutputFormat,
     **options: Any,
 ) -> int:
     """Append records to the log in a partition directory, as the broker that leads the partition would.
@@ -133,7 +141,7 @@ def command(
         --transactional abort
     """
     check_partition(path, may_be_new=create)
-    _check(options, format_, key_separator, repack)
+    _check(options, input_format, key_separator, repack)
     rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
     config = chosen_config(config_file, settings, index_entries, kafka, rules, version)
@@ -149,22 +157,36 @@ def command(
         null_marker=None if null_marker is None else null_marker.encode(),
     )
     try:
-        with Interrupts() as interrupts:
+        with Interrupts() as interrupts, output_for(format_) as out:
+            printer = printer_for(format_, out)
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
-            items = _begun(READERS[format_](lines, reading))
+            items = _begun(READERS[input_format](lines, reading))
             with named(path), opened(path, config, how) as log:
                 chosen = _append_options(options, packing, () if repack else given)
                 appender = Appender(log, lines, chosen.for_log(config.record_version, rules))
-                _run(appender, items, interrupts)
+                try:
+                    _run(appender, items, interrupts)
+                except (KdumpError, OSError):
+                    printer.failed(appender.appended(), path)
+                    raise
+                done = appender.appended()
+            printer.appended(done, path, is_complete=not interrupts.came)
     except REFUSALS as error:
         return refused(error, path)
-    with Output() as out:
-        out.write(f"{safe(log.partition)}: {_text(appender.tally)}\n")
     tell_backup(log)
     if interrupts.came:
         say_interrupted("what was appended stays, and the log is shut down cleanly")
         return exit_codes.INTERRUPTED
     return exit_codes.OK
+
+
+def printer_for(format_: OutputFormat, out: Output) -> Printer:
+    """Return what prints in one of the formats."""
+    if format_ is OutputFormat.JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    return Text(out.write)
 
 
 def _begun(items: Iterator[Item]) -> Iterator[Item]:
@@ -182,17 +204,17 @@ def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> N
             raise
     except KdumpError as error:
         kind = RefusedError if isinstance(error, RefusedError) else KdumpError
-        before = f"Appended before: {_text(appender.tally)}" if appender.tally.batches else "Nothing was appended"
+        before = f"Appended before: {tally_words(appender.tally)}" if appender.tally.batches else "Nothing was appended"
         raise kind(f"{str(error).removesuffix('.')}. {before}.") from None
 
 
-def _check(options: dict[str, Any], format_: str, key_separator: str | None, repack: bool) -> None:
+def _check(options: dict[str, Any], input_format: str, key_separator: str | None, repack: bool) -> None:
     """Refuse options that contradict each other. Raises click.UsageError."""
     given = [_option(name) for name in _PACKINGS if options[name] is not None]
-    if key_separator == "" or (key_separator and format_ != "lines"):
+    if key_separator == "" or (key_separator and input_format != "lines"):
         raise click.UsageError("--key-separator is for --format lines, and not empty.")
-    if options["keep_offsets"] and (repack or given or format_ != "jsonl"):
-        other = given[0] if given else "--repack" if repack else f"--format {format_}"
+    if options["keep_offsets"] and (repack or given or input_format != "jsonl"):
+        other = given[0] if given else "--repack" if repack else f"--format {input_format}"
         raise click.UsageError(f"--keep-offsets takes batches as they are, so {other} cannot be used with it.")
     if options["producer_id"] is None and (options["transactional"] or options["base_sequence"] is not None):
         raise click.UsageError("--transactional and --base-sequence need a --producer-id.")
@@ -239,16 +261,3 @@ def _topic_id(text: str | None) -> bytes | None:
         return None if text is None else parse_uuid(text)
     except KdumpError as error:
         raise click.BadParameter(safe(str(error)), param_hint="--topic-id") from None
-
-
-def _text(tally: Tally) -> str:
-    """Return what was appended, for people."""
-    parts = []
-    if tally.batches:
-        parts.append(f"{number_words(tally.records, 'record')} in {number_words(tally.batches, 'batch', 'batches')}")
-        parts[0] += f" at {offset_words(tally.first_offset, tally.last_offset)}"
-    if tally.markers:
-        parts.append("the marker of a transaction")
-    if tally.duplicates:
-        parts.append(f"{number_words(tally.duplicates, 'batch', 'batches')} skipped that the producer had sent before")
-    return ", ".join(parts) or "no records in the input: nothing was appended"

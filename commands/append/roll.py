@@ -7,14 +7,12 @@ from typing import Any
 import click
 
 from kdump.disk.durable import named
-from kdump.formats.names import segment_file_name
-from kdump.formats.printable import safe
 from kdump.operations.append import opened, roll_active
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.releases import KafkaRelease
 
 from ..shell import exit_codes
-from ..shell.output import Output
+from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.write_options import (
     REFUSALS,
     check_partition,
@@ -25,17 +23,20 @@ from ..shell.write_options import (
     tell_backup,
     write_options,
 )
+from .command import printer_for
 
 
 @click.command("roll")
 @click.argument("paths", nargs=-1, required=True, metavar="PARTITION_DIR...")
 @write_options
+@format_option
 def command(
     paths: tuple[str, ...],
     config_file: str | None,
     settings: tuple[str, ...],
     index_entries: str | None,
     kafka: KafkaRelease | None,
+    format_: OutputFormat,
     **how: Any,
 ) -> int:
     """Begin a new segment at the end of these logs, as a broker does when the last one is full.
@@ -58,19 +59,15 @@ def command(
     for path in paths:
         check_partition(path)
     code = exit_codes.OK
-    with Output() as out:
+    with output_for(format_) as out:
+        printer = printer_for(format_, out)
         for path in paths:
             try:
                 rules = known_rules(path)
                 config = chosen_config(config_file, settings, index_entries, kafka, rules)
                 opening = chosen_opening(force=force, rules=rules, **how)
                 with named(path), opened(path, config, opening) as log:
-                    name = safe(log.partition)
-                    base_offset = roll_active(log)
-                    if base_offset is not None:
-                        out.write(f"{name}: {segment_file_name(base_offset, '.log')} begins at offset {base_offset}\n")
-                    else:
-                        out.write(f"{name}: the last segment is empty, so there is nothing to roll\n")
+                    printer.rolled(roll_active(log), path)
                 out.flush()
                 tell_backup(log)
             except REFUSALS as error:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from kdump.change.change import Change
 from kdump.clean.cleaning import Cleaning, Group
 from kdump.clean.state import LAG, TRANSACTION, Limit
 from kdump.operations.compact import Compacted

@@ -7,6 +7,7 @@ import click
 from kdump.findings.kind import Severity
 from kdump.operations.doctor import Checkup, Doctor
 from kdump.releases import KafkaRelease
+from kdump.settings.start import StartSettings
 from kdump.storage.live import is_beside_broker
 
 from ..shell import exit_codes
@@ -63,7 +64,7 @@ def command(
     """
     diagnostics = Diagnostics()
     chosen, absent = _chosen(paths)
-    startup = chosen_startup(now=now, config_file=config_file, kafka=kafka)
+    startup = chosen_startup(now=now, config_file=config_file, kafka=kafka, view=StartSettings)
     is_live = any(map(is_beside_broker, chosen))
     with output_for(format_) as out:
         with ProgressBar(chosen) as bar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -12,6 +12,7 @@ from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.export.journal import Outcome
 from kdump.export.object_store import Uploaded, is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, LEVELS, ExportFormat, ExportOptionError, ExportOptions
+from kdump.export.outcome import Exported
 from kdump.export.plan import Unit
 from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.formats.printable import safe, safe_path
@@ -39,13 +40,18 @@ from ..shell.reading_options import (
     until_option,
 )
 from ..shell.replicas import chosen_replicas, directories_at, newest, replicas_at
+from ..shell.rows import OutputFormat, output_for, report_format_option
 from ..shell.schemas import payload_decoder, schemas_option
 from ..shell.session import Diagnostics, tell_refused
-from .text import lost_lines, sent_words, written_words
 
 if TYPE_CHECKING:
     from kdump.schemas.decoder import PayloadDecoder
     from kdump.spark.jobs import Cluster
+
+    from .jsonl import JsonLines
+    from .text import Text
+
+    Printer: TypeAlias = JsonLines | Text
 
 _NOTHING = "none"
 
@@ -66,7 +72,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     " an export with the same options was begun in; or a place in an object store: s3://, gs:// or az://.")
 @click.option("--staging", metavar="DIR", help="With --to in an object store: the directory in which the files are"
     " written before they are sent; a run that resumes needs it. By default a temporary one.")
-@click.option("--format", "format_", type=click.Choice([each.value for each in ExportFormat]),
+@click.option("--format", "file_format", type=click.Choice([each.value for each in ExportFormat]),
     default=ExportFormat.PARQUET.value, show_default=True)
 @click.option("--by", metavar="LIST", default="topic,partition", show_default=True, callback=filters.read_by(_words),
     help=f"The levels of directories, separated by commas: {', '.join(LEVELS)} (of the record's timestamp, in UTC), or"
@@ -97,12 +103,13 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--lost", is_flag=True,
     help="Write the records that are lost if a broker leads, of copies on several brokers: see kdump replicas.")
 @click.option("--leader", type=click.IntRange(min=0), metavar="N", help="With --lost: the id of that broker.")
+@report_format_option
 @engine_options
 def command(
     paths: tuple[str, ...],
     folder: str,
     staging: str | None,
-    format_: str,
+    file_format: str,
     by: tuple[str, ...],
     codec: str | None,
     target_file_size: int | None,
@@ -121,6 +128,7 @@ def command(
     max_decompressed_size: int,
     lost: bool,
     leader: int | None,
+    format_: OutputFormat,
     **engine: Any,
 ) -> int:
     """Write the records of partitions as files that other tools read.
@@ -172,11 +180,11 @@ def command(
     if lost or leader is not None:
         if not lost or leader is None:
             raise click.UsageError("--lost and --leader go together")
-        return _export_lost(paths, leader, folder, topics)
+        return _export_lost(paths, leader, folder, topics, format_)
     start, stop = offsets or (None, None)
     try:
         options = ExportOptions(
-            format=format_,
+            format=file_format,
             by=() if by == (_NOTHING,) else by,
             codec=codec or "",
             columns=columns or DEFAULT_COLUMNS,
@@ -196,11 +204,25 @@ def command(
         decoding = Decoding(partial(_decoder_of, paths, schemas), decode, schema_id)
     if staging is not None and not is_object_store(folder):
         raise click.UsageError("--staging is for --to in an object store.")
-    return _export(paths, topics, ExportRequest(folder, options, decoding, staging), cluster)
+    return _export(paths, topics, ExportRequest(folder, options, decoding, staging), cluster, format_)
+
+
+def _printer(out: Output, format_: OutputFormat) -> Printer:
+    if format_ is OutputFormat.JSONL:
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    from .text import Text
+
+    return Text(out.write)
 
 
 def _export(
-    paths: tuple[str, ...], topics: tuple[str, ...], request: ExportRequest, cluster: Cluster | None
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    request: ExportRequest,
+    cluster: Cluster | None,
+    format_: OutputFormat,
 ) -> int:
     """Export what is at `paths`, on a cluster if one is given; the exit code."""
     try:
@@ -221,8 +243,10 @@ def _export(
     report, engine = partial(_report, diagnostics), partial(_exported, cluster)
     results = export(farthest, request, report, engine, is_all=is_all, kept=_tell_kept)
     try:
-        for each in results:
-            _tell(each, request.target, diagnostics)
+        with output_for(format_) as out:
+            diagnostics.before, printer = out.flush, _printer(out, format_)
+            for each in results:
+                _tell(each, request.target, diagnostics, printer)
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
     except RefusedError as error:
@@ -266,21 +290,29 @@ def _report(diagnostics: Diagnostics, problem: Problem) -> None:
     diagnostics.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
 
 
-def _tell(done: Summary | Uploaded | Failed, url: str, diagnostics: Diagnostics) -> None:
-    if isinstance(done, Failed):
-        complain(os_error_text(done.error, done.path) if isinstance(done.error, OSError) else safe(str(done.error)))
-        is_refused = isinstance(done.error, RefusedError)
-        diagnostics.worsen(exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE)
-        return
-    with Output() as out:
-        out.write(f"{sent_words(done, url) if isinstance(done, Uploaded) else written_words(done, diagnostics.code)}\n")
+def _tell(
+    done: Exported | Summary | Uploaded | Failed, url: str, diagnostics: Diagnostics, printer: Printer
+) -> None:
+    if isinstance(done, Exported):
+        printer.exported(done)
+    elif isinstance(done, Summary):
+        printer.written(done, diagnostics.code)
+    elif isinstance(done, Uploaded):
+        printer.sent(done, url)
+    else:
+        diagnostics.before()
+        error = done.error
+        complain(os_error_text(error, done.path) if isinstance(error, OSError) else safe(str(error)))
+        diagnostics.worsen(exit_codes.REFUSED if isinstance(error, RefusedError) else exit_codes.INCOMPLETE)
 
 
 def _tell_kept(folder: str) -> None:
     complain(f"what was written is kept; to resume, repeat this with --staging {safe_path(folder)}")
 
 
-def _export_lost(paths: Iterable[str], leader: int, folder: str, topics: tuple[str, ...]) -> int:
+def _export_lost(
+    paths: Iterable[str], leader: int, folder: str, topics: tuple[str, ...], format_: OutputFormat
+) -> int:
     """Write what each partition loses if this broker leads it into a folder; the exit code."""
     from kdump.operations.lost_records import lost_records
 
@@ -290,10 +322,9 @@ def _export_lost(paths: Iterable[str], leader: int, folder: str, topics: tuple[s
     if diagnostics.code >= exit_codes.INCOMPLETE:
         return diagnostics.code
     try:
-        with Output() as out:
-            now = wall_clock()
-            for line in lost_lines(lost_records(places, leader, folder, now, diagnostics, chooses(topics)), leader):
-                out.write(line)
+        with output_for(format_) as out:
+            found = lost_records(places, leader, folder, wall_clock(), diagnostics, chooses(topics))
+            _printer(out, format_).lost(found, leader)
     except RefusedError as error:
         tell_refused(error)
         return exit_codes.REFUSED

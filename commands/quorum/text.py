@@ -10,6 +10,7 @@ from kdump.cluster.quorum import Difference, Quorum, lost
 from kdump.cluster.set_voters import NewVoters
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
+from kdump.settings.node import BOOTSTRAP_SERVERS, address_text
 
 from ..shell.output import again
 from ..shell.tables import TextPrinter
@@ -93,9 +94,9 @@ class Text(TextPrinter):
         if plan.refusals:
             self._line("\nRefused: see above. Nothing was changed.")
             return
-        servers = ",".join(f"{safe(voter.host)}:{voter.port}" for voter in plan.voters)
+        servers = ",".join(address_text(safe(voter.host), voter.port) for voter in plan.voters)
         self._line("\nserver.properties of every node:")
-        self._line(f"  controller.quorum.bootstrap.servers={servers}")
+        self._line(f"  {BOOTSTRAP_SERVERS}={servers}")
         ids = ", ".join(str(voter.id) for voter in plan.voters)
         self._line("Start, in this order:")
         self._line(f"  1  node {ids}, until it is the leader:")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kdump.change.change import Change
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
 from kdump.retention.advice import advice_on
 from kdump.retention.blocking_batch import BlockingBatch

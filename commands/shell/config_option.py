@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 
 from kdump.errors import ConfigError
 from kdump.formats.printable import safe, safe_path
 from kdump.settings.sources import PropertyFile, TopicSettings
+from kdump.settings.table import Setting
 from kdump.settings.views import View
 
 from .output import note
@@ -48,8 +51,13 @@ def read_config(path: str, view: type[View]) -> dict[str, str]:
         view.of(settings)
     except ConfigError as error:
         raise bad_config(path, error) from None
+    note_unused(path, properties, view.counting())
+    return properties
+
+
+def note_unused(path: str, properties: Mapping[str, str], counting: Iterable[Setting[Any]]) -> None:
+    """Say on stderr which names in a properties file do not count for a command that these settings count for."""
     from kdump.settings.names import notes_on  # every name that Kafka has
 
-    for text in notes_on(properties, view.counting()):
+    for text in notes_on(properties, counting):
         note(f"{safe_path(path)}: {safe(text)}")
-    return properties

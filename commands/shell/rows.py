@@ -215,19 +215,22 @@ def _check_schema(ctx: click.Context, param: click.Parameter, number: int | None
         raise click.BadParameter(f"the rows of {ctx.command_path} have the schema {SCHEMA_VERSION}", ctx, param)
 
 
-def format_options(*others: OutputFormat, name: str = "format_") -> Option:
-    """Return the options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header."""
+def format_options(*others: OutputFormat, name: str = "format_", option: str = "--format") -> Option:
+    """Return the options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header.
+
+    `option` is the name where --format is that of records.
+    """
     more = f", {', '.join(others)}" if others else ""
     always = (OutputFormat.TEXT, OutputFormat.JSON, OutputFormat.JSONL)
     words = click.Choice([each.value for each in (*always, *others)])
     return all_of(
         click.option(
-            "-o", "--format", name, type=words, default=OutputFormat.TEXT.value, show_default=True,
+            "-o", option, name, type=words, default=OutputFormat.TEXT.value, show_default=True,
             callback=_choose, help=f"text for people, one JSON document, one JSON object a line{more}.",
         ),
         click.option(
             "--no-header", is_flag=True, expose_value=False, callback=_leave_out_header,
-            help="With --format jsonl: only the rows, without header and plain summary.",
+            help=f"With {option} jsonl: only the rows, without header and plain summary.",
         ),
         click.option(
             "--schema", type=int, metavar="N", expose_value=False, callback=_check_schema,
@@ -237,6 +240,8 @@ def format_options(*others: OutputFormat, name: str = "format_") -> Option:
 
 
 format_option = format_options()
+report_format_option = format_options(option="--report-format")
+"""For commands whose --format is that of the records that they read or write."""
 
 
 def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> str:

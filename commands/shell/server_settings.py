@@ -8,46 +8,47 @@ from typing import Any
 import click
 
 from kdump.errors import ConfigError
-from kdump.formats.printable import safe, safe_path
 from kdump.settings import table
-from kdump.settings.names import notes_on
+from kdump.settings.loading import LoadingSettings
+from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import TopicSettings
 from kdump.settings.table import Setting
 
-from .output import note
+from .config_option import note_unused
 from .paths import bad_config, properties_of
 
-_TIMEOUT = {"max_timeout_ms": table.TRANSACTION_MAX_TIMEOUT_MS}
 _OPTIONS: Mapping[str, Mapping[str, Setting[int]]] = {
     "groups": {"retention_ms": table.OFFSETS_RETENTION_MS},
     "stats": {"retention_ms": table.RETENTION_MS},
-    "txns": _TIMEOUT,
-    "verify": _TIMEOUT,
+    "txns": {"max_timeout_ms": table.TRANSACTION_MAX_TIMEOUT_MS},
 }
 """The options of commands that stand for a setting: where they are not given, the file's counts."""
-_TAKE_ALL = ("replicas", "verify")
-"""The commands that take the properties as those of the brokers, whose topics they count for."""
+_OF_TOPICS: Mapping[str, tuple[Setting[Any], ...]] = {
+    "replicas": (*LoadingSettings.counting(), table.CLEANUP_POLICY),
+    "verify": (*RetentionSettings.counting(), table.TRANSACTION_MAX_TIMEOUT_MS),
+}
+"""The commands that take the properties as those of the brokers, and what of their topics' settings counts there."""
 
 
 def from_server(name: str, path: str) -> dict[str, Any]:
-    """Return what a server.properties says of the parameters of a command; notes name settings that Kafka has not.
+    """Return what a server.properties says of the parameters of a command; notes name settings that do not count.
 
     Raises click.BadParameter for a file that Kafka would not take, OSError.
     """
     properties = properties_of(path)
     settings = TopicSettings.of(properties)
-    found: dict[str, Any] = {"properties": properties} if name in _TAKE_ALL else {}
+    options = _OPTIONS.get(name, {})
+    found: dict[str, Any] = {"properties": properties} if name in _OF_TOPICS else {}
     try:
         if found:
             settings.check()
-        for parameter, setting in _OPTIONS.get(name, {}).items():
+        for parameter, setting in options.items():
             value = settings.get(setting)
             if value >= 0 and not _is_given(parameter):  # no limit is nothing to compute with
                 found[parameter] = value
     except ConfigError as error:
         raise bad_config(path, error) from None
-    for text in notes_on(properties, None):
-        note(f"{safe_path(path)}: {safe(text)}")
+    note_unused(path, properties, (*options.values(), *_OF_TOPICS.get(name, ())))
     return found
 
 

@@ -74,10 +74,10 @@ def command(
       kdump startup /var/lib/kafka/data --format jsonl \\
         | jq 'select(.type == "outcome" and .losesData) | .path'
     """
-    from kdump.settings.retention import RetentionSettings
+    from kdump.settings.start import StartSettings
 
     check_directories(paths)
-    options = chosen_startup(**circumstances, view=RetentionSettings)
+    options = chosen_startup(**circumstances, view=StartSettings)
     with output_for(format_) as out:
         is_colored = wants_color(color)
         printer = printer_of(__package__, format_, out.write, verbose=verbose, is_colored=is_colored)

@@ -16,12 +16,11 @@ from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.words import number_words
-from kdump.settings.node import LOG_DIRS, log_directories, node_id
+from kdump.settings.node import LOG_DIRS, SERVER_PROPERTIES, log_directories, node_id
 from kdump.settings.sources import HASHED_TOPICS, TopicSettings
 from kdump.settings.table import UNCLEAN_LEADER_ELECTION
 
 _PLACES = ("", "..", os.path.join("..", "config"), os.path.join("..", "config", "kraft"))
-_NAME = "server.properties"
 _KEPT = (
     *("log.", "offsets.", "transaction.", "transactional.", "group.", "share.", "message.", "compression."),
     *("min.insync.replicas", "num.partitions", "default.replication.factor", "broker.rack"),
@@ -71,7 +70,7 @@ def old_properties(given: Sequence[str], disks: Sequence[Disk], report: Report) 
     for disk in disks:
         if any(each.node_id is not None and each.node_id == disk.node_id for each in found):
             continue
-        for path in (os.path.join(disk.path, place, _NAME) for place in _PLACES):
+        for path in (os.path.join(disk.path, place, SERVER_PROPERTIES) for place in _PLACES):
             one = _beside(os.path.normpath(path), report) if is_file(path) else None
             if one is not None and one.node_id is not None and one.node_id == disk.node_id:
                 found.append(one)

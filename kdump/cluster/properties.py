@@ -11,6 +11,7 @@ from kdump.cluster.old_properties import kept_settings
 from kdump.cluster.resurrection import Resurrection, metadata_disk
 from kdump.cluster.topics_at_hand import partition_settings
 from kdump.cluster.wanted import ControllerAt
+from kdump.settings import node
 from kdump.settings.table import UNCLEAN_LEADER_ELECTION
 
 
@@ -18,20 +19,19 @@ def server_properties(
     found: Resurrection, node_id: int, directories: Sequence[NewDirectory], at: ControllerAt
 ) -> Iterator[tuple[str, str]]:
     """Yield the names and values for a node: what the new metadata and log directories ask for."""
-    node = found.node(node_id)
+    disks = found.node(node_id)
     own = [each for each in directories if each.node.id == node_id]
     is_controller = node_id == found.controller
-    yield "node.id", str(node_id)
-    yield "process.roles", _roles(found, node_id) if is_controller else "broker"
-    yield "log.dirs", ",".join(os.path.abspath(each.path) for each in own)
+    yield node.NODE_ID, str(node_id)
+    yield node.ROLES, _roles(found, node_id) if is_controller else "broker"
+    yield node.LOG_DIRECTORIES, ",".join(os.path.abspath(each.path) for each in own)
     if is_controller:
-        home = next((each for each in own if each.disk == metadata_disk(node)), own[0])
-        yield "metadata.log.dir", os.path.abspath(home.path)
-    host = f"[{at.host}]" if ":" in at.host else at.host
+        home = next((each for each in own if each.disk == metadata_disk(disks)), own[0])
+        yield node.METADATA_DIRECTORY, os.path.abspath(home.path)
     if found.voter is None:
-        yield "controller.quorum.voters", f"{found.controller}@{host}:{at.port}"
+        yield node.VOTERS, node.voters_text([(found.controller, at.host, at.port)])
     else:
-        yield "controller.quorum.bootstrap.servers", f"{host}:{at.port}"
+        yield node.BOOTSTRAP_SERVERS, node.address_text(at.host, at.port)
     yield "controller.listener.names", at.listener
     yield UNCLEAN_LEADER_ELECTION.name, "false"
     yield "auto.create.topics.enable", "false"

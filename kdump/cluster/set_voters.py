@@ -18,6 +18,7 @@ from kdump.formats.kraft_snapshot import Voter, kraft_batch, voters_pair
 from kdump.formats.names import segment_file_name
 from kdump.formats.uuids import is_reserved_directory_id
 from kdump.named_tuples import NamedTuple
+from kdump.settings.node import SERVER_PROPERTIES, VOTERS, voters_text
 from kdump.storage.facts import segment_info
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
@@ -126,9 +127,9 @@ def _check_copies(quorum: Quorum, wanted: Sequence[VoterAt]) -> Iterator[Refusal
             "quorum", "no copy of the metadata log can be read", "give the log directories of the controllers"
         )
     elif quorum.kraft_version == 0:
-        voters = ",".join(f"{voter.id}@{voter.host}:{voter.port}" for voter in wanted)
+        voters = voters_text(voter[:3] for voter in wanted)
         reason = "the quorum is static (kraft.version 0): its voters are not in the log"
-        way_out = f"set controller.quorum.voters={voters} in server.properties of every node; nothing on disk changes"
+        way_out = f"set {VOTERS}={voters} in {SERVER_PROPERTIES} of every node; nothing on disk changes"
         yield Refusal("quorum", reason, way_out)
 
 

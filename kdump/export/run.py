@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import chain, starmap
 from typing import Protocol
 
 from kdump.errors import check_number
-from kdump.export.journal import Failure, Journal, Outcome, Result
+from kdump.export.journal import Journal, Outcome
 from kdump.export.options import ExportOptions
+from kdump.export.outcome import Exported
 from kdump.export.plan import Unit, groups
 from kdump.storage.parallel import processors
 
@@ -28,9 +30,14 @@ class Summary:
         self.units = self.resumed = self.rows = self.files = self.bytes = self.damage = self.failures = 0
         self.is_whole = False
 
-    def add(self, result: Result) -> None:
+    def add(self, found: Exported) -> None:
         """Count a unit."""
+        result = found.result
+        if result is None:
+            self.failures += 1
+            return
         self.units += 1
+        self.resumed += found.is_resumed
         self.rows += result.rows
         self.files += len(result.files)
         self.bytes += sum(each.size for each in result.files)
@@ -42,38 +49,31 @@ def export(
     folder: str,
     options: ExportOptions,
     engine: Engine,
-    report: Callable[[Unit, Result | Failure], None],
     *,
     is_all: bool = True,
-) -> Summary:
+) -> Iterator[Exported | Summary]:
     """Export units into a directory, without those that are there already; `_SUCCESS` says that all are.
 
-    `is_all`: they are all that was asked for; partitions that could not be read are no units. `report` hears of each,
-    of those that are there already too. Raises OSError, KdumpError for what concerns the directory as a whole.
+    `is_all`: they are all that was asked for; partitions that could not be read are no units. Yields each, those that
+    are there already too, and then what it came to. Raises OSError, KdumpError for what concerns the directory as a
+    whole.
     """
     journal = Journal(folder)
     done = journal.open(options, units)
     summary = Summary(folder)
-    for unit in units:
-        if unit.name in done:
-            summary.resumed += 1
-            summary.add(done[unit.name])
-            report(unit, done[unit.name])
     left = [unit for unit in units if unit.name not in done]
     if left:
         journal.not_whole()
-    for unit, outcome in engine(left, folder, options) if left else ():
-        if isinstance(outcome, Result):
-            summary.add(outcome)
-        else:
-            summary.failures += 1
-        report(unit, outcome)
+    resumed = (Exported(unit, done[unit.name], is_resumed=True) for unit in units if unit.name in done)
+    for found in chain(resumed, starmap(Exported, engine(left, folder, options) if left else ())):
+        summary.add(found)
+        yield found
     summary.is_whole = is_all and summary.failures == 0 and (options.skips_damage or summary.damage == 0)
     if summary.is_whole:
         journal.succeed()
     else:
         journal.not_whole()
-    return summary
+    yield summary
 
 
 class LocalEngine:

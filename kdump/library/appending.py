@@ -9,35 +9,17 @@ from io import TextIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
 from kdump.errors import check_type, check_word
-from kdump.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.interchange.lines import Reading
-    from kdump.operations.append import Opening
-    from kdump.operations.append_input import AppendOptions, Tally
+    from kdump.operations.append import Opening, Rolled
+    from kdump.operations.append_input import Appended, AppendOptions
     from kdump.operations.cluster_rules import ClusterRules
     from kdump.settings.writing import WritingSettings
     from kdump.write.log_writer import LogWriter
 
 from kdump.library.arguments import properties_of, release_of
 from kdump.storage.open import Path, open_log, path_text
-
-
-class Rolled(NamedTuple):
-    """What rolling came to: the base offset of the new segment, None where the last one is empty and stays.
-
-    `change` is the id of the change that keeps what had to be rebuilt to open the log, None for nothing.
-    """
-
-    base_offset: int | None
-    change: str | None
-
-
-class Appended(NamedTuple):
-    """What was appended of an input; `change` is as for Rolled."""
-
-    tally: Tally
-    change: str | None
 
 
 def append(
@@ -96,7 +78,7 @@ def append_from(
         lines = Lines(source, str(getattr(source, "name", "<input>")))
         appender = Appender(log, lines, options.for_log(settings.record_version, rules))
         appender.run(READERS[format](lines, reading))
-    return Appended(appender.tally, log.change)
+        return appender.appended()
 
 
 def roll(
@@ -115,8 +97,7 @@ def roll(
 
     _, settings, opening = _settings(path, config, release, index_per_batch, opening)
     with opened(path_text(path), settings, opening) as log:
-        base_offset = roll_active(log)
-    return Rolled(base_offset, log.change)
+        return roll_active(log)
 
 
 def _settings(

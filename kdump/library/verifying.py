@@ -8,7 +8,6 @@ from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.library.arguments import check_no_text, optional, properties_of
 from kdump.operations.verify import VerifyRequest, VerifyRun
-from kdump.settings.table import TRANSACTION_MAX_TIMEOUT_MS
 from kdump.storage.open import Path, path_text
 from kdump.verify.options import Options
 from kdump.verify.tasks import check_path
@@ -44,14 +43,13 @@ def verify(
     """
     check_no_text("select", select)
     check_no_text("ignore", ignore)
-    properties = properties_of(config)
     options = Options(
         deep=deep,
         jobs=jobs,
         now=now,
         retention_ms=retention_ms,
-        properties=None if config is None else properties,
-        max_timeout_ms=_max_timeout(properties) if max_timeout_ms is None else max_timeout_ms,
+        properties=None if config is None else properties_of(config),
+        max_timeout_ms=max_timeout_ms,
         since_checkpoint=since_checkpoint,
         drops_pages=drops_pages,
         limit=limit,
@@ -68,10 +66,3 @@ def verify(
     for path in found:
         check_path(path)
     return VerifyRun(found, options, VerifyRequest(max_duration, optional(resume), optional(state)))
-
-
-def _max_timeout(properties: Mapping[str, str]) -> int:
-    """Return what properties say of how long a transaction may be open (ms). Raises ConfigError."""
-    from kdump.settings.sources import TopicSettings
-
-    return TopicSettings.of(properties).get(TRANSACTION_MAX_TIMEOUT_MS)

@@ -119,12 +119,23 @@ def opened(path: str, config: WritingSettings | None = None, how: Opening | None
         site.finish(writer)
 
 
-def roll_active(log: LogWriter) -> int | None:
-    """Begin a new segment, as a broker does when the last one is full; its base offset, None where the last is empty.
+class Rolled(NamedTuple):
+    """What rolling came to: the base offset of the new segment, None where the last one is empty and stays.
 
-    Raises RollError, OSError.
+    `change` is the id of the change that keeps what had to be rebuilt to open the log, None for nothing.
+    `last_base_offset` is that of the segment that was the last one, `end_offset` the log end offset (absolute).
     """
-    return log.roll() if log.active.size else None
+
+    base_offset: int | None
+    change: str | None
+    last_base_offset: int
+    end_offset: int
+
+
+def roll_active(log: LogWriter) -> Rolled:
+    """Begin a new segment, as a broker does when the last one is full. Raises RollError, OSError."""
+    last = log.active
+    return Rolled(log.roll() if last.size else None, log.change, last.base_offset, log.end_offset)
 
 
 def rules_beside(path: str) -> ClusterRules:

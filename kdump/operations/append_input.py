@@ -13,7 +13,9 @@ from kdump.interchange.csv import read_csv
 from kdump.interchange.dumped import DumpedBatch, Item
 from kdump.interchange.jsonl import read_jsonl
 from kdump.interchange.lines import InterchangeError, Lines, read_lines
+from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules
+from kdump.storage.partition import base_offsets
 from kdump.write.dumped_batch import as_sent, as_stored
 from kdump.write.errors import AppendError, MissingKeyError
 from kdump.write.incoming import UNKNOWN_OFFSET, AppendInfo, AppendOrigin
@@ -112,16 +114,34 @@ class Tally:
         self.last_offset = info.last_offset
 
 
+class Appended(NamedTuple):
+    """What was appended of an input, and the log end offset then; `change` is as for Rolled.
+
+    `rolled` are the base offsets of the segments that were begun.
+    """
+
+    tally: Tally
+    change: str | None
+    end_offset: int
+    rolled: tuple[int, ...]
+
+
 class Appender:
     """Appends items to a log; `tally` says how far it is."""
 
     def __init__(self, log: LogWriter, lines: Lines, options: AppendOptions) -> None:
         self.tally = Tally()
         self._log = log
+        self._base_offset = log.active.base_offset
         self._lines = lines
         self._options = options
         self._packing = options.packing_for(log)
         self._held: Item | None = None
+
+    def appended(self) -> Appended:
+        """Return what was appended so far. Raises OSError."""
+        rolled = (base for base in base_offsets(self._log.path) if base > self._base_offset)
+        return Appended(self.tally, self._log.change, self._log.end_offset, tuple(rolled))
 
     def run(self, items: Iterator[Item]) -> None:
         """Append everything. Raises KdumpError, with the line of the input in its text; OSError."""

@@ -135,6 +135,7 @@ class Doctor:
     def __init__(self, paths: Iterable[str], checkup: Checkup, circumstances: StartupOptions, report: Report) -> None:
         self._paths = list(paths)
         self._checkup = checkup
+        self._properties = circumstances.properties
         self._clusters = StartedClusters(self._paths, circumstances.properties, circumstances.now)
         self._report = report
         self._start = BrokerStart(
@@ -193,6 +194,7 @@ class Doctor:
         options = Options(
             jobs=checkup.jobs,
             now=self._now(),
+            properties=self._properties or None,
             deadline=deadline,
             newest_first=True,
             max_per_code=MAX_PER_CODE,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, Problem, RefusedError, Report
-from kdump.export.journal import Failure, Result
 from kdump.export.object_store import Uploaded, check_library, is_object_store, staging_directory, upload
 from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
-from kdump.export.plan import Unit, plan
+from kdump.export.outcome import Exported
+from kdump.export.plan import plan
 from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.export.run import export as export_units
 from kdump.named_tuples import NamedTuple
@@ -76,8 +74,8 @@ def export(
     *,
     is_all: bool = True,
     kept: Callable[[str], object] = lambda _: None,
-) -> Iterator[Summary | Uploaded | Failed]:
-    """Write the records of partitions, of each of one replica; yield what that came to, and then what was sent.
+) -> Iterator[Exported | Summary | Uploaded | Failed]:
+    """Write the records of partitions, of each of one replica; yield its units, what they came to, what was sent.
 
     `is_all`: they are all that was asked for, none could not be read. An export is sent to an object store unless it
     lacks what cannot be read; `kept` hears of a temporary directory that a later run can resume with. What fails while
@@ -85,13 +83,13 @@ def export(
     """
     request.check()
     if not is_object_store(request.target):
-        yield _written(found, request, request.target, report, engine, is_all=is_all)
+        yield from _written(found, request, request.target, report, engine, is_all=is_all)
         return
     with staging_directory(request.staging, kept) as staging:
-        summary = _written(found, request, staging.path, report, engine, is_all=is_all)
-        yield summary
-        if summary.failures or not is_all:
-            return
+        for each in _written(found, request, staging.path, report, engine, is_all=is_all):
+            yield each
+            if isinstance(each, Summary) and (each.failures or not is_all):
+                return
         try:
             yield upload(staging.path, request.target)
             staging.is_done = True
@@ -108,8 +106,8 @@ def _written(
     engine: Engine | None,
     *,
     is_all: bool,
-) -> Summary:
-    """Export replicas into a directory. Raises as `export` does."""
+) -> Iterator[Exported | Summary]:
+    """Export replicas into a directory, and report what is wrong with their units. Raises as `export` does."""
     check_not_kafkas(folder)
     with ExitStack() as holds:
         # all of them until the end: parts of one are read by several threads, after parts of others
@@ -117,17 +115,17 @@ def _written(
         options = request.options
         if request.decoding is not None:
             options = replace(options, decoding=_topics_decoded(logs, options.format, request.decoding))
-        reported = partial(_report_unit, report)
-        return export_units(plan(logs, options), folder, options, engine or LocalEngine(), reported, is_all=is_all)
+        for each in export_units(plan(logs, options), folder, options, engine or LocalEngine(), is_all=is_all):
+            if isinstance(each, Exported):
+                _report_unit(report, each)
+            yield each
 
 
-def _report_unit(report: Report, unit: Unit, outcome: Result | Failure) -> None:
-    if isinstance(outcome, Result):
-        for lost in outcome.damage:
-            path = next((each.path for each in unit.all if os.path.abspath(each.path) == lost.path), lost.path)
-            report(Problem(path, lost.position, lost.text))
-    else:
-        report(Problem.unreadable(unit.path, outcome))
+def _report_unit(report: Report, found: Exported) -> None:
+    for lost in found.damage:
+        report(Problem(lost.path, lost.position, lost.text))
+    if found.failure is not None:
+        report(found.failure)
 
 
 def _topics_decoded(logs: Iterable[PartitionLog], format_: str, decoding: Decoding) -> dict[str, TopicColumns]:

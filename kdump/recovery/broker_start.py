@@ -31,8 +31,10 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
+from kdump.settings.node import SERVER_PROPERTIES
 from kdump.settings.sources import TopicSettings
-from kdump.settings.table import BY_NAME, CLEANER_MAP_BYTES, CLEANER_THREADS, MIN_SEGMENT_BYTES
+from kdump.settings.start import StartSettings
+from kdump.settings.table import BY_NAME, CLEANER_MAP_BYTES, MIN_SEGMENT_BYTES
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces, no_meta_properties, not_formatted
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -41,7 +43,6 @@ from kdump.storage.partition import PartitionLog
 Broker = BrokerIdentity | None
 
 _SHOWN_TOPICS = 5
-_PROPERTIES = "server.properties"
 _LEAST_CLEANER_MAP = 1 << 20
 """A cleaner thread's offset map is larger (KafkaConfig)."""
 
@@ -190,12 +191,11 @@ def refused_properties(release: KafkaRelease, properties: Mapping[str, str]) -> 
         if name in BY_NAME and BY_NAME[name].is_too_small(text, release):
             least = BY_NAME[name].setting.raised[name].least
             why = f"{name} is {text.strip()}: Kafka {release.minor} takes {least} and more"
-            yield Failure(CONFIG_EXCEPTION, why, _PROPERTIES, offline=False)
-    settings = TopicSettings.of(properties)
-    memory, threads = settings.get(CLEANER_MAP_BYTES), settings.get(CLEANER_THREADS)
+            yield Failure(CONFIG_EXCEPTION, why, SERVER_PROPERTIES, offline=False)
+    memory, threads = StartSettings.of(TopicSettings.of(properties))
     if memory // threads <= _LEAST_CLEANER_MAP:
         why = f"{CLEANER_MAP_BYTES.name} is {memory}: Kafka wants more than 1 MiB for each of {threads} cleaner threads"
-        yield Failure(ILLEGAL_ARGUMENT, why, _PROPERTIES, offline=False)
+        yield Failure(ILLEGAL_ARGUMENT, why, SERVER_PROPERTIES, offline=False)
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:

@@ -19,6 +19,7 @@ from kdump.serve.open_files import OpenFiles
 from kdump.serve.partition import ServedPartition
 from kdump.serve.pieces import OnDamage
 from kdump.serve.served_log import Log
+from kdump.settings.node import address_text
 from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.checkpoint_files import read_leader_epochs
 from kdump.storage.directory import LogDirectory
@@ -43,7 +44,7 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         """Return it as clients are configured: an IPv6 address stands in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
 
 class LogStarts:

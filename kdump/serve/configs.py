@@ -19,6 +19,7 @@ from kdump.releases import NEWEST
 from kdump.serve.context import Context, Fields, unknown_topic
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
+from kdump.settings.node import LOG_DIRECTORIES, NODE_ID
 from kdump.settings.sources import built_in
 from kdump.settings.table import SETTINGS, Flag, Fraction, Listed, Number, Setting, Words
 from kdump.topics.secrets import is_secret
@@ -141,7 +142,7 @@ def _values(ctx: Context, kind: int, name: str) -> Iterator[tuple[str, list[_Val
         for config, value in shared.items():
             found.setdefault(config, []).append(_Value(config, value, _Source.DEFAULT_BROKER))
         log_dirs = ",".join(directory.path for directory in ctx.cluster.nodes[ctx.node_id].directories)
-        for config, value in (("node.id", name), ("log.dirs", log_dirs)):
+        for config, value in ((NODE_ID, name), (LOG_DIRECTORIES, log_dirs)):
             found[config] = [_Value(config, value, _Source.STATIC_BROKER)]
     yield from sorted(found.items())
 

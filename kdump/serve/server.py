@@ -24,6 +24,7 @@ from kdump.serve.partition import ServedPartition
 from kdump.serve.protocol.frames import Request
 from kdump.serve.sasl import Users
 from kdump.serve.served_log import Log
+from kdump.settings.node import address_text
 
 THREADS = 4
 ROOM = 16 << 20
@@ -158,7 +159,7 @@ class Server:
         except OSError:
             sock.close()
             return
-        client = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        client = address_text(host, port)
         context = Context(self.cluster, node_id, self._coordinator, host, local)
         connection = Connection(self, context, client)
         task = asyncio.get_running_loop().create_task(self._serve(connection, sock, client))

@@ -10,7 +10,7 @@ from kdump.named_tuples import NamedTuple
 from kdump.releases import CONVERTS_LEGACY, INDEX_PER_BATCH, LAST_BATCH_BELOW_HIGH_WATERMARK, NEWEST, KafkaRelease
 from kdump.settings import table
 from kdump.settings.loading import LoadingSettings
-from kdump.settings.sources import TopicSettings
+from kdump.settings.sources import INTERNAL_SEGMENT_BYTES, TopicSettings
 from kdump.settings.table import COMPACT, Setting
 from kdump.settings.views import Fields, values_of
 
@@ -62,7 +62,7 @@ class CleaningSettings(NamedTuple):
         """Return the settings that it depends on."""
         return (
             *FIELDS.values(), *LoadingSettings.counting(), table.CLEANUP_POLICY, table.CLEANER_THREADS,
-            table.CLEANER_BUFFER_BYTES, table.CLEANER_MAP_BYTES,
+            table.CLEANER_BUFFER_BYTES, table.CLEANER_MAP_BYTES, *INTERNAL_SEGMENT_BYTES,
         )  # fmt: skip
 
     @classmethod

@@ -23,14 +23,14 @@ MAX_NAMED = 5
 """So many names that Kafka does not have, such as those of plugins, are in a note."""
 
 
-def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]] | None) -> Iterator[str]:
+def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) -> Iterator[str]:
     """Yield what there is to say of names in a properties file that do not count where only `counting` do.
 
     Unknown names are named with the nearest one that is known, and names of earlier releases with what replaced them.
-    Settings of logs that do not count are named unless they say what is so without them; others are skipped.
-    Where `counting` is None the file is given for something else than its settings: only unknown names are named.
+    Settings of logs that do not count are named, in one note, unless they say what is so without them; others are
+    skipped: a server.properties as Kafka brings it has nothing to note.
     """
-    used = _ALL if counting is None else names_of(counting)
+    used = names_of(counting)
     idle, unknown = [], []
     open_names = tuple(filter(None, (properties.get(name, "").strip() for name in PREFIX_NAMES)))
     for name, text in properties.items():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kdump.errors import ConfigError
 from kdump.formats.java_text import parse_int
 
-NODE_IDS = ("node.id", "broker.id")
-LOG_DIRS = ("log.dirs", "log.dir")
+SERVER_PROPERTIES = "server.properties"
+
+NODE_ID, LOG_DIRECTORIES, ROLES = "node.id", "log.dirs", "process.roles"
+METADATA_DIRECTORY = "metadata.log.dir"
+VOTERS, BOOTSTRAP_SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+NODE_IDS = (NODE_ID, "broker.id")
+LOG_DIRS = (LOG_DIRECTORIES, "log.dir")
 """The names in the order in which they count."""
 
 
@@ -28,14 +33,24 @@ def log_directories(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 def roles(properties: Mapping[str, str]) -> frozenset[str] | None:
     """Return what the node is: `broker`, `controller`; None where that is not given."""
-    found = properties.get("process.roles")
+    found = properties.get(ROLES)
     return None if found is None else frozenset(_words(found))
 
 
 def voters(properties: Mapping[str, str]) -> frozenset[int]:
-    """Return the node ids in controller.quorum.voters, as `1@host:port,2@host:port`."""
-    ids = (voter.partition("@")[0].strip() for voter in _words(properties.get("controller.quorum.voters", "")))
+    """Return the node ids in controller.quorum.voters, as `voters_text` has them."""
+    ids = (voter.partition("@")[0].strip() for voter in _words(properties.get(VOTERS, "")))
     return frozenset(int(id_) for id_ in ids if id_.isascii() and id_.isdigit())
+
+
+def voters_text(voters: Iterable[tuple[int, str, int]]) -> str:
+    """Return nodes, given as id, host and port, as controller.quorum.voters has them: 1@host:port,2@host:port."""
+    return ",".join(f"{id_}@{address_text(host, port)}" for id_, host, port in voters)
+
+
+def address_text(host: str, port: int) -> str:
+    """Return HOST:PORT, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _first(properties: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -59,7 +59,7 @@ OTHER_NAMES = words("""
     listener.security.protocol.map listeners log.dir log.dirs
     max.connection.creation.rate max.connections max.connections.per.ip max.connections.per.ip.overrides
     max.incremental.fetch.session.cache.slots max.request.partition.size.limit metadata.log.dir
-    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
+    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.jmx.blacklist
     metrics.jmx.exclude metrics.jmx.include metrics.jmx.whitelist metrics.num.samples metrics.recording.level

@@ -77,6 +77,9 @@ _INTERNAL: Mapping[str, _Internal] = {
 }
 """Kafka: DefaultAutoTopicCreationManager and the coordinators that it asks; TopicBasedRemoteLogMetadataManager."""
 
+INTERNAL_SEGMENT_BYTES = tuple(each.segment_bytes for each in _INTERNAL.values() if each.segment_bytes is not None)
+"""The server's settings that stand for segment.bytes of its own topics."""
+
 HASHED_TOPICS = {topic: each.partitions for topic, each in _INTERNAL.items() if each.partitions is not None}
 """The topics whose partition a group's or a transaction's id decides, and the setting that says how many it has: with
 another number of partitions an id is not found.

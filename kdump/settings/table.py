@@ -187,16 +187,17 @@ class Named(NamedTuple, Generic[_T]):
         return value
 
     def is_too_small(self, text: str, release: KafkaRelease) -> bool:
-        """Return whether brokers of a release end at their start with this number, which others take."""
-        raised = self.setting.raised.get(self.name)
-        number = parse_long(text.strip())
-        return raised is not None and number is not None and number < raised.least and release.has(raised.behaviour)
+        """Return whether brokers of a release end at their start with this number, which the setting can have."""
+        raised, number = self.setting.raised.get(self.name), parse_long(text.strip())
+        if raised is None or number is None or number >= raised.least:
+            return False
+        return raised.behaviour is None or release.has(raised.behaviour)
 
 
 class Raised(NamedTuple):
-    """The least number of a setting under one of its names where a release behaves so."""
+    """The least number of a setting under one of its names where a release behaves so (None: where any starts)."""
 
-    behaviour: Behaviour
+    behaviour: Behaviour | None
     least: int
 
 
@@ -213,7 +214,7 @@ class Setting(Generic[_T]):
     `server` are the server's names in the order in which they count. What topics do not have is named as there.
     Releases have it from `since` on (None: the oldest one has it) and no longer from `until`, in whose place there is
     what `instead` names. `default` is that of the newest release that has it, `earlier` one before it. `raised` are by
-    name the least numbers that only some releases insist on.
+    name the least numbers that only some releases, or only brokers at their start, insist on.
     """
 
     def __init__(  # noqa: PLR0913 - a setting's columns in the table
@@ -269,8 +270,8 @@ def _setting(name: str, kind: Kind[_T], default: _T, *server: str, **releases: A
     return Setting(name, kind, default, tuple(map(ServerName, server)), **releases)
 
 
-def _servers(name: str, kind: Kind[_T], default: _T, unit: int = 1, since: KafkaRelease | None = None) -> Setting[_T]:
-    return Setting(name, kind, default, (ServerName(name, unit),), is_topics=False, since=since)
+def _servers(name: str, kind: Kind[_T], default: _T, unit: int = 1, **releases: Any) -> Setting[_T]:
+    return Setting(name, kind, default, (ServerName(name, unit),), is_topics=False, **releases)
 
 
 # of topics
@@ -372,6 +373,13 @@ UNCLEAN_LEADER_ELECTION = _setting("unclean.leader.election.enable", Flag(), Fal
 
 # of the server alone
 
+# the least is that of the value alone up to 4.0, where KafkaMetadataLog insists on more
+METADATA_SEGMENT_BYTES = _servers(
+    "metadata.log.segment.bytes",
+    Number(12, INT_MAX),
+    1 << 30,
+    raised={"metadata.log.segment.bytes": Raised(None, 8 << 20)},
+)
 BROKER_MESSAGE_BYTES = _servers("message.max.bytes", _SIZE, 1_048_588)
 CHECK_INTERVAL_MS = _servers("log.retention.check.interval.ms", Number(1), 300_000)
 CLEANER_THREADS = _servers("log.cleaner.threads", _COUNT, 1)

@@ -20,7 +20,7 @@ class Options(NamedTuple):
     now                 the clock (ms); None: this machine's
     retention_ms        what the retention of segments is computed with; None: what the cluster's metadata says
     properties          a server's settings, which count as those of its topics; None: what the cluster's metadata says
-    max_timeout_ms      the brokers' transaction.max.timeout.ms: what is open for longer may hang
+    max_timeout_ms      the brokers' transaction.max.timeout.ms; None: what the properties say
     since_checkpoint    only segments that reach past the recovery point, as recovery would
     drops_pages         give the pages read back to the system
     limit               bytes that one batch may decompress to
@@ -38,7 +38,7 @@ class Options(NamedTuple):
     now: int | None = None
     retention_ms: int | None = None
     properties: Mapping[str, str] | None = None
-    max_timeout_ms: int = MAX_TIMEOUT_MS
+    max_timeout_ms: int | None = None
     since_checkpoint: bool = False
     drops_pages: bool = False
     limit: int = DEFAULT_LIMIT
@@ -50,6 +50,18 @@ class Options(NamedTuple):
     max_rate: int | None = None
     newest_first: bool = False
     progress: Callable[[str, int], object] | None = None
+
+    @property
+    def longest_transaction_ms(self) -> int:
+        """How long a transaction may be open: one that is older may hang. Raises ConfigError."""
+        if self.max_timeout_ms is not None:
+            return self.max_timeout_ms
+        if not self.properties:
+            return MAX_TIMEOUT_MS
+        from kdump.settings.sources import TopicSettings
+        from kdump.settings.table import TRANSACTION_MAX_TIMEOUT_MS
+
+        return TopicSettings.of(self.properties).get(TRANSACTION_MAX_TIMEOUT_MS)
 
     @property
     def filter(self) -> FindingFilter:

@@ -80,7 +80,7 @@ class PartitionCheck:
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
-        self._producers = ProducerCheck(now, log.name.topic if log.name else "", options.max_timeout_ms)
+        self._producers = ProducerCheck(now, log.name.topic if log.name else "", options.longest_transaction_ms)
         self._times = TimestampCheck(now, retention)
         self._number = -1
         self._has_lost = self._has_unread = self._has_log_fault = False

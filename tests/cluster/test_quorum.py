@@ -155,6 +155,9 @@ def test_a_static_quorum_is_in_server_properties(run: Run, tmp_path: Path) -> No
     disk.metadata(image_of({}))
     assert run("quorum", "set-voters", disk.path, *ALONE, "--format", "jsonl") == 4
     assert "controller.quorum.voters=1@new1:9093" in refusals(run)
+    given = ("--voters", "1@[::1]:9093", "--others-are-gone", "--format", "jsonl")
+    assert run("quorum", "set-voters", disk.path, *given) == 4
+    assert "controller.quorum.voters=1@[::1]:9093 in server.properties" in refusals(run)
 
 
 def test_a_directory_without_an_id_is_refused(run: Run, disks: list[Disk]) -> None:

@@ -237,6 +237,24 @@ def test_input_that_is_wrong_later_leaves_what_came_before(run: Any, tmp_path: P
     assert content(tmp_path / "t-0") == [(None, b"a")]
 
 
+def test_rows_say_what_was_appended_before_an_error(run: Any, tmp_path: Path) -> None:
+    text = line(value="a") + line(value="b") + "nonsense\n"
+    options = ("--create", "--repack", "--batch-records", 1, "--report-format", "jsonl", AT)
+    done = run(tmp_path / "t-0", *options, text=text, code=3)
+    row, summary = done.rows
+    assert (row["firstOffset"], row["lastOffset"], row["batches"], row["records"]) == (0, 0, 1, 1)
+    assert (row["path"], row["logEndOffset"]) == (str(tmp_path / "t-0"), 1)
+    assert summary == {"type": "summary", "isComplete": False, "verdict": "incomplete", "exitCode": 3}
+
+
+def test_rows_say_what_the_producer_had_sent_before(run: Any, tmp_path: Path) -> None:
+    options = ("--format", "lines", "--producer-id", 7, "--base-sequence", 0, "--any-producer-id", "-o", "jsonl", AT)
+    run(tmp_path / "t-0", "--create", *options, text="a\n")
+    [row] = [row for row in run(tmp_path / "t-0", *options, text="a\n").rows if row["type"] == "append"]
+    assert (row["batches"], row["duplicateBatches"], row["firstOffset"], row["lastOffset"]) == (0, 1, None, None)
+    assert row["logEndOffset"] == 1
+
+
 def test_two_partitions_at_once(run: Any, tmp_path: Path) -> None:
     text = line(**BATCH) + line(value="a", topic="t", partition=0) + line(value="b", topic="u", partition=0)
     done = run(tmp_path / "t-0", "--create", text=text, code=3)
@@ -387,9 +405,10 @@ def test_log_directory_is_brought_up_to_date(run: Any, tmp_path: Path) -> None:
     assert (tmp_path / names.CLEAN_SHUTDOWN).read_text() == '{"version":0,"brokerEpoch":7}'
 
 
-def test_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_", ["text", "jsonl"])
+def test_interrupted(format_: str, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [*COMMAND, "append", str(tmp_path / "t-0"), "--create", "--format", "lines", "--batch-records", "1"],
+        [*COMMAND, "append", str(tmp_path / "t-0"), "--create", "--format=lines", "--batch-records=1", "-o", format_],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -404,7 +423,12 @@ def test_interrupted(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         out, err = child.communicate()
     assert child.returncode == 130
-    assert out.decode() == "t-0: 2 records in 2 batches at offsets 0\N{EN DASH}1\n"
+    if format_ == "text":
+        assert out.decode() == "t-0: 2 records in 2 batches at offsets 0\N{EN DASH}1\n"
+    else:
+        row, summary = rows_in(out)
+        assert (row["firstOffset"], row["lastOffset"]) == (0, 1)
+        assert summary == {"type": "summary", "isComplete": False, "verdict": "interrupted", "exitCode": 130}
     assert b"interrupted: what was appended stays" in err
     assert content(tmp_path / "t-0") == [(None, b"1"), (None, b"2")]
     assert (tmp_path / "t-0" / f"{2:020}.snapshot").exists()

@@ -122,3 +122,44 @@ def test_without_pyarrow(run: Run, data: Path, tmp_path: Path, monkeypatch: pyte
     assert run("export", data, "--to", tmp_path / "out") == 3
     assert "pip install 'kafka-kdump[columns]'" in run.err
     assert not (tmp_path / "out").exists()
+
+
+@needs_pyarrow
+def test_rows_have_what_became_of_each_unit(run: Run, data: Path, tmp_path: Path) -> None:
+    out, before = tmp_path / "out", ("--report-format", "jsonl", "--format", "jsonl", "--by", "none")
+    assert run("export", data, "--to", out, *before) == 0
+    units, (summary,) = run.of_type("unit"), run.of_type("summary")
+    assert {row["path"]: row["records"] for row in units} == {
+        str(data / name): 10 * count for name, count in (("orders-0", 3), ("orders-1", 2), ("clicks-0", 1))
+    }
+    for row in units:
+        [source], [file] = row["sources"], row["files"]
+        assert (source["position"], source["length"]) == (0, Path(source["path"]).stat().st_size)
+        assert (out / file["path"]).stat().st_size == file["bytes"]
+        assert file["records"] == row["records"]
+        assert (row["isResumed"], row["damage"], row["error"]) == (False, [], None)
+    assert (summary["units"], summary["records"], summary["files"], summary["isComplete"]) == (3, 60, 3, True)
+    assert summary["bytes"] == sum(row["files"][0]["bytes"] for row in units)
+    assert run("export", data, "--to", out, *before) == 0
+    assert [row["isResumed"] for row in run.of_type("unit")] == [True, True, True]
+
+
+@needs_pyarrow
+def test_rows_have_damage_and_failures(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = batch(0, 3)
+    log = write_segment(tmp_path / "orders-0", 0, [good, flipped(batch(3, 3), -1), batch(6, 3)])
+    assert run("export", log.parent, "--to", tmp_path / "out", "-o", "jsonl") == 1
+    [unit], [summary] = run.of_type("unit"), run.of_type("summary")
+    [damage] = unit["damage"]
+    assert (damage["path"], damage["position"]) == (str(log), len(good))
+    assert damage["length"] == len(batch(3, 3))
+    assert (summary["damagedRanges"], summary["isComplete"], summary["verdict"]) == (1, False, "found")
+
+    def fail(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(log))
+
+    monkeypatch.setattr("kdump.export.work._make", fail)
+    assert run("export", log.parent, "--to", tmp_path / "other", "-o", "jsonl") == 3
+    [unit], [summary] = run.of_type("unit"), run.of_type("summary")
+    assert (unit["error"], unit["records"], unit["files"]) == ("Permission denied", 0, [])
+    assert (summary["failures"], summary["isComplete"], summary["verdict"]) == (1, False, "incomplete")

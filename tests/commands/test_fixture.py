@@ -46,6 +46,22 @@ def test_build_with_faults(run: Run, spec: Path, tmp_path: Path) -> None:
     assert "KD-LOG-CRC" in run.out
 
 
+def test_rows_of_what_was_built(run: Run, spec: Path, tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    assert run("fixture", "build", spec, out, "--fault", "truncate-tail", "--cluster", "--format", "jsonl") == 0
+    found = {row["path"]: row["size"] for row in run.of_type("file")}
+    assert found == {str(path): path.stat().st_size for path in out.rglob("*") if path.is_file()}
+    assert {row["path"] for row in run.of_type("logDirectory")} <= {str(out), *map(str, out.iterdir())}
+    [fault] = run.of_type("fault")
+    assert (fault["name"], fault["position"]) == ("truncate-tail", found[fault["path"]])
+    nodes = run.of_type("node")
+    assert [row["properties"]["node.id"] for row in nodes] == [str(row["nodeId"]) for row in nodes] == ["1", "2"]
+    [summary] = run.of_type("summary")
+    assert summary["logDirectories"] == len(run.of_type("logDirectory"))
+    assert run("fixture", "build", spec, out, "--format", "jsonl") == 4
+    assert [json.loads(line)["type"] for line in run.lines] == ["header", "summary"]
+
+
 def test_the_seed_of_the_command_line_counts(run: Run, spec: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         assert run("fixture", "build", spec, tmp_path / name, "--seed", seed) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,24 @@ def test_a_file_of_settings_that_a_broker_would_not_take(run: Run, data: Path, t
 def test_a_name_that_could_drive_a_terminal(run: Run, data: Path) -> None:
     assert run("roll", data / "\x1b[2Jorders-0") == 3
     assert run.err == f"kdump: {data}/\\x1b[2Jorders-0 does not exist. Did you mean '{data}/orders-0'?\n"
+
+
+def test_rows_have_the_segments_before_and_after(run: Run, data: Path) -> None:
+    partition = data / "orders-0"
+    for base_offset, previous in ((3, 0), (None, 3)):
+        assert run("roll", partition, "--format", "jsonl") == 0
+        assert run.rows == [
+            {
+                "type": "roll", "topic": "orders", "partition": 0, "path": str(partition),
+                "previousBaseOffset": previous, "baseOffset": base_offset, "logEndOffset": 3, "change": None,
+            }
+        ]  # fmt: skip
+
+
+def test_rows_of_those_that_are_not_refused(run: Run, data: Path) -> None:
+    path = data / "orders-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + b"x")
+    assert run("roll", data / "orders-0", data / "orders-1", "--format", "json") == 4
+    document = json.loads(run.out)
+    assert [row["path"] for row in document["rows"]] == [str(data / "orders-1")]
+    assert document["summary"] == {"type": "summary", "verdict": "refused", "exitCode": 4}

@@ -665,6 +665,17 @@ def test_brokers_from_4_1_on_do_not_take_small_segments(
         ("4.0", "log.segment.bytes=5000", "log.segment.bytes is 5000: Kafka 4.0 takes 1048576 and more"),
         ("4.3", "log.segment.bytes = 1048575", "log.segment.bytes is 1048575: Kafka 4.3 takes 1048576 and more"),
         ("4.3", "log.segment.bytes=1048576", None),
+        (
+            "3.9",
+            "metadata.log.segment.bytes=8388607",
+            "metadata.log.segment.bytes is 8388607: Kafka 3.9 takes 8388608 and more",
+        ),
+        (
+            "4.3",
+            "metadata.log.segment.bytes=12",
+            "metadata.log.segment.bytes is 12: Kafka 4.3 takes 8388608 and more",
+        ),
+        ("4.1", "metadata.log.segment.bytes=8388608", None),
         ("3.9", "log.cleaner.dedupe.buffer.size=1048577", None),
         (
             "3.9",
@@ -676,7 +687,10 @@ def test_brokers_from_4_1_on_do_not_take_small_segments(
 def test_a_server_properties_that_a_release_refuses(
     run: Run, data: Path, tmp_path: Path, release: str, line: str, why: str | None
 ) -> None:
-    """Seen with 3.9.2 to 4.3.1: "Value must be at least 1048576", "must be at least 1MB per cleaner thread"."""
+    """Seen with 3.9.2 to 4.3.1: "Value must be at least 1048576", "must be at least 1MB per cleaner thread".
+
+    3.9.2 and 4.0.2: "Cannot set metadata.log.segment.bytes below 8388608"; 4.1.2 on: "Value must be at least 8388608".
+    """
     config = tmp_path / "server.properties"
     config.write_text(line)
     code = run(data, "--config", config, "--kafka", release)

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from kdump.export.journal import FOLDER, SUCCESS, Result
 from kdump.export.options import ExportFormat, ExportOptions
-from kdump.export.plan import Unit, plan
+from kdump.export.outcome import Exported
+from kdump.export.plan import plan
 from kdump.export.run import LocalEngine, Summary, export
 from kdump.storage.partition import PartitionLog
 from tests.columns.reading import Row, row_of
@@ -27,13 +28,14 @@ Failures = list[tuple[str, Exception]]
 def run(folders: Sequence[Path], target: Path, options: ExportOptions, failures: Failures | None = None) -> Summary:
     units = plan([PartitionLog(str(folder)) for folder in folders], options)
 
-    def report(unit: Unit, outcome: Any) -> None:
-        if not isinstance(outcome, Result):
+    *found, summary = export(units, str(target), options, LocalEngine(2))
+    for each in found:
+        if isinstance(each, Exported) and not isinstance(each.outcome, Result):
             if failures is None:
-                raise outcome
-            failures.append((unit.name, outcome))
-
-    return export(units, str(target), options, LocalEngine(2), report)
+                raise each.outcome
+            failures.append((each.unit.name, each.outcome))
+    assert isinstance(summary, Summary)
+    return summary
 
 
 def data_files(target: Path) -> list[Path]:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -21,15 +20,16 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Outcome, Result
 from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
+from kdump.export.outcome import Exported
 from kdump.export.plan import Unit, plan
 from kdump.export.rendering import RowLines
-from kdump.export.run import LocalEngine, export
+from kdump.export.run import LocalEngine, Summary, export
 from kdump.export.work import NO_DATE, by_date, export_units
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
 from tests.columns.reading import Case, expected_rows, sound_cases
 from tests.commands.logs import EPOCH, batch, write_segment
-from tests.export.exporting import NAMES, READERS, Failures, data_files, log, offsets, parquet_rows, run
+from tests.export.exporting import NAMES, READERS, data_files, log, offsets, parquet_rows, run
 from tests.storage.building import flipped
 from tests.topics.building import Log
 
@@ -240,20 +240,14 @@ def test_a_segment_that_cannot_be_read_does_not_keep_the_others(tmp_path: Path) 
     options = ExportOptions(columns=NAMES)
     units = plan([PartitionLog(str(folder))], options)
     (folder / f"{40:020d}.log").rename(tmp_path / "away")
-    failures: Failures = []
-    summary = export(
-        units, str(tmp_path / "out"), options, LocalEngine(1), lambda unit, found: _collect(failures, unit, found)
-    )
+    *found, summary = export(units, str(tmp_path / "out"), options, LocalEngine(1))
+    assert isinstance(summary, Summary)
     assert (summary.failures, summary.units, summary.is_whole) == (1, 2, False)
-    assert isinstance(failures[0][1], FileNotFoundError)
+    [error] = [each.outcome for each in found if isinstance(each, Exported) and not isinstance(each.outcome, Result)]
+    assert isinstance(error, FileNotFoundError)
     (tmp_path / "away").rename(folder / f"{40:020d}.log")
     assert run([folder], tmp_path / "out", options).is_whole
     assert offsets(tmp_path / "out") == list(range(120))
-
-
-def _collect(failures: Failures, unit: Unit, found: Any) -> None:
-    if not isinstance(found, Result):
-        failures.append((unit.name, found))
 
 
 def test_an_engine_that_stops_early_leaves_no_success(tmp_path: Path) -> None:
@@ -266,7 +260,7 @@ def test_an_engine_that_stops_early_leaves_no_success(tmp_path: Path) -> None:
 
     units = plan([PartitionLog(str(folder))], options)
     with pytest.raises(KeyboardInterrupt):
-        export(units, str(tmp_path / "out"), options, engine, lambda _, __: None)
+        list(export(units, str(tmp_path / "out"), options, engine))
     assert not (tmp_path / "out" / SUCCESS).exists()
     assert run([folder], tmp_path / "out", options).resumed == 1
 

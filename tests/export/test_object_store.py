@@ -18,6 +18,7 @@ from obstore.store import S3Store
 from kdump.errors import RefusedError
 from kdump.export.object_store import StoreError, is_object_store, upload
 from tests.commands.running import invoked
+from tests.rows import rows_in
 from tests.topics.building import Log
 
 BUCKET = "backup"
@@ -88,6 +89,16 @@ def test_the_files_and_success_are_there(store: S3Store, partition: Path, tmp_pa
     assert there(store) == ["a/b/_SUCCESS", *FILES]
     (tmp_path / "one.parquet").write_bytes(bytes(obstore.get(store, FILES[0]).bytes()))
     assert pq.read_table(tmp_path / "one.parquet")["key"].to_pylist() == [b"a", b"b"]
+
+
+def test_a_row_has_what_was_sent(store: S3Store, partition: Path, tmp_path: Path) -> None:
+    options = ("--staging", tmp_path / "staging", "--report-format", "jsonl")
+    for sent in (2, 0):
+        done = invoked("export", partition, "--to", f"s3://{BUCKET}/a/b", *options)
+        [row] = [row for row in rows_in(done.stdout) if row["type"] == "upload"]
+        assert (row["url"], row["files"], row["alreadySent"]) == (f"s3://{BUCKET}/a/b", sent, 2 - sent)
+        assert (row["bytes"] > 0) is (sent > 0)
+    assert len(there(store)) == 3
 
 
 def test_a_second_run_sends_only_what_has_changed(

@@ -145,7 +145,7 @@ def test_files_are_on_the_disk_before_they_get_their_names(
     monkeypatch.setattr(durable, "_syncfs", lambda: synced if has_syncfs else None)
     monkeypatch.setattr(planning, "GROUPS_EACH", 0.001)
     units = plan([PartitionLog(str(tmp_path / "orders-0"))], ExportOptions())
-    export(units, str(tmp_path / "out"), ExportOptions(), LocalEngine(1), lambda _, __: None)
+    list(export(units, str(tmp_path / "out"), ExportOptions(), LocalEngine(1)))
     first = events.index("name")
     assert events[:first].count("sync") == (2 if has_syncfs else 31)  # one of export.json
     assert events[first : first + 60] == ["name", "account"] * 30

@@ -42,6 +42,8 @@ _OWN: Mapping[str, Callable[[str], bool]] = {
     table.CLEANER_LOAD_FACTOR.name: lambda text: "." in text or text.strip().lstrip("-").isdigit() or "e" in text,
     # that many threads have not a MiB each
     table.CLEANER_THREADS.name: lambda text: text.isdigit() and int(text) >= 128,
+    # before 4.1 it is the opening of the metadata log that refuses these; `startup` says so
+    table.METADATA_SEGMENT_BYTES.name: lambda text: text.strip().isdigit() and 12 <= int(text) < 8 << 20,
     # of throttled replicas nothing is in a log directory
     table.FOLLOWER_THROTTLED.name: lambda text: True,
     table.LEADER_THROTTLED.name: lambda text: True,

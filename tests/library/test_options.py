@@ -47,6 +47,7 @@ NOT_FOR_PROGRAMS: dict[str, str] = {
     "--progress": "text: progress on a terminal",
     "--quiet": "text: nothing where nothing was found",
     "--report": "the result as a file for people or other programs",
+    "--report-format": "rows in JSON or text; the function returns what they are made of",
     "--schema": "prints the JSON schema of the rows",
     "--segments": "text: whether segments are listed; results have them",
     "--sort": "text: the order of what is printed",

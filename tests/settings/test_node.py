@@ -34,3 +34,6 @@ def test_log_directories_roles_and_voters() -> None:
     assert node.roles({}) is None
     assert node.roles({"process.roles": "broker, controller"}) == frozenset({"broker", "controller"})
     assert node.voters({"controller.quorum.voters": "1@a:9093, 2@b:9093"}) == {1, 2}
+    text = node.voters_text([(1, "a", 9093), (2, "::1", 9094)])
+    assert text == "1@a:9093,2@[::1]:9094"
+    assert node.voters({"controller.quorum.voters": text}) == {1, 2}

@@ -18,6 +18,7 @@ from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES
 from kdump.settings.replication import ReplicationSettings
 from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import PropertyFile, Settings, TopicSettings, with_small_segments
+from kdump.settings.start import StartSettings
 from kdump.settings.table import (
     BY_NAME,
     CLEANUP_POLICY,
@@ -140,13 +141,10 @@ def test_a_default_may_be_that_of_a_release() -> None:
 
 
 def test_every_setting_counts_for_some_part() -> None:
-    views: tuple[type[View], ...] = (*VIEWS, ReplicationSettings)
+    views: tuple[type[View], ...] = (*VIEWS, ReplicationSettings, StartSettings)
     counting = {setting for view in views for setting in view.counting()}
     left = {setting.name for setting in SETTINGS if setting not in counting}
     assert left == {
-        "offsets.topic.segment.bytes",
-        "transaction.state.log.segment.bytes",
-        "share.coordinator.state.topic.segment.bytes",
         "transaction.max.timeout.ms",
         "offsets.retention.minutes",
         "offsets.topic.num.partitions",
@@ -177,6 +175,9 @@ def test_the_releases_that_have_a_setting() -> None:
     assert [servers.is_too_small(" 1048575", release) for release in (old, v4_0, v4_1)] == [False, True, True]
     assert not own.is_too_small("1048576", v4_1)
     assert not BY_NAME["segment.index.bytes"].is_too_small("4", v4_1)
+    metadata = BY_NAME["metadata.log.segment.bytes"]
+    assert [metadata.is_too_small("8388607", release) for release in (old, v4_0, v4_1)] == [True, True, True]
+    assert not metadata.is_too_small("8388608", v4_1)
     topics = [("a", {"segment.bytes": "5"}), ("b", {}), ("c", {"segment.bytes": "x"})]
     assert list(with_small_segments(topics, v4_1)) == ["a"]
 

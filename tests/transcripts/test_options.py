@@ -107,7 +107,7 @@ def test_every_option_of_all_commands_has_a_transcript(name: str) -> None:
 def test_every_format_has_a_transcript(path: Path) -> None:
     """The default one stands where none is named, and the sessions of each command have it in text."""
     for option in COMMANDS[path].params:
-        if "--format" in option.opts and isinstance(option.type, click.Choice):
+        if {"--format", "--report-format"} & set(option.opts) and isinstance(option.type, click.Choice):
             printed = {*given(path, option.opts), option.default}
             assert [each for each in option.type.choices if each not in printed] == [], "no session has these"
 
