@@ -198,8 +198,8 @@ def test_lines_fit_a_terminal(name: str) -> None:
 
 # Words of the glossary's right column that names are not made of. What scripts read keeps its name.
 PRIVATE = re.compile(
-    r"alike|anew|mend(?:s|ed|ing)?|passedover|rails?|rescued?|retell|retold|sheets?|sister|strange|stretch(?:es)?"
-    r"|troubles?|whither|wish(?:es)?"
+    r"alike|anew|broken|infos|mend(?:s|ed|ing)?|passedover|rails?|rescued?|retell|retold|sheets?|sister|strange"
+    r"|stretch(?:es)?|tell(?:s|ing)?|told|troubles?|whither|wish(?:es)?"
 )
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 

@@ -34,7 +34,7 @@ from ..shell.write_options import (
     chosen_opening,
     known_rules,
     refused,
-    tell_backup,
+    say_backup,
     write_options,
 )
 
@@ -160,7 +160,7 @@ def command(
         return refused(error, path)
     with Output() as out:
         out.write(f"{safe(log.partition)}: {_text(appender.tally)}\n")
-    tell_backup(log)
+    say_backup(log)
     if interrupts.came:
         say_interrupted("what was appended stays, and the log is shut down cleanly")
         return exit_codes.INTERRUPTED

@@ -22,7 +22,7 @@ from ..shell.write_options import (
     chosen_opening,
     known_rules,
     refused,
-    tell_backup,
+    say_backup,
     write_options,
 )
 
@@ -72,7 +72,7 @@ def command(
                     else:
                         out.write(f"{name}: the last segment is empty, so there is nothing to roll\n")
                 out.flush()
-                tell_backup(log)
+                say_backup(log)
             except REFUSALS as error:
                 out.flush()
                 code = refused(error, path)

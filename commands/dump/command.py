@@ -277,7 +277,7 @@ def _dump(
             is_text=options.format is OutputFormat.TEXT,
         )
         for path, reason in unreached:
-            met.tell(path, reason)
+            met.report(path, reason)
         for path, reason in unreadable:
             met.failed(path, reason)
         try:

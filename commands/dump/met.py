@@ -8,7 +8,7 @@ from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.interchange.rows import Format
-from kdump.operations.dump import BrokenLog, Event, FileRows, Found, LogBegun, Waiting, ZeroTail
+from kdump.operations.dump import DamagedLog, Event, FileRows, Found, LogBegun, Waiting, ZeroTail
 from kdump.operations.results import Failed
 from kdump.storage.live import tally, was_deleted
 
@@ -40,8 +40,8 @@ class Met:
             else:
                 self._seldom(event)
 
-    def _seldom(self, event: BrokenLog | ZeroTail | FileRows | Waiting | Failed) -> None:
-        if isinstance(event, BrokenLog):
+    def _seldom(self, event: DamagedLog | ZeroTail | FileRows | Waiting | Failed) -> None:
+        if isinstance(event, DamagedLog):
             self._damage(event)
         elif isinstance(event, ZeroTail):
             self._out.flush()
@@ -61,7 +61,7 @@ class Met:
         see = " See what can be read: --include-damaged" if self._hidden else ""
         self._out.write(f"\nFOUND: {number_words(self._damaged, 'damaged range')}.{see}\n")
 
-    def _damage(self, found: BrokenLog) -> None:
+    def _damage(self, found: DamagedLog) -> None:
         damage = found.damage
         self._damaged += 1
         self._hidden += found.hides
@@ -93,9 +93,9 @@ class Met:
         if was_deleted(path, error):
             return
         tally.cannot_read(path)
-        self.tell(path, error)
+        self.report(path, error)
 
-    def tell(self, path: str, error: OSError) -> None:
+    def report(self, path: str, error: OSError) -> None:
         """Say why nothing of a file or PATH is printed."""
         self._out.flush()
         complain(os_error_text(error, path))

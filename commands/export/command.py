@@ -40,7 +40,7 @@ from ..shell.reading_options import (
 )
 from ..shell.replicas import chosen_replicas, directories_at, newest, replicas_at
 from ..shell.schemas import payload_decoder, schemas_option
-from ..shell.session import Diagnostics, tell_refused
+from ..shell.session import Diagnostics, say_refused
 from .text import lost_lines, sent_words, written_words
 
 if TYPE_CHECKING:
@@ -219,10 +219,10 @@ def _export(
     farthest = newest(PathCounter().over(found), diagnostics)
     is_all = diagnostics.code < exit_codes.INCOMPLETE
     report, engine = partial(_report, diagnostics), partial(_exported, cluster)
-    results = export(farthest, request, report, engine, is_all=is_all, kept=_tell_kept)
+    results = export(farthest, request, report, engine, is_all=is_all, kept=_note_kept)
     try:
         for each in results:
-            _tell(each, request.target, diagnostics)
+            _say(each, request.target, diagnostics)
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
     except RefusedError as error:
@@ -266,7 +266,7 @@ def _report(diagnostics: Diagnostics, problem: Problem) -> None:
     diagnostics.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
 
 
-def _tell(done: Summary | Uploaded | Failed, url: str, diagnostics: Diagnostics) -> None:
+def _say(done: Summary | Uploaded | Failed, url: str, diagnostics: Diagnostics) -> None:
     if isinstance(done, Failed):
         complain(os_error_text(done.error, done.path) if isinstance(done.error, OSError) else safe(str(done.error)))
         is_refused = isinstance(done.error, RefusedError)
@@ -276,7 +276,7 @@ def _tell(done: Summary | Uploaded | Failed, url: str, diagnostics: Diagnostics)
         out.write(f"{sent_words(done, url) if isinstance(done, Uploaded) else written_words(done, diagnostics.code)}\n")
 
 
-def _tell_kept(folder: str) -> None:
+def _note_kept(folder: str) -> None:
     complain(f"what was written is kept; to resume, repeat this with --staging {safe_path(folder)}")
 
 
@@ -295,6 +295,6 @@ def _export_lost(paths: Iterable[str], leader: int, folder: str, topics: tuple[s
             for line in lost_lines(lost_records(places, leader, folder, now, diagnostics, chooses(topics)), leader):
                 out.write(line)
     except RefusedError as error:
-        tell_refused(error)
+        say_refused(error)
         return exit_codes.REFUSED
     return diagnostics.code

@@ -26,7 +26,7 @@ from ..shell import exit_codes
 from ..shell.output import NOTHING_CHECKED, Output, os_error_text, say_interrupted
 from ..shell.paths import expand
 from ..shell.progress import ProgressBar
-from ..shell.session import Complaints, tell_refused
+from ..shell.session import Complaints, say_refused
 
 if TYPE_CHECKING:
     from .jsonl import JsonPrinter
@@ -98,7 +98,7 @@ class Run(Complaints):
         with ProgressBar([path for target in targets for path in target.partitions]) as bar, closing(repaired):
             try:
                 for target, done in repaired:
-                    self._tell(done, target, bar)
+                    self._show(done, target, bar)
             except KeyboardInterrupt:
                 self.before()
                 say_interrupted("the same command continues from here")
@@ -118,7 +118,7 @@ class Run(Complaints):
                 self._report_error(error, path)
         return targets.all()
 
-    def _tell(self, done: Repaired | Failed, target: Target, bar: ProgressBar) -> None:
+    def _show(self, done: Repaired | Failed, target: Target, bar: ProgressBar) -> None:
         if isinstance(done, Failed):
             self._report_error(done.error, done.path, target)
         else:
@@ -179,7 +179,7 @@ class Run(Complaints):
         self._totals.reason = text.removesuffix(NOTHING_CHECKED)
         if isinstance(error, RefusedError):
             self.before()
-            tell_refused(error, text)
+            say_refused(error, text)
             self.worsen(exit_codes.REFUSED)
         else:
             self.complain(text)

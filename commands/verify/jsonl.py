@@ -70,5 +70,4 @@ def _pass_row(totals: PassTotals) -> dict[str, Any]:
     """Return the totals of a pass as an object."""
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
-    fields["notes"] = fields.pop("infos")
     return with_old_names(fields, _OLD_NAMES)

@@ -30,7 +30,7 @@ def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unf
     One that may not be entered is skipped: who reads the partition says so. Raises OSError.
     """
     partitions = list(partitions)
-    tally.changes_told.update(map(os.path.abspath, partitions))
+    tally.changes_seen.update(map(os.path.abspath, partitions))
     changes = _changes_in(log_directory) if may_have_changes(log_directory, partitions) else None
     for path in partitions:
         try:

@@ -193,7 +193,7 @@ def run_repairs(  # noqa: PLR0917 - what the functions of this module have in co
     wanted = Repair(examine, circumstances, clusters, unread.append, makes_directories=makes_directories)
     repaired = repair_all(targets, wanted, safety, files)
 
-    def told() -> Iterator[Repaired]:
+    def problems() -> Iterator[Repaired]:
         while unread:
             problem = unread.pop(0)
             if policy is OnError.YIELD or not problem.is_newer:
@@ -201,9 +201,9 @@ def run_repairs(  # noqa: PLR0917 - what the functions of this module have in co
 
     def each() -> Iterator[Repaired]:
         for _, done in repaired:
-            yield from told()
+            yield from problems()
             yield Repaired(done.path, None, error=done.error) if isinstance(done, Failed) else done
-        yield from told()
+        yield from problems()
 
     def found() -> Iterator[Repaired]:
         with closing(repaired):  # the lock goes before an error is raised

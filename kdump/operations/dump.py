@@ -135,7 +135,7 @@ class Found(NamedTuple):
     contents: Sequence[Contents] | None = None
 
 
-class BrokenLog(NamedTuple):
+class DamagedLog(NamedTuple):
     """Damage in a log of `size` bytes that is known by `path`; `hides`: there are batches in it that are not shown."""
 
     path: str
@@ -163,7 +163,7 @@ class Waiting(NamedTuple):
     """For now nothing more has come."""
 
 
-Event = LogBegun | Found | BrokenLog | ZeroTail | FileRows | Waiting | Failed
+Event = LogBegun | Found | DamagedLog | ZeroTail | FileRows | Waiting | Failed
 
 
 class Dump:
@@ -244,7 +244,7 @@ class Dump:
         self._left -= len(picks)
         return selected._replace(picks=picks)
 
-    def _tell_undecoded(self, segment: Segment) -> None:
+    def _report_undecoded(self, segment: Segment) -> None:
         """Report what of the records that were shown last could not be decoded."""
         assert self._batch is not None
         for text, is_newer in self._undecoded:
@@ -331,14 +331,14 @@ class Dump:
                             yield from self._begin(segment, log.size)
                         yield self._found(segment, event)
                         if self._undecoded:
-                            self._tell_undecoded(segment)
+                            self._report_undecoded(segment)
                         if self._left == 0:
                             return
                     elif is_zero_tail(event, log) and self._logs.may_end_in_zeros(segment):
                         yield ZeroTail(self._logs.path_of(segment), event)
                     else:
                         hides = sweep.hides and has_batch(log, event, segment.base_offset)
-                        yield BrokenLog(self._logs.path_of(segment), event, log.size, hides)
+                        yield DamagedLog(self._logs.path_of(segment), event, log.size, hides)
         except OSError as error:
             yield Failed(segment.log_path, error)
 
@@ -414,14 +414,14 @@ class Dump:
                         yield from self._begin(segment, size)
                     yield self._found(segment, event)
                     if self._undecoded:
-                        self._tell_undecoded(segment)
+                        self._report_undecoded(segment)
                     if self._left == 0:
                         return
                 elif isinstance(event, Truncated):
                     text = f"it had {event.was} bytes and was cut to {event.size}; the dump continues there"
                     self._report(Problem(segment.log_path, None, text))
                 else:
-                    yield BrokenLog(segment.log_path, event, size)
+                    yield DamagedLog(segment.log_path, event, size)
         except OSError as error:
             yield Failed(follower.path, error)
             follower.is_done = True

@@ -8,7 +8,7 @@ from kdump.blocks import content_at
 from kdump.errors import KdumpError, Problem, Report
 from kdump.interchange.rows import Content, Contents, Origin, Value
 from kdump.named_tuples import NamedTuple
-from kdump.operations.dump import BrokenLog, Event, FileRows, Found, LogBegun
+from kdump.operations.dump import DamagedLog, Event, FileRows, Found, LogBegun
 from kdump.operations.results import Failed
 from kdump.query.sweep import Selected
 from kdump.storage.damage import Damage
@@ -62,7 +62,7 @@ def rows(events: Iterable[Event], report: Report, *, batches_only: bool = False)
                     yield RecordRow(origin, event.batch, event.transaction, record, key, value)
         elif isinstance(event, LogBegun):
             origin = event.origin
-        elif isinstance(event, BrokenLog):
+        elif isinstance(event, DamagedLog):
             yield event.damage._replace(path=event.path)
         elif isinstance(event, FileRows):
             yield from _file_rows(event, report)

@@ -42,7 +42,7 @@ Broker = BrokerIdentity | None
 
 _SHOWN_TOPICS = 5
 _PROPERTIES = "server.properties"
-_LEAST_CLEANER_MAP = 1 << 20
+_MIN_CLEANER_MAP = 1 << 20
 """A cleaner thread's offset map is larger (KafkaConfig)."""
 
 _PENDING = {
@@ -193,7 +193,7 @@ def refused_properties(release: KafkaRelease, properties: Mapping[str, str]) -> 
             yield Failure(CONFIG_EXCEPTION, why, _PROPERTIES, offline=False)
     settings = TopicSettings.of(properties)
     memory, threads = settings.get(CLEANER_MAP_BYTES), settings.get(CLEANER_THREADS)
-    if memory // threads <= _LEAST_CLEANER_MAP:
+    if memory // threads <= _MIN_CLEANER_MAP:
         why = f"{CLEANER_MAP_BYTES.name} is {memory}: Kafka wants more than 1 MiB for each of {threads} cleaner threads"
         yield Failure(ILLEGAL_ARGUMENT, why, _PROPERTIES, offline=False)
 

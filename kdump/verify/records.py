@@ -50,7 +50,7 @@ class DeepCheck:
         self._open = -1
         for rows in decode_rows(block, first, stop, limit=self._limit, records=self._records):
             if isinstance(rows, BadBatch):
-                self._broken(block, rows.row, rows.error)
+                self._undecodable(block, rows.row, rows.error)
                 self._open = -1
             else:
                 self._flagged(block)
@@ -69,7 +69,7 @@ class DeepCheck:
             row = records.row[records.flagged]
             self._found.append(found_in_batch("KD-BATCH-BITS", self._path, message, block, row, offset, is_record=True))
 
-    def _broken(self, block: BatchBlock, row: int, error: KdumpError) -> None:
+    def _undecodable(self, block: BatchBlock, row: int, error: KdumpError) -> None:
         attributes, magic = block.attributes[row], block.magic[row]
         highest = ZSTD if magic >= 2 else LZ4
         if magic >= 2 and (attributes & CONTROL or block.count[row] < 0):

@@ -29,7 +29,7 @@ class PassTotals(NamedTuple):
     runs: int = 0
     errors: int = 0
     warnings: int = 0
-    infos: int = 0
+    notes: int = 0
     unread: int = 0
     partitions: int = 0
     segments: int = 0
@@ -85,6 +85,7 @@ def _totals(found: object) -> PassTotals:
     """Return the totals of a resume file; none in one of an older release."""
     if not isinstance(found, dict):
         return NOTHING_YET
+    found.setdefault("notes", found.get("infos"))  # as kdump 0.1 calls them
     counts = [found.get(name) for name in PassTotals._fields[:-1]]
     seconds = found.get("seconds")
     totals = PassTotals(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
