@@ -18,7 +18,7 @@ import click
 from kdump.errors import KdumpError, is_out_of_memory
 
 from .shell import exit_codes
-from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
+from .shell.signals import Terminated, end_on_sigterm, say_progress_on_sigusr1
 from .shell.unexpected import shows_where, unexpected_text
 
 if TYPE_CHECKING:
@@ -200,15 +200,15 @@ def _open_closed_streams() -> None:
 
 def _run() -> int:
     end_on_sigterm()
-    tell_on_sigusr1()
+    say_progress_on_sigusr1()
     code: int = cli.main(prog_name="kdump", standalone_mode=False)
     # The process ends next and gives all back: to look through it for garbage once more takes a seventh of a small run.
     # Not after an interruption, where something may still wait to be closed.
     atexit.register(gc.freeze)
     if "kdump.storage.live" in sys.modules:  # partitions were looked at
-        from .shell.session import tell_circumstances
+        from .shell.session import say_circumstances
 
-        tell_circumstances(code)
+        say_circumstances(code)
     return code
 
 
@@ -221,9 +221,9 @@ def _finish(code: int) -> int:
     _print_held(code)
     sys.stdout.flush()
     if "kdump.commands.shell.output" in sys.modules:
-        from .shell.output import tell_uncomplained
+        from .shell.output import say_uncomplained
 
-        tell_uncomplained()
+        say_uncomplained()
     return code
 
 
@@ -253,11 +253,11 @@ def _exit_code_of(work: Callable[[], int]) -> int:  # noqa: C901, PLR0911 - each
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:
-        from .shell.output import tell
+        from .shell.output import say
         from .shell.usage import usage_text
 
         for line in usage_text(error).splitlines():
-            tell(line)
+            say(line)
         return error.exit_code
     except click.ClickException as error:
         from .shell.output import complain
@@ -266,7 +266,7 @@ def _exit_code_of(work: Callable[[], int]) -> int:  # noqa: C901, PLR0911 - each
         return error.exit_code
     except (KeyboardInterrupt, click.Abort) as end:  # click makes an Abort of what it is interrupted by
         is_terminated = isinstance(end, Terminated) or isinstance(end.__cause__, Terminated)
-        _tell_interrupted()
+        _say_interrupted()
         return exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
     except KdumpError as error:
         return _fail(str(error))
@@ -280,7 +280,7 @@ def _exit_code_of(work: Callable[[], int]) -> int:  # noqa: C901, PLR0911 - each
         return _fail(unexpected_text(error))
 
 
-def _tell_interrupted() -> None:
+def _say_interrupted() -> None:
     """Say that the end of the output is not the end of the run, unless the command has said so with what is to do."""
     from .shell.progress import hide_progress
     from .shell.screen import Screen

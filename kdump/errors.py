@@ -13,18 +13,21 @@ from errno import ENOMEM
 from kdump.named_tuples import NamedTuple
 
 
-def check_number(name: str, value: object, least: float | None = None, most: float | None = None) -> None:
-    """Raise TypeError for an argument that is no number, ValueError for one below `least` or above `most`.
+def check_number(name: str, value: object, minimum: float | None = None, maximum: float | None = None) -> None:
+    """Raise TypeError for an argument that is no number, ValueError for one below `minimum` or above `maximum`.
 
-    It is a whole number unless `least` is a float. None is what was not given.
+    It is a whole number unless `minimum` is a float. None is what was not given.
     """
     if value is None:
         return
-    noun, protocol = ("a number", "__float__") if isinstance(least, float) else ("a whole number", "__index__")
-    bounds = "" if least is None else f", {least:g} or more" if most is None else f" from {least:g} to {most:g}"
+    noun, protocol = ("a number", "__float__") if isinstance(minimum, float) else ("a whole number", "__index__")
+    bounds = ""
+    if minimum is not None:
+        bounds = f", {minimum:g} or more" if maximum is None else f" from {minimum:g} to {maximum:g}"
     if isinstance(value, bool) or not hasattr(value, protocol):
         raise TypeError(f"{name} is {value!r}: expected {noun}{bounds}")
-    if (least is not None and not value >= least) or (most is not None and not value <= most):  # type: ignore[operator]
+    is_low = minimum is not None and not value >= minimum  # type: ignore[operator]
+    if is_low or (maximum is not None and not value <= maximum):  # type: ignore[operator]
         raise ValueError(f"{name} is {value!r}: expected {noun}{bounds}")
 
 

@@ -34,7 +34,7 @@ from ..shell.write_options import (
     chosen_opening,
     known_rules,
     refused,
-    tell_backup,
+    say_backup,
     write_options,
 )
 from .text import Text, tally_words
@@ -173,7 +173,7 @@ def command(
             printer.appended(done, path, is_complete=not interrupts.came)
     except REFUSALS as error:
         return refused(error, path)
-    tell_backup(log)
+    say_backup(log)
     if interrupts.came:
         say_interrupted("what was appended stays, and the log is shut down cleanly")
         return exit_codes.INTERRUPTED

@@ -20,7 +20,7 @@ from ..shell.write_options import (
     chosen_opening,
     known_rules,
     refused,
-    tell_backup,
+    say_backup,
     write_options,
 )
 from .command import printer_for
@@ -69,7 +69,7 @@ def command(
                 with named(path), opened(path, config, opening) as log:
                     printer.rolled(roll_active(log), path)
                 out.flush()
-                tell_backup(log)
+                say_backup(log)
             except REFUSALS as error:
                 out.flush()
                 code = refused(error, path)

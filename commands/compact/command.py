@@ -116,15 +116,15 @@ def command(
         printer: Printer = printer_of(__package__, format_, out.write, request.now, is_all=is_all)
         failures.before = out.flush
         for group in groups:
-            with failures.told(group.log_directory):
+            with failures.reporting(group.log_directory):
                 for event in operation.compact(group, request, safety, bar.add):
                     bar.hide()
-                    _tell(event, printer, failures, is_copy=output is not None)
+                    _show(event, printer, failures, is_copy=output is not None)
         printer.end(is_complete=failures.code == exit_codes.OK, finished=failures.finished)
     return failures.code
 
 
-def _tell(
+def _show(
     event: Compacted | Skipped | Interrupted | Failed | Note, printer: Printer, failures: Failures, *, is_copy: bool
 ) -> None:
     if isinstance(event, Compacted):
@@ -134,8 +134,8 @@ def _tell(
     elif isinstance(event, Skipped):
         printer.skipped(event.path, event.why)
     elif isinstance(event, Interrupted):
-        failures.tell_interrupted(event)
+        failures.say_interrupted(event)
     elif isinstance(event, Failed):
-        failures.tell(event.error, event.path)
+        failures.report_error(event.error, event.path)
     else:
         note(safe(event.text))

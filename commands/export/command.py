@@ -42,7 +42,7 @@ from ..shell.reading_options import (
 from ..shell.replicas import chosen_replicas, directories_at, newest, replicas_at
 from ..shell.rows import OutputFormat, output_for, report_format_option
 from ..shell.schemas import payload_decoder, schemas_option
-from ..shell.session import Diagnostics, tell_refused
+from ..shell.session import Diagnostics, say_refused
 
 if TYPE_CHECKING:
     from kdump.schemas.decoder import PayloadDecoder
@@ -241,12 +241,12 @@ def _export(
     farthest = newest(PathCounter().over(found), diagnostics)
     is_all = diagnostics.code < exit_codes.INCOMPLETE
     report, engine = partial(_report, diagnostics), partial(_exported, cluster)
-    results = export(farthest, request, report, engine, is_all=is_all, kept=_tell_kept)
+    results = export(farthest, request, report, engine, is_all=is_all, kept=_note_kept)
     try:
         with output_for(format_) as out:
             diagnostics.before, printer = out.flush, _printer(out, format_)
             for each in results:
-                _tell(each, request.target, diagnostics, printer)
+                _show(each, request.target, diagnostics, printer)
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
     except RefusedError as error:
@@ -290,7 +290,7 @@ def _report(diagnostics: Diagnostics, problem: Problem) -> None:
     diagnostics.worsen(exit_codes.INCOMPLETE if problem.is_unreadable else exit_codes.FINDINGS)
 
 
-def _tell(
+def _show(
     done: Exported | Summary | Uploaded | Failed, url: str, diagnostics: Diagnostics, printer: Printer
 ) -> None:
     if isinstance(done, Exported):
@@ -306,7 +306,7 @@ def _tell(
         diagnostics.worsen(exit_codes.REFUSED if isinstance(error, RefusedError) else exit_codes.INCOMPLETE)
 
 
-def _tell_kept(folder: str) -> None:
+def _note_kept(folder: str) -> None:
     complain(f"what was written is kept; to resume, repeat this with --staging {safe_path(folder)}")
 
 
@@ -326,6 +326,6 @@ def _export_lost(
             found = lost_records(places, leader, folder, wall_clock(), diagnostics, chooses(topics))
             _printer(out, format_).lost(found, leader)
     except RefusedError as error:
-        tell_refused(error)
+        say_refused(error)
         return exit_codes.REFUSED
     return diagnostics.code

@@ -157,7 +157,7 @@ class _Run(Complaints):
         asked = LookupOptions(options.isolation, options.log_start_offset, options.kafka)
         self._lines = LineBudget()
         self._has_several = False
-        self._lookups = Lookups(Clusters([options.path]), asked, _tell_checkpoint)
+        self._lookups = Lookups(Clusters([options.path]), asked, _show_checkpoint)
 
     def all(self) -> None:
         """Look up in every partition asked for. Raises OSError and KdumpError where there is none."""
@@ -175,15 +175,15 @@ class _Run(Complaints):
         if self._options.batch is not None:
             requests = _requests(self._options.batch)
             for answer in self._lookups.answers(logs[0], requests, self._trace) if logs else ():
-                self._tell_answer(answer)
+                self._show_answer(answer)
             return
         more = 0
         for located in self._lookups.located(PathCounter().over(logs), self._options.request, self._trace):
-            more += not self._tell(located)
+            more += not self._show(located)
         if more:
             self._out.write(f"{unlisted(more)}\n")
 
-    def _tell(self, located: Located | Failed) -> bool:
+    def _show(self, located: Located | Failed) -> bool:
         """Tell what was found in a partition; False where it is one more than a screen takes."""
         if isinstance(located, Failed):
             self._failed(located.error, located.path)
@@ -207,7 +207,7 @@ class _Run(Complaints):
             self._out.write(f"{label}{words}\n")
         return is_listed
 
-    def _tell_answer(self, answer: Answer | Failed) -> None:
+    def _show_answer(self, answer: Answer | Failed) -> None:
         import json
 
         from .jsonl import answer_fields
@@ -239,7 +239,7 @@ class _Run(Complaints):
         else:
             self.complain(safe(str(error)))
 
-def _tell_checkpoint(problem: Problem) -> None:
+def _show_checkpoint(problem: Problem) -> None:
     complain(f"{safe(problem.text)}: treated as empty, as a broker does")
 
 

@@ -128,7 +128,7 @@ class _Listing(Failures):
             for place in expand([path]):
                 self._place(place, inventory)
         except OSError as error:
-            self.tell(error, path)
+            self.report_error(error, path)
 
     def end(self, paths: Iterable[str], inventory: Inventory) -> None:
         """List what only shows when everything is known."""
@@ -160,4 +160,4 @@ class _Listing(Failures):
             elif isinstance(row, FileInfo):
                 self._printer.file(row.name, row.kind, row.size)
             else:
-                self.tell(row.error, row.path)
+                self.report_error(row.error, row.path)

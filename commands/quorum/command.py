@@ -13,7 +13,7 @@ from ..shell import exit_codes
 from ..shell.options import apply_option, now_option
 from ..shell.paths import matches
 from ..shell.rows import OutputFormat, format_option, output_for, printer_of
-from ..shell.session import Diagnostics, told_if_refused
+from ..shell.session import Diagnostics, say_if_refused
 from ..shell.values import read_by
 
 _SHOW = "show"
@@ -120,7 +120,7 @@ def set_voters_command(
         printer.quorum(quorum)
         printer.plan(plan)
         if not (plan.is_done or plan.refusals) and applies:
-            return told_if_refused(out, lambda: printer.end(plan, apply_voters(plan, now)))
+            return say_if_refused(out, lambda: printer.end(plan, apply_voters(plan, now)))
         printer.end(plan, None)
         if plan.is_done:
             return exit_codes.OK

@@ -45,7 +45,7 @@ from ..shell.output import NOTHING_CHECKED, Output, complain, os_error_text, say
 from ..shell.paths import check_not_kafkas, check_target, expand
 from ..shell.progress import ProgressBar
 from ..shell.rows import OutputFormat, format_option, output_for
-from ..shell.session import Complaints, tell_refused
+from ..shell.session import Complaints, say_refused
 from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.usage import not_one_of
 
@@ -307,7 +307,7 @@ class _Run(Complaints):
         with ProgressBar([path for target in targets for path in target.partitions]) as bar, closing(repaired):
             try:
                 for target, done in repaired:
-                    self._tell(done, target)
+                    self._show(done, target)
                     if isinstance(done, Repaired):
                         bar.add(os.path.join(done.path, "-"), _size(done.path))
             except KeyboardInterrupt:
@@ -331,7 +331,7 @@ class _Run(Complaints):
                 self._report_error(error, path)
         return targets.all()
 
-    def _tell(self, done: Repaired | Failed, target: Target) -> None:
+    def _show(self, done: Repaired | Failed, target: Target) -> None:
         if isinstance(done, Failed):
             self._report_error(done.error, done.path, target)
         elif done.error is not None:
@@ -375,7 +375,7 @@ class _Run(Complaints):
         self._reason = text.removesuffix(NOTHING_CHECKED)
         if isinstance(error, RefusedError):
             self.before()
-            tell_refused(error, text)
+            say_refused(error, text)
             self.worsen(exit_codes.REFUSED)
         else:
             self.complain(text)

@@ -19,7 +19,7 @@ from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.paths import matches
 from ..shell.progress import ProgressBar
 from ..shell.rows import OutputFormat, format_option, output_for, printer_of
-from ..shell.session import Diagnostics, told_if_refused
+from ..shell.session import Diagnostics, say_if_refused
 from ..shell.values import read_by
 
 
@@ -149,4 +149,4 @@ def command(
         if not applies:
             printer.end(found, None, "")
             return exit_codes.FINDINGS
-        return told_if_refused(out, lambda: printer.end(found, cluster.apply(found, into, now), ""))
+        return say_if_refused(out, lambda: printer.end(found, cluster.apply(found, into, now), ""))

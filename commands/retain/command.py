@@ -117,7 +117,7 @@ def command(
         run = _Run(request, SafetyOptions(applies, "retain", not no_backup), printer, failures)
         groups = grouped(paths, failures, lambda name: is_chosen(name, topics))
         for group in groups:
-            with failures.told(group.log_directory):
+            with failures.reporting(group.log_directory):
                 run.group(group, not group.is_whole if segments is None else segments)
         run.end(topics if groups else None)
     return failures.code
@@ -144,9 +144,9 @@ class _Run:
                 self._printer.directory(group.log_directory, event)
                 self._failures.before()
             elif isinstance(event, Interrupted):
-                self._failures.tell_interrupted(event)
+                self._failures.say_interrupted(event)
             elif isinstance(event, Failed):
-                self._failures.tell(event.error, event.path)
+                self._failures.report_error(event.error, event.path)
             elif isinstance(event, Note):
                 note(safe(event.text))
             else:

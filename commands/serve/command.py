@@ -19,7 +19,7 @@ from kdump.serve.server import ServeOptions, Server
 
 from ..shell import exit_codes
 from ..shell.options import verbose_option
-from ..shell.output import tell
+from ..shell.output import say
 from ..shell.paths import directories
 from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Diagnostics
@@ -119,9 +119,9 @@ def command(
     except NameFormatError as error:
         raise click.UsageError(safe_path(str(error))) from None
     except (BrokerRunsError, KdumpRunsError) as error:
-        tell(f"Refused: {safe(str(error))}")
+        say(f"Refused: {safe(str(error))}")
         first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
-        tell(f"  {first} --ignore-lock serves it all the same.")
+        say(f"  {first} --ignore-lock serves it all the same.")
         return exit_codes.REFUSED
     options = ServeOptions(*address, advertised=advertise, tls=_tls(tls_cert, tls_key), **limits)
     users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)

@@ -18,7 +18,7 @@ def grouped(
     """Return the PATHs by log directory; what is not there is complained of. Raises click.UsageError for a file."""
     groups = PartitionGroups(wants)
     for path in paths:
-        with failures.told(path):
+        with failures.reporting(path):
             for place in directories([path]):
                 groups.add(place)
                 failures.name(place.path if isinstance(place, LogDirectory) else os.path.dirname(place.path) or ".")

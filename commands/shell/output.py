@@ -180,7 +180,7 @@ def complain(text: str, *, is_one_of_many: bool = False, who: str = "kdump") -> 
         screen.complaint_count += 1
         if screen.complaint_count > MAX_COMPLAINTS and not screen.verbosity:
             return False
-    tell(f"{who}: {text}")
+    say(f"{who}: {text}")
     return True
 
 
@@ -190,7 +190,7 @@ def say_interrupted(what: str) -> None:
     complain(f"interrupted: {what}")
 
 
-def tell(text: str) -> None:
+def say(text: str) -> None:
     """Print a message on stderr, in lines that fit the screen. The text must be safe already."""
     hide_progress()
     for line in error_lines(text):
@@ -204,12 +204,12 @@ def nothing_changed(reason: str) -> str:
     return f"Nothing was changed{why}\n"
 
 
-def tell_uncomplained() -> None:
+def say_uncomplained() -> None:
     """Say, at the end of a run, how many complaints were not printed."""
     screen = Screen.current
     more = 0 if screen.verbosity else screen.complaint_count - MAX_COMPLAINTS
     if more > 0:
-        tell(f"kdump: {number_words(more, 'more line')} like these: -v shows all.")
+        say(f"kdump: {number_words(more, 'more line')} like these: -v shows all.")
 
 
 def note(text: str) -> None:

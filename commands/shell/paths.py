@@ -55,14 +55,14 @@ def check_directories(paths: Iterable[str]) -> None:
 
 
 def reached(
-    paths: Iterable[str], find: Callable[[list[str]], Sequence[_Found]], tell: Callable[[OSError, str], None]
+    paths: Iterable[str], find: Callable[[list[str]], Sequence[_Found]], report: Callable[[OSError, str], None]
 ) -> Iterator[_Found]:
     """Yield what `find` (`expand`, `directories`) has of each PATH; of one that cannot be reached only that is told."""
     for path in paths:
         try:
             found = find([path])
         except OSError as error:
-            tell(error, path)
+            report(error, path)
         else:
             yield from found
 

@@ -75,7 +75,7 @@ def hide_progress() -> None:
         Progress.current.hide()
 
 
-def tell_progress() -> None:
+def say_progress() -> None:
     """Print on stderr how far the run has got: somebody has sent SIGUSR1."""
     progress = Progress.current
     click.echo("kdump: " + ("no progress to report yet" if progress is None else progress.line()), err=True)

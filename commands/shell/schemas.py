@@ -41,7 +41,7 @@ def payload_decoder(places: Iterable[Place], path: str | None) -> PayloadDecoder
     from kdump.schemas.sources import read_schemas
 
     try:
-        registry = read_schemas(found, _tell)
+        registry = read_schemas(found, _complain)
         check_libraries(registry)
     except (KdumpError, OSError) as error:
         if path is not None:
@@ -73,6 +73,6 @@ def _narrowed() -> Iterator[Place]:
             yield from expand([path])
 
 
-def _tell(problem: Problem) -> None:
+def _complain(problem: Problem) -> None:
     place = "" if problem.position is None else f"byte {problem.position}: "
     complain(f"{safe_path(problem.path)}: {place}{safe(problem.text)}")

@@ -17,7 +17,7 @@ from kdump.storage.live import is_deleted, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
-from .output import Output, about, as_given, complain, holds_text, note, os_error_text, tell
+from .output import Output, about, as_given, complain, holds_text, note, os_error_text, say
 from .screen import Screen
 from .words import interrupted_words
 
@@ -66,7 +66,7 @@ class Diagnostics(Complaints):
             if problem.path not in self._newer:
                 self._newer.add(problem.path)
                 place = f"{safe_path(problem.path)}: byte {problem.position}: {safe(problem.text)}"
-                tell(f"kdump: note: {place}: newer than this kdump, skipped")
+                say(f"kdump: note: {place}: newer than this kdump, skipped")
             return
         if problem.is_missing and is_deleted(problem.path):
             return
@@ -105,7 +105,7 @@ class Failures(Complaints):
     def _spoken(self, text: str) -> str:
         return safe(as_given(text, self._given))
 
-    def tell_interrupted(self, event: Interrupted) -> None:
+    def say_interrupted(self, event: Interrupted) -> None:
         """Say that a change was interrupted; one that --apply would finish is work that was only shown."""
         note(f"{safe_path(event.path)}: {interrupted_words(event.change, is_finished=event.is_finished)}")
         if event.is_finished:
@@ -113,12 +113,12 @@ class Failures(Complaints):
         else:
             self.worsen(exit_codes.FINDINGS)
 
-    def tell(self, error: Exception, path: str) -> None:
+    def report_error(self, error: Exception, path: str) -> None:
         """Say why something was left alone, by what it comes to; what is no error of reading or Kafka's is raised."""
         if isinstance(error, RefusedError):
             self.before()
             self.reason = self._spoken(str(error))
-            tell_refused(error, self.reason)
+            say_refused(error, self.reason)
             self.worsen(exit_codes.REFUSED)
         elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             if not was_deleted(path, error):
@@ -132,15 +132,15 @@ class Failures(Complaints):
             raise error
 
     @contextmanager
-    def told(self, path: str) -> Iterator[None]:
+    def reporting(self, path: str) -> Iterator[None]:
         """Tell what fails in here, and go on behind it."""
         try:
             yield
         except (OSError, KdumpError) as error:
-            self.tell(error, path)
+            self.report_error(error, path)
 
 
-def tell_refused(error: KdumpError, text: str = "") -> None:
+def say_refused(error: KdumpError, text: str = "") -> None:
     """Say on stderr what a safety check refused, and that nothing was changed where a broker is the reason.
 
     `text` stands for that of the error, with paths as they were given.
@@ -149,23 +149,23 @@ def tell_refused(error: KdumpError, text: str = "") -> None:
     if not is_printed:
         return
     if isinstance(error, BrokerRunsError):
-        tell("  Nothing was changed. Stop the broker, then run this again.")
+        say("  Nothing was changed. Stop the broker, then run this again.")
     elif isinstance(error, KdumpRunsError):
-        tell("  Nothing was changed. Wait until it has ended, then run this again.")
+        say("  Nothing was changed. Wait until it has ended, then run this again.")
 
 
-def told_if_refused(out: Output, work: Callable[[], object]) -> int:
+def say_if_refused(out: Output, work: Callable[[], object]) -> int:
     """Do the work; the exit code. What a safety check refuses is said behind what is printed already."""
     try:
         work()
     except RefusedError as error:
         out.flush()
-        tell_refused(error)
+        say_refused(error)
         return exit_codes.REFUSED
     return exit_codes.OK
 
 
-def tell_circumstances(code: int) -> None:
+def say_circumstances(code: int) -> None:
     """Say on stderr, at the end of a run, what it could not reach: growing ends of logs, what is unreadable."""
     shortest_last = sorted(tally.brokers, key=lambda name: (len(name), name), reverse=True)
     named = {os.path.realpath(directory): directory for directory in shortest_last}  # each is told once
@@ -175,21 +175,21 @@ def tell_circumstances(code: int) -> None:
             runs = "a broker is running on"
             if holder.is_kdump:
                 runs = f"another kdump (process {holder.process}) is changing"
-            told = f"{runs} {safe_path(_as_given(directory))}"
-            if not any(text.startswith(f"{told} (") for text in Screen.current.complaints):  # as refused before
-                tell(f"Note: {told}.{_left_out(directory)}")
+            fact = f"{runs} {safe_path(_as_given(directory))}"
+            if not any(text.startswith(f"{fact} (") for text in Screen.current.complaints):  # as refused before
+                say(f"Note: {fact}.{_left_out(directory)}")
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished. kdump reads the files as after the broker has finished it"
-        tell(f"Note: {safe_path(tally.named.get(path, path))}: {text}.")
-    _note_untold()
+        say(f"Note: {safe_path(tally.named.get(path, path))}: {text}.")
+    _note_unmentioned()
     if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
         pass  # it is the verdict on stdout
     elif code == exit_codes.INCOMPLETE and tally.unreadable and not Screen.current.is_in_vain:
         partitions = number_words(len(tally.partitions), "partition")
-        tell(f"INCOMPLETE. {count_text(len(tally.unreadable))} of {partitions} could not be read.")
+        say(f"INCOMPLETE. {count_text(len(tally.unreadable))} of {partitions} could not be read.")
     elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:
         unreached = number_words(len(tally.unreached), "PATH")
-        tell(f"INCOMPLETE. {unreached} could not be read; the rest was.")
+        say(f"INCOMPLETE. {unreached} could not be read; the rest was.")
     tally.clear()
 
 
@@ -225,10 +225,10 @@ def note_unfinished(place: LogDirectory | PartitionLog) -> None:
     _note_changes(log_directory, partitions)
 
 
-def _note_untold() -> None:
+def _note_unmentioned() -> None:
     """Say the same of the partitions that were read, and of which nothing has asked for changes."""
     by_directory: dict[str, list[str]] = {}
-    for path in sorted(tally.partitions - tally.changes_told):
+    for path in sorted(tally.partitions - tally.changes_seen):
         by_directory.setdefault(os.path.dirname(path), []).append(tally.named.get(path, path))
     for log_directory, partitions in by_directory.items():
         _note_changes(log_directory, partitions)

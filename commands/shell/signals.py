@@ -18,17 +18,17 @@ def end_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, _raise)
 
 
-def tell_on_sigusr1() -> None:
+def say_progress_on_sigusr1() -> None:
     """Print on stderr how far the run has got when SIGUSR1 comes, of which a process would die otherwise."""
     if hasattr(signal, "SIGUSR1"):
         with suppress(ValueError):
-            signal.signal(signal.SIGUSR1, _tell)
+            signal.signal(signal.SIGUSR1, _on_signal)
 
 
-def _tell(_number: int, _frame: FrameType | None) -> None:
-    from .progress import tell_progress
+def _on_signal(_number: int, _frame: FrameType | None) -> None:
+    from .progress import say_progress
 
-    tell_progress()
+    say_progress()
 
 
 def _raise(_number: int, _frame: FrameType | None) -> None:

@@ -24,7 +24,7 @@ from . import exit_codes
 from .config_option import read_config
 from .options import all_of
 from .output import NO_SUCH, as_given, complain
-from .session import tell_refused
+from .session import say_refused
 from .startup_options import startup_options
 
 PER_BATCH, PER_APPEND = "batch", "append"
@@ -119,7 +119,7 @@ def known_rules(path: str) -> ClusterRules:
     return rules
 
 
-def tell_backup(log: LogWriter) -> None:
+def say_backup(log: LogWriter) -> None:
     """Say where what had to be replaced is kept, if anything was."""
     if log.change:
         complain(
@@ -132,7 +132,7 @@ def refused(error: RefusedError | NotAppendableError, path: str) -> int:
     """Say why the log at this path, as it was given, is not touched; the exit code."""
     absolute = os.path.abspath(path)
     given = {absolute: path, os.path.dirname(absolute): directory_around(path)}
-    tell_refused(error, safe(as_given(str(error), given)))
+    say_refused(error, safe(as_given(str(error), given)))
     return exit_codes.REFUSED
 
 

@@ -151,11 +151,11 @@ def _gathered(
     for found in StatsOf(options, report, bar.add).of(replicas, computed):
         if found.stats.damage_count:
             bar.hide()
-            _tell_damage(found.stats, diagnostics)
+            _say_damage(found.stats, diagnostics)
         yield found
 
 
-def _tell_damage(stats: Stats, diagnostics: Diagnostics) -> None:
+def _say_damage(stats: Stats, diagnostics: Diagnostics) -> None:
     for damage in stats.damage:
         complain(f"{safe_path(damage.path)}: byte {damage.position}: {safe(damage.text)}", is_one_of_many=True)
     if stats.damage_count > len(stats.damage):

@@ -97,7 +97,7 @@ def command(paths: tuple[str, ...], older_than: int | None, format_: OutputForma
     with output_for(format_) as out:
         run = _Run(paths, asked, out, format_)
         for path in run.found(paths):
-            with run.told(path):
+            with run.reporting(path):
                 run.path(path)
         run.end()
     return run.code
@@ -139,11 +139,11 @@ class _Run(Failures):
         if not listing.changes and not listing.old:
             directories([path])  # what is Kafka's has no changes then; of what is not, it is said
         for error in listing.unreadable:
-            self.tell(error, path)
+            self.report_error(error, path)
         over = PathCounter("change").over
         if asked.prune:
             before = wall_clock() - asked.older_than
-            self._tell(prune_all(listing, before, self._safety, asked.id, over))
+            self._show_all(prune_all(listing, before, self._safety, asked.id, over))
         elif asked.id is None:
             self._printer.listed(listing.changes, listing.old)
             is_bad = any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes)
@@ -152,12 +152,12 @@ class _Run(Failures):
         else:
             chosen = changes_called(listing, asked.id)
             self._has_found |= bool(chosen)
-            self._tell((close_all if asked.close else undo_all)(chosen, self._safety, over))
+            self._show_all((close_all if asked.close else undo_all)(chosen, self._safety, over))
 
-    def _tell(self, events: Iterable[Undone | Closed | Pruned | Failed]) -> None:
+    def _show_all(self, events: Iterable[Undone | Closed | Pruned | Failed]) -> None:
         for event in events:
             if isinstance(event, Failed):
-                self.tell(event.error, event.path)
+                self.report_error(event.error, event.path)
                 continue
             if isinstance(event, Undone):
                 self._printer.undone(event)

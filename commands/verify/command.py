@@ -172,7 +172,7 @@ def command(
         begin = partial(_begin, printers)
         verified = VerifyRun(chosen, options, request, start=_on(cluster), on_partition=begin, keeps=False)
         verified.totals.unread = unread
-        ended = _tell(verified, printers, bar)
+        ended = _print_all(verified, printers, bar)
         code = _exit_code(verified.totals, fail_on)
         for each in printers:
             each.end(verified.totals, code)
@@ -228,7 +228,7 @@ def _begin(printers: Iterable[Report], path: str) -> None:
         each.partition(path)
 
 
-def _tell(verified: VerifyRun, printers: Sequence[Report], bar: ProgressBar) -> KeyboardInterrupt | None:
+def _print_all(verified: VerifyRun, printers: Sequence[Report], bar: ProgressBar) -> KeyboardInterrupt | None:
     """Print what is found as it is found; return what has ended it early."""
     ended = None
     for each in printers:

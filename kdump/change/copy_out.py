@@ -87,7 +87,7 @@ def copy_directories(
     """
     wanted: list[tuple[str, str, list[Copy]]] = []
     for folder, copied in folders:
-        with _told(folder, unreadable):
+        with _noting(folder, unreadable):
             inside = list_directory(folder)[1]
             copies = [(os.path.join(folder, name), os.path.join(copied, name)) for name in inside]
             for path, _ in copies:
@@ -96,15 +96,15 @@ def copy_directories(
     beside = list(files)
     _check_room([*beside, *(copy for _, _, copies in wanted for copy in copies)], near)
     for copy in beside:
-        with _told(copy[0], unreadable):
+        with _noting(copy[0], unreadable):
             copy_file(*copy)
     for folder, copied, copies in wanted:
-        with _told(folder, unreadable):
+        with _noting(folder, unreadable):
             _copy_directory(folder, copied, copies)
 
 
 @contextmanager
-def _told(path: str, unreadable: Unreadable) -> Iterator[None]:
+def _noting(path: str, unreadable: Unreadable) -> Iterator[None]:
     """Tell of a source that cannot be read; what else fails is raised."""
     try:
         yield

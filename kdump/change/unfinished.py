@@ -30,7 +30,7 @@ def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unf
     One that may not be entered is skipped: who reads the partition says so. Raises OSError.
     """
     partitions = list(partitions)
-    tally.changes_told.update(map(os.path.abspath, partitions))
+    tally.changes_seen.update(map(os.path.abspath, partitions))
     changes: Changes | None = None
     if may_have_changes(log_directory, partitions):
         from kdump.change.journal import Changes

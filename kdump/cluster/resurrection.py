@@ -19,6 +19,7 @@ from kdump.cluster.new_image import (
     next_producer_id,
 )
 from kdump.cluster.nodes import Node, assign
+from kdump.cluster.notes import expired_topics, notes_on_partitions, notes_on_state
 from kdump.cluster.old_properties import (
     OldProperties,
     kept_settings,
@@ -35,7 +36,6 @@ from kdump.cluster.refusals import (
     check_segment_bytes,
     check_topics,
 )
-from kdump.cluster.telling import expired_topics, notes_on_partitions, notes_on_state
 from kdump.cluster.topics_at_hand import AtHand, leave_out_unknown, refuse_unknown, topics_at_hand
 from kdump.cluster.wanted import MetadataFrom, Note, NoteKind, Refusal, UnknownTopics, Wanted
 from kdump.errors import Problem, Report

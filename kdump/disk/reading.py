@@ -27,7 +27,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-def _tell(path: str, position: int) -> None:
+def _notify(path: str, position: int) -> None:
     for watcher in _watchers:
         watcher(path, position)
 
@@ -112,7 +112,7 @@ class ReadOnlyFile(OpenFile):
             wanted -= len(piece)
             self.bytes_read += len(piece)
         if _watchers:
-            _tell(self.path, position)
+            _notify(self.path, position)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
@@ -135,7 +135,7 @@ class ReadOnlyFile(OpenFile):
             done += count
         self.bytes_read += done
         if _watchers:
-            _tell(self.path, position + done)
+            _notify(self.path, position + done)
         return done
 
 
@@ -243,7 +243,7 @@ MAX_SMALL = 1 << 20
 """Bytes of a small file that are read."""
 
 
-def read_small(path: str, most: int = MAX_SMALL) -> bytes:
-    """Return the content of a small file; no more than `most` bytes of it."""
+def read_small(path: str, max_bytes: int = MAX_SMALL) -> bytes:
+    """Return the content of a small file; no more than `max_bytes` bytes of it."""
     with ReadOnlyFile(path) as file:
-        return file.read(0, most)
+        return file.read(0, max_bytes)

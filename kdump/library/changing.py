@@ -210,8 +210,8 @@ def retain(
 
     def results() -> Iterator[PartitionRetention | Deleted | Interrupted | Note | Failed]:
         yield from _idle_names(request.files, RetentionSettings)
-        with closing(_of_groups(groups, lambda group: operation.retain(group, request, safety), policy)) as told:
-            yield from (event for event in told if not isinstance(event, Totals))
+        with closing(_of_groups(groups, lambda group: operation.retain(group, request, safety), policy)) as events:
+            yield from (event for event in events if not isinstance(event, Totals))
 
     return results()
 
@@ -278,19 +278,19 @@ def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Not
 
 
 def _of_groups(
-    groups: Iterable[PartitionGroup], tell: Callable[[PartitionGroup], Iterable[_Event]], policy: OnError
+    groups: Iterable[PartitionGroup], run: Callable[[PartitionGroup], Iterable[_Event]], policy: OnError
 ) -> Generator[_Event | Failed, None, None]:
     """Yield what an operation tells of each group; what was left alone, perhaps a whole group, as the policy has it."""
     from kdump.operations.results import Failed
 
-    def told(group: PartitionGroup) -> Generator[_Event | Failed, None, None]:
+    def of_group(group: PartitionGroup) -> Generator[_Event | Failed, None, None]:
         try:
-            yield from tell(group)
+            yield from run(group)
         except (OSError, KdumpError) as error:
             yield Failed(group.log_directory, error)
 
     for group in groups:
-        with closing(told(group)) as events:  # the lock goes before an error is raised
+        with closing(of_group(group)) as events:  # the lock goes before an error is raised
             yield from _judged(events, policy)
 
 

@@ -73,13 +73,13 @@ def startup(
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
         clusters = StartedClusters([path_text(path) for path in paths], said.properties, said.now)
         start = BrokerStart(said, clusters, report)
-        told: list[Failure | None] = []
+        known: list[Failure | None] = []
         for place in places:
             for each in start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path):
-                told += (each.outcome.failure,) if isinstance(each, Loaded) else each.failures
+                known += (each.outcome.failure,) if isinstance(each, Loaded) else each.failures
                 yield each
         start.end()
-        yield from (failure for failure in start.stops if failure not in told)
+        yield from (failure for failure in start.stops if failure not in known)
 
     return results_of(found, errors)
 

@@ -159,7 +159,7 @@ def run_repairs(
     wanted = Repair(planner, circumstances, Clusters.around(given), unread.append)
     repaired = repair_all(_targets(wanted, given), wanted, safety, files)
 
-    def told() -> Iterator[Repaired]:
+    def problems() -> Iterator[Repaired]:
         while unread:
             problem = unread.pop(0)
             if policy is OnError.YIELD or not problem.is_newer:
@@ -167,9 +167,9 @@ def run_repairs(
 
     def each() -> Iterator[Repaired]:
         for _, done in repaired:
-            yield from told()
+            yield from problems()
             yield Repaired(done.path, None, error=done.error) if isinstance(done, Failed) else done
-        yield from told()
+        yield from problems()
 
     def found() -> Iterator[Repaired]:
         with closing(repaired):  # the lock goes before an error is raised

@@ -104,7 +104,7 @@ class _Run:
         self._group = group
         self._request = request
         self._safety = safety
-        self._tell = progress
+        self._progress = progress
         self._read = 0
         self._noted: set[str] = set()
         self._known: tuple[object, Checkpoints] | None = None
@@ -202,7 +202,7 @@ class _Run:
         except (OSError, KdumpError) as error:
             yield Compacted(state, config, None, number=number, failure=str(error))
             raise
-        self._tell(state.segments[0].segment.log_path, max(0, 2 * state.size - self._read))
+        self._note_progress(state.segments[0].segment.log_path, max(0, 2 * state.size - self._read))
         yield found
         return found
 
@@ -237,7 +237,7 @@ class _Run:
 
         def run(staging: Staging) -> Cleaning:
             cleaning = clean(
-                state, config, request.now, staging, compares_keys=request.compares_keys, progress=self._progress
+                state, config, request.now, staging, compares_keys=request.compares_keys, progress=self._note_progress
             )
             if guarded and cleaning.counts.keyless and not config.is_compacted:
                 raise RefusedError(
@@ -249,9 +249,9 @@ class _Run:
 
         return run
 
-    def _progress(self, path: str, size: int) -> None:
+    def _note_progress(self, path: str, size: int) -> None:
         self._read += size
-        self._tell(path, size)
+        self._progress(path, size)
 
 
 def _goes_on(found: Compacted | None) -> bool:

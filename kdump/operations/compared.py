@@ -83,12 +83,12 @@ class PartitionReplicas:
     @property
     def verdict(self) -> Verdict:
         """Whether copies differ in more than being behind: other records, damage, a copy that is not there at all."""
-        broken = any(copy.contents.damaged or copy.failure or self.missing_front(copy) for copy in self.copies)
+        is_damaged = any(copy.contents.damaged or copy.failure or self.missing_front(copy) for copy in self.copies)
         is_gone = bool(self.state and set(self.absent) & {*self.state.isr, *self.state.elr})
         relations = {pair.relation for pair in self.pairs if not self._is_equivalent(pair)}
         if any(each.is_equivalent is False for each in self.keys.values()):
             return Verdict.DIFFERS
-        if broken or is_gone or relations & {Relation.EPOCH, Relation.BYTES}:
+        if is_damaged or is_gone or relations & {Relation.EPOCH, Relation.BYTES}:
             return Verdict.DIFFERS
         return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
 

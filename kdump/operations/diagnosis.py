@@ -120,8 +120,8 @@ def diagnoses_of(
         if loaded.outcome.failure is not None:
             yield of_failure(path, loaded.outcome.failure, weighty)
             return
-        is_told = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
-        if not is_told and (loaded.has_findings or loaded.committed_missing):
+        is_known = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
+        if not is_known and (loaded.has_findings or loaded.committed_missing):
             is_index = loaded.expiring or loaded.outcome.hides
             families.setdefault(_INDEX if is_index else _ASIDE if loaded.stray else _LOG, [])
     for family, found in families.items():

@@ -105,7 +105,7 @@ def guarded(
     """
     safety.check()
     partitions = list(partitions)
-    tally.changes_told.update(map(os.path.abspath, partitions))
+    tally.changes_seen.update(map(os.path.abspath, partitions))
     with nullcontext() if reads_beside and not safety.applies else locked(log_directory, partitions, safety):
         guard = Guard(log_directory, safety)
         changes, real = _changes_in(log_directory, partitions, safety), os.path.realpath(log_directory)

@@ -77,8 +77,8 @@ def warnings_of(cluster: ClusterMetadata) -> list[str]:
     place = name if name == names.CLUSTER_METADATA_DIR else f"{names.CLUSTER_METADATA_DIR}/{name}"
     text = f"{place}: {first.text}{more}"
     if cluster.ends_early:
-        told = "the node treats what is left of it as complete, and sets the other partitions aside"
-        return [f"the newest snapshot of the cluster's metadata ends early: {text}; {told}"]
+        effect = "the node treats what is left of it as complete, and sets the other partitions aside"
+        return [f"the newest snapshot of the cluster's metadata ends early: {text}; {effect}"]
     if cluster.cut is not None:
         return [f"the cluster's metadata are cut at offset {cluster.cut}: {text}{_what_follows(cluster)}"]
     if cluster.placing is not None:

@@ -193,8 +193,8 @@ class BrokerStart:
     def directory(self, directory: LogDirectory) -> Iterator[DirectoryState | Loaded]:
         """Yield what is found of the directory, then each partition of it, by topic and number."""
         cluster, warnings = self._cluster(directory)
-        told = self.circumstances.is_controller
-        state = directory_state(directory, is_controller=cluster.is_controller if told is None else told)
+        given = self.circumstances.is_controller
+        state = directory_state(directory, is_controller=cluster.is_controller if given is None else given)
         self._roles.add(state.is_controller)
         for problem in state.problems:
             self.report(problem)

@@ -43,7 +43,7 @@ from kdump.storage.partition import PartitionLog
 Broker = BrokerIdentity | None
 
 _SHOWN_TOPICS = 5
-_LEAST_CLEANER_MAP = 1 << 20
+_MIN_CLEANER_MAP = 1 << 20
 """A cleaner thread's offset map is larger (KafkaConfig)."""
 
 _PENDING = {
@@ -193,7 +193,7 @@ def refused_properties(release: KafkaRelease, properties: Mapping[str, str]) -> 
             why = f"{name} is {text.strip()}: Kafka {release.minor} takes {least} and more"
             yield Failure(CONFIG_EXCEPTION, why, SERVER_PROPERTIES, offline=False)
     memory, threads = StartSettings.of(TopicSettings.of(properties))
-    if memory // threads <= _LEAST_CLEANER_MAP:
+    if memory // threads <= _MIN_CLEANER_MAP:
         why = f"{CLEANER_MAP_BYTES.name} is {memory}: Kafka wants more than 1 MiB for each of {threads} cleaner threads"
         yield Failure(ILLEGAL_ARGUMENT, why, SERVER_PROPERTIES, offline=False)
 

@@ -29,7 +29,7 @@ from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, HIDE, RECOVER, WARN, Failure, LoadOutcome, Step
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
-from kdump.recovery.report import tell_changes
+from kdump.recovery.report import report_changes
 from kdump.recovery.segment_recovery import SegmentRecovery
 from kdump.recovery.segments import LoadedSegment, Segments, file_name
 from kdump.recovery.snapshots import SnapshotFiles
@@ -65,7 +65,7 @@ class _Loader:
         self.is_being_deleted = log.name is not None and log.name.state == names.DELETE
         self.is_cluster_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._recovering: SegmentRecovery | None = None
-        self._told: set[Step] = set()
+        self._noted: set[Step] = set()
 
     def load(self) -> LoadOutcome:
         """Load, close, and tell. Raises LoadError, OSError."""
@@ -79,7 +79,7 @@ class _Loader:
                 self._start_empty(0)
         else:
             recovery_point, end_offset = self._splitting(self._recover_log)
-            self._tell_hidden(end_offset)
+            self._report_hidden(end_offset)
             self.segments.last().resize_indexes()
         checkpoint = self.startup.log_start_offset
         start_offset = checkpoint if self.config.has_remote_storage else max(checkpoint, self.segments.bases()[0])
@@ -94,7 +94,7 @@ class _Loader:
             check_quorum_state(self.directory)
         self._check_metadata()
         self._close()
-        tell_changes(self.directory, self.steps)
+        report_changes(self.directory, self.steps)
         files = {name: self.directory.files[name] for name in self.directory.names()}
         offsets, has_open_txn = (start_offset, end_offset, recovery_point), bool(self.states.open_txns)
         return LoadOutcome(tuple(self.steps), None, *offsets, files, has_open_txn, self.directory.present)
@@ -158,7 +158,7 @@ class _Loader:
             if not self.directory.exists(time_index):
                 segment.make_empty_time_index()
                 why = "missing: an empty one is made, and lookups by time and retention go by the .log's file time"
-                self._tell(Step(CREATE, time_index, why, size=0))
+                self._note(Step(CREATE, time_index, why, size=0))
             self._check_txn_index(segment)
         self.segments.add(segment)
 
@@ -181,7 +181,7 @@ class _Loader:
 
     def _recover(self, segment: LoadedSegment, why: str) -> Step | None:
         """Recover one segment; the step that cuts it, if it is cut."""
-        self._tell(Step(RECOVER, segment.file(names.LOG), why, size=segment.size))
+        self._note(Step(RECOVER, segment.file(names.LOG), why, size=segment.size))
         states = self._no_producers()
         checkpoint = self.startup.log_start_offset
         recovery = SegmentRecovery(segment, self.config, states, self.epochs, self.partition)
@@ -212,7 +212,7 @@ class _Loader:
             end_offset = self.segments.last().next_offset()
         return min(self.startup.recovery_point, end_offset), end_offset
 
-    def _tell_hidden(self, end_offset: int) -> None:
+    def _report_hidden(self, end_offset: int) -> None:
         """Say what the last segment holds where its index leads to no batch, so that the log ends at its beginning."""
         segment = self.segments.last()
         if segment.base_offset != end_offset or not segment.size:
@@ -276,7 +276,7 @@ class _Loader:
     def _start_empty(self, base_offset: int) -> None:
         segment = self._segment(base_offset)
         self.segments.add(segment)
-        self._tell(Step(CREATE, segment.file(names.LOG), "the log has no segment: it starts with an empty one", size=0))
+        self._note(Step(CREATE, segment.file(names.LOG), "the log has no segment: it starts with an empty one", size=0))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class _Loader:
         name = names.PARTITION_METADATA
         if not self.directory.exists(name):
             why = "missing: a broker in KRaft mode does not know the topic's id and sets the directory aside as -stray"
-            self._tell(Step(WARN, name, why))
+            self._note(Step(WARN, name, why))
             return
         try:
             if self._is_as_parsed(name):
@@ -307,12 +307,12 @@ class _Loader:
 
     def _delete(self, name: str, why: str) -> None:
         self.directory.delete(name, why)
-        self._tell(Step(DELETE, name, why))
+        self._note(Step(DELETE, name, why))
 
-    def _tell(self, step: Step) -> None:
+    def _note(self, step: Step) -> None:
         """Add a step, once even where loading begins again after a split."""
-        if step not in self._told:
-            self._told.add(step)
+        if step not in self._noted:
+            self._noted.add(step)
             self.steps.append(step)
 
 

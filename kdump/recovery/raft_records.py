@@ -64,7 +64,7 @@ def raft_records(path: str, *, checks_crcs: bool) -> Iterator[RaftRecord]:
             if not block.count[0]:
                 text = f"Batch must contain at least one record; baseOffset = {block.base_offset[0]}"
                 raise LoadError(ILLEGAL_ARGUMENT, text, path)
-            for content in contents_in(segment, Run(block, 0, 1), partial(_broken, path)):
+            for content in contents_in(segment, Run(block, 0, 1), partial(_raise_problem, path)):
                 yield _record(path, content, is_control=is_control(block, 0))
             position += entry.size
 
@@ -88,7 +88,7 @@ def _check_crc(path: str, block: BatchBlock) -> None:
         raise LoadError(CORRUPT_RECORD, text, path)
 
 
-def _broken(path: str, problem: Problem) -> None:
+def _raise_problem(path: str, problem: Problem) -> None:
     raise LoadError(INVALID_RECORD, problem.text, path)
 
 

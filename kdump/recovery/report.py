@@ -15,15 +15,15 @@ from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import Joined, NewContent, SourceBytes
 
 
-def tell_changes(directory: PlannedPartition, steps: list[Step]) -> None:
+def report_changes(directory: PlannedPartition, steps: list[Step]) -> None:
     """Add a step for every index, snapshot and epoch file that is not what it was. Raises OSError.
 
     What recovery writes only to delete it again, or writes as it was, is no change.
     """
     directory.settle()
-    told = {step.file for step in steps if step.action in (CREATE, DELETE)}
+    named = {step.file for step in steps if step.action in (CREATE, DELETE)}
     for name in sorted(set(directory.source) | set(directory.files)):
-        if name in told:
+        if name in named:
             continue
         if not directory.exists(name):
             if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT and name in directory.reasons:

@@ -49,9 +49,9 @@ def examine_indexes(
     wanted = set(_wanted(log, None if wants_all else found.unsound, kinds, bases))
     wanted |= {name for name in beside(wanted, found.noted) if parse_file_name(name).kind in _files_of(kinds)}
     damaged = _cut_by_recovery(found)
-    told = [not_rebuilt(log.path, why) for name, why in damaged.items() if _is_one(parse_file_name(name).offset, bases)]
+    kept = [not_rebuilt(log.path, why) for name, why in damaged.items() if _is_one(parse_file_name(name).offset, bases)]
     if not wanted:
-        return Task(log.path, Plan(log.path, (), {}), problems=tuple(told))
+        return Task(log.path, Plan(log.path, (), {}), problems=tuple(kept))
     files = PlannedPartition(log).files
     outcome = _recovered(log, startup, files, damaged)
     if outcome.files is None:
@@ -62,7 +62,7 @@ def examine_indexes(
     return Task(
         log.path,
         plan._replace(operations=operations),
-        problems=tuple(dict.fromkeys((*told, *left.values()))),
+        problems=tuple(dict.fromkeys((*kept, *left.values()))),
         outcome=outcome,
     )
 

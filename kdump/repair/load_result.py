@@ -109,9 +109,9 @@ def contradictions(
     """Yield where leader-epoch-checkpoint says another epoch than the batches that the log has for its readers."""
     for epoch, first, last in runs:
         for offset in (first, last):
-            told = max((entry.epoch for entry in entries if entry.start_offset <= offset), default=-1)
-            if told != epoch and offset >= log_start_offset:
-                yield f"it leads to epoch {told} at offset {offset}, the batch there has leader epoch {epoch}"
+            epoch_there = max((entry.epoch for entry in entries if entry.start_offset <= offset), default=-1)
+            if epoch_there != epoch and offset >= log_start_offset:
+                yield f"it leads to epoch {epoch_there} at offset {offset}, the batch there has leader epoch {epoch}"
 
 
 def open_txns(log: PartitionLog, outcome: LoadOutcome) -> Iterator[ProducerEntry]:

@@ -45,18 +45,18 @@ class Replicas(NamedTuple):
 
 
 def replicas_of(
-    log: PartitionLog, clusters: Clusters, topic_id: bytes | None = None, told_by: LogDirectory | None = None
+    log: PartitionLog, clusters: Clusters, topic_id: bytes | None = None, named_by: LogDirectory | None = None
 ) -> Replicas | None:
     """Return where a partition's replicas are; None where no metadata is at hand, or it does not know the partition.
 
-    `topic_id` counts where the directory has no partition.metadata. The metadata are those `told_by` a log directory;
+    `topic_id` counts where the directory has no partition.metadata. The metadata are those `named_by` a log directory;
     None: the one that the partition is in. Raises OSError.
     """
     from kdump.query.inventory import owner_of
 
     try:
         directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
-        placing = clusters.of(told_by or directory).placing
+        placing = clusters.of(named_by or directory).placing
         placement = placing(log.name, log.metadata.topic_id if log.metadata else topic_id) if placing else None
         owner = owner_of(directory)
     except KdumpError:

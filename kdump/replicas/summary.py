@@ -207,8 +207,8 @@ def _to_heal(
             continue
         pair = compared.pair(best.leader.number, number)
         is_history = all(each.is_damaged for each in pair.only_second)
-        is_broken = choice.leader.damaged or (choice.leader.front is not None and best.leader.front is None)
-        if is_history and (is_broken or (_may_lead(choice, state) and pair.only_first)):
+        is_damaged = choice.leader.damaged or (choice.leader.front is not None and best.leader.front is None)
+        if is_history and (is_damaged or (_may_lead(choice, state) and pair.only_first)):
             found.append(number)
     return tuple(found)
 

@@ -139,7 +139,7 @@ def _read(
     served: ServedPartition, offset: int, is_committed: bool, limit: int, is_first: bool, only_known: bool
 ) -> _Answer:
     start, end = served.log_start_offset, served.end_offset
-    stable = served.last_stable_offset if served.tells_stable_offset(is_committed=is_committed) else end
+    stable = served.last_stable_offset if served.gives_stable_offset(is_committed=is_committed) else end
     if not start <= offset <= end:
         return _Answer(served.number, ErrorCode.OFFSET_OUT_OF_RANGE)
     stop = stable if is_committed else end

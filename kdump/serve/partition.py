@@ -64,7 +64,7 @@ class ServedPartition(ServedLog):
             found = lookup.find_timestamp(timestamp)
         return None if found is None or found.offset >= self.end_offset else found
 
-    def tells_stable_offset(self, *, is_committed: bool) -> bool:
+    def gives_stable_offset(self, *, is_committed: bool) -> bool:
         """Return whether a fetch is told the last stable offset: one that is not `is_committed` can do without it.
 
         To find it, old logs without producer snapshots are walked from their beginning. Raises OSError.
@@ -76,7 +76,7 @@ class ServedPartition(ServedLog):
         known = self.__dict__.keys()
         if not {"_end_of_log", "size"} <= known or (is_committed and "_aborted_by_segment" not in known):
             return False
-        return "transactions" in known or not self.tells_stable_offset(is_committed=is_committed)
+        return "transactions" in known or not self.gives_stable_offset(is_committed=is_committed)
 
     # --- aborted transactions ---
 

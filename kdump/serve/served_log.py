@@ -55,7 +55,7 @@ class ServedLog:
         self._say = say
         self._lock = threading.RLock()
         self._stop: int | None = None
-        self._told: set[tuple[str, int]] = set()
+        self._reported: set[tuple[str, int]] = set()
         bases = [segment.base_offset for segment in self.log.segments]
         stops = [*bases[1:], MAX_OFFSET]
         self._is_stale = False
@@ -200,7 +200,7 @@ class ServedLog:
                     continue
                 if self._on_damage is OnDamage.STOP and self._stops_at(segment, piece, self._end_of_log):
                     return
-                self._tell(segment, piece, self._end_of_log)
+                self._report(segment, piece, self._end_of_log)
                 if self._on_damage is not OnDamage.SERVE or piece.next_offset >= self._end_of_log:
                     continue
             if is_behind_damage:
@@ -245,7 +245,7 @@ class ServedLog:
             found = following and first_that_has(piece.lowest, following.last_offset, self.log, self._others)
             self._copied[key] = found
             if found is not None:
-                self._tell(segment, piece, end, f"sent from the copy {found.copy.log.path}")
+                self._report(segment, piece, end, f"sent from the copy {found.copy.log.path}")
         return self._copied[key]
 
     def _entry_after(self, segment: CheckedSegment, piece: Piece) -> Entry | None:
@@ -291,18 +291,18 @@ class ServedLog:
         """Note damage inside the log, where serving ends; what follows the last batch is none."""
         if piece.next_offset >= end:
             return False
-        self._tell(segment, piece, end)
+        self._report(segment, piece, end)
         if self._stop is None or piece.next_offset < self._stop:
             self._stop = piece.next_offset
         return True
 
-    def _tell(self, segment: CheckedSegment, piece: Piece, end: int, instead: str = "") -> None:
+    def _report(self, segment: CheckedSegment, piece: Piece, end: int, instead: str = "") -> None:
         damage = piece.damage
         if damage is None or piece.next_offset >= end:
             return
         key = (segment.segment.log_path, damage.position)
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._reported:
+            self._reported.add(key)
             consequence = instead or f"{CONSEQUENCES[self._on_damage]} {piece.next_offset}"
             if self._others and not instead and self._on_damage is not OnDamage.SERVE:
                 consequence += ", for no other copy has these batches whole"

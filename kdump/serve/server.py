@@ -94,9 +94,9 @@ class Server:
             if port:
                 port = actual + 1
             is_any = self.options.host in ("", "0.0.0.0", "::")
-            told = self.options.advertised or ("" if is_any else self.options.host)
-            self.cluster.addresses[node_id] = Address(told, actual)
-            addresses.append((node_id, Address(told or self.options.host, actual)))
+            host = self.options.advertised or ("" if is_any else self.options.host)
+            self.cluster.addresses[node_id] = Address(host, actual)
+            addresses.append((node_id, Address(host or self.options.host, actual)))
             self._spawn(self._accept(listener, node_id))
         self._spawn(self._coordinator.watch())
         return addresses

@@ -124,6 +124,6 @@ def _why(log: IO[bytes]) -> str:
     log.seek(0)
     text = log.read().decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("at ", "...")) and not _CHATTER.search(line)]
+    causes = [line for line in lines if not line.startswith(("at ", "...")) and not _CHATTER.search(line)]
     killed = _KILLED.findall(text)
-    return str(killed[-1]).strip() if killed else java_reason(text) or " | ".join(telling[-_LAST_LINES:])
+    return str(killed[-1]).strip() if killed else java_reason(text) or " | ".join(causes[-_LAST_LINES:])

@@ -245,5 +245,5 @@ def _read(
         return
     if not records.keyed:
         return
-    for rows in decoded(lambda _told: None):
+    for rows in decoded(lambda _problem: None):
         census.keep(rows, records)

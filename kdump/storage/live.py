@@ -43,7 +43,7 @@ class Tally:
     `partitions` those that were looked at and `unreadable` those of them that could not be, or not wholly, by absolute
     path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read;
     `replacing` those that were read as a broker will have them that finishes the replacement of segments; `unreached`
-    the PATHs of the command line that do not exist, are not Kafka's, or cannot be opened; `changes_told` the partitions
+    the PATHs of the command line that do not exist, are not Kafka's, or cannot be opened; `changes_seen` the partitions
     of which it was looked whether changes were interrupted, by absolute path; `named` how these are named, by absolute
     path.
     """
@@ -56,7 +56,7 @@ class Tally:
         self.deleted: set[str] = set()
         self.replacing: set[str] = set()
         self.unreached: set[str] = set()
-        self.changes_told: set[str] = set()
+        self.changes_seen: set[str] = set()
         self.named: dict[str, str] = {}
 
     def met(self, path: str) -> None:
@@ -77,7 +77,7 @@ class Tally:
     def clear(self) -> None:
         """Begin a new run."""
         sets = (self.partitions, self.unreadable, self.growing, self.deleted, self.replacing, self.unreached)
-        for each in (self.brokers, *sets, self.changes_told, self.named):
+        for each in (self.brokers, *sets, self.changes_seen, self.named):
             each.clear()
 
 

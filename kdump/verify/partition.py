@@ -28,7 +28,7 @@ from kdump.verify.options import Options
 from kdump.verify.producers import Coordinator, ProducerCheck
 from kdump.verify.snapshots import check_snapshot
 from kdump.verify.time_index import TimeIndexCheck
-from kdump.verify.timestamps import TimestampCheck, tells_times
+from kdump.verify.timestamps import TimestampCheck, checks_times
 from kdump.verify.txn import check_txn_index
 from kdump.verify.work import Before, PartitionTask
 
@@ -75,7 +75,7 @@ class PartitionCheck:
         self._placing = placing
         self._coordinator = coordinator
         self._loading = retention.loading
-        self._tells_times = tells_times(options.filter)
+        self._checks_times = checks_times(options.filter)
         before = task.before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
@@ -227,7 +227,7 @@ class PartitionCheck:
         yield from self._logs.take(part)
         yield from self._epochs.take(part)
         yield from self._producers.take(part)
-        if self._tells_times:
+        if self._checks_times:
             self._times.take(part)
         yield from self._guarded(self._offset_index.path, self._offset_index.take(part))
         covered = self._offset_index.covered(part)
@@ -269,7 +269,7 @@ class PartitionCheck:
         yield from self._guarded(index, checks)
 
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:
-        if not self._tells_times:
+        if not self._checks_times:
             return
         blocking = self._times.blocking
         limit = self._options.limit if self._options.deep else None

@@ -50,7 +50,7 @@ class DeepCheck:
         self._open = -1
         for rows in decode_rows(block, first, stop, limit=self._limit, records=self._records):
             if isinstance(rows, BadBatch):
-                self._broken(block, rows.row, rows.error)
+                self._undecodable(block, rows.row, rows.error)
                 self._open = -1
             else:
                 self._flagged(block)
@@ -70,7 +70,7 @@ class DeepCheck:
             text = f"the record at offset {offset} has attributes other than 0, and no record attribute is in use"
             self._report("KD-BATCH-BITS", block, row, text, offset)
 
-    def _broken(self, block: BatchBlock, row: int, error: KdumpError) -> None:
+    def _undecodable(self, block: BatchBlock, row: int, error: KdumpError) -> None:
         attributes, magic = block.attributes[row], block.magic[row]
         highest = ZSTD if magic >= 2 else LZ4
         if magic >= 2 and (attributes & CONTROL or block.count[row] < 0):

@@ -251,7 +251,7 @@ class Verification:
                 self._notes.part(part)
                 if self.on_batches is not None and isinstance(part, BatchRows):
                     self.on_batches(piece.segment.log_path, part)
-                self._tell(piece.segment.log_path, check.position - before)
+                self._note_progress(piece.segment.log_path, check.position - before)
         except OSError as error:
             self._is_open = False
             yield from check.unread(error)
@@ -265,7 +265,7 @@ class Verification:
         start = check.last_good
         return walk(Piece(piece.segment, start, None, piece.reading), check.position)
 
-    def _tell(self, path: str, size: int) -> None:
+    def _note_progress(self, path: str, size: int) -> None:
         self.bytes += size
         if self._options.progress:
             self._options.progress(path, size)

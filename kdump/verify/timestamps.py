@@ -40,7 +40,7 @@ _ODD_TYPE = "the batch's timestamp type is not that of all the other batches of 
 
 
 @cache
-def tells_times(wanted: FindingFilter) -> bool:
+def checks_times(wanted: FindingFilter) -> bool:
     """Return whether anything that is found when a segment is over is wanted."""
     return any(map(wanted.wants, TIME_CODES))
 

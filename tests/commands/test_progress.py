@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdump.commands.shell import progress
-from kdump.commands.shell.progress import PathCounter, Progress, ReadingBar, tell_progress
+from kdump.commands.shell.progress import PathCounter, Progress, ReadingBar, say_progress
 from kdump.disk.reading import ReadOnlyFile
 from tests.agreement.running import kdump
 
@@ -63,7 +63,7 @@ def test_each_byte_counts_once(tmp_path: Path) -> None:
 
 
 def test_a_signal_asks_for_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    before = signal.signal(signal.SIGUSR1, lambda *_: tell_progress())
+    before = signal.signal(signal.SIGUSR1, lambda *_: say_progress())
     try:
         for number in PathCounter("change").over(range(3)):
             if number == 2:

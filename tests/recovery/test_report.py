@@ -17,7 +17,7 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
-from kdump.recovery.report import tell_changes
+from kdump.recovery.report import report_changes
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes
 from tests.recovery.building import batch, file, make_log
@@ -51,7 +51,7 @@ def told(
             directory.write(name, data)
     steps = list(steps or ())
     given = len(steps)
-    tell_changes(directory, steps)
+    report_changes(directory, steps)
     return steps[given:]
 
 
@@ -81,7 +81,7 @@ def test_what_is_written_and_deleted_again_is_no_change(tmp_path: Path) -> None:
     directory.write(INDEX, entries(2))
     directory.delete(INDEX, "because")
     steps: list[Step] = []
-    tell_changes(directory, steps)
+    report_changes(directory, steps)
     assert steps == []
 
 
@@ -112,7 +112,7 @@ def test_an_index_cut_to_whole_entries(tmp_path: Path) -> None:
     directory.cut(INDEX, 16)
     directory.cut(LOG, 10)
     steps: list[Step] = []
-    tell_changes(directory, steps)
+    report_changes(directory, steps)
     assert steps == [Step(TRIM, INDEX, "to complete entries", size=16)]
 
 
@@ -147,5 +147,5 @@ def test_an_index_that_comes_from_another_file_is_not_cut(tmp_path: Path) -> Non
     directory.rename(f"{INDEX}.swap", INDEX)
     directory.put(TIMES, SourceBytes("/elsewhere/file", 0, 0))
     steps: list[Step] = []
-    tell_changes(directory, steps)
+    report_changes(directory, steps)
     assert steps == []

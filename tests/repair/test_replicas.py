@@ -123,14 +123,14 @@ def test_the_topic_id_is_that_of_the_directory_before_another(log: PartitionLog,
 
 def test_metadata_of_another_log_directory(log: PartitionLog, tmp_path: Path) -> None:
     """The broker is the one that has the partition all the same."""
-    told_by = LogDirectory(str(tmp_path))
+    named_by = LogDirectory(str(tmp_path))
     asked: list[LogDirectory] = []
 
     def of(directory: LogDirectory) -> SimpleNamespace:
         asked.append(directory)
         return SimpleNamespace(placing=lambda *_: PLACED)
 
-    found = replicas_of(log, cast(Clusters, SimpleNamespace(of=of)), told_by=told_by)
-    assert asked == [told_by]
+    found = replicas_of(log, cast(Clusters, SimpleNamespace(of=of)), named_by=named_by)
+    assert asked == [named_by]
     assert found is not None
     assert found.broker == 1

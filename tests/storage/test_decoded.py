@@ -34,7 +34,7 @@ def either_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     use_kernels(request.param, monkeypatch)
 
 
-def broken_records(offset: int) -> bytes:
+def undecodable_records(offset: int) -> bytes:
     """A batch of five records whose third one says that it is longer than it is."""
     data = batch(offset, 5)
     size = data[HEADER_SIZE] // 2 + 1
@@ -46,7 +46,7 @@ def broken_payload(offset: int) -> bytes:
     return with_valid_crc(flipped(batch(offset, 5, codec=GZIP), HEADER_SIZE + 12, 0xFF))
 
 
-PARTS = (batch(BASE, 5), broken_records(BASE + 5), batch(BASE + 10, 5, codec=GZIP), broken_payload(BASE + 15))
+PARTS = (batch(BASE, 5), undecodable_records(BASE + 5), batch(BASE + 10, 5, codec=GZIP), broken_payload(BASE + 15))
 LAST = batch(BASE + 20, 5)
 
 
