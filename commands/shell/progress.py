@@ -59,7 +59,7 @@ class Progress:
             sys.stderr.flush()
 
     def _show(self) -> None:
-        """Write the line anew if it is time for that, never longer than the terminal is wide."""
+        """Write the line again if it is time for that, never longer than the terminal is wide."""
         if not self._is_shown or not Screen.current.has_progress or (now := time.monotonic()) < self._next:
             return
         self._next = now + INTERVAL

@@ -52,7 +52,7 @@ PATIENCE_SECONDS = 20
 _CHANGE = re.compile(r"\b\d{8}T\d{6}(?:-\d+)?\b")
 # What differs from run to run, and what stands for it. Nothing else may.
 _VARYING = (
-    (re.compile(r"\bin \d+(?:\.\d+)? m?s\b"), "in N s"),
+    (re.compile(r"\bin \d+(?:\.\d+)? (?:s(?: \d+ ms)?|ms)(?!\w)"), "in N s"),
     (re.compile(r'("(?:seconds|elapsed|elapsedMs|kdump)": ?)[^,}]+'), r"\1N"),
     (re.compile(r'("host": ?)"[^"]*"(?=, ?"startedAt")'), r"\1N"),
     (re.compile(r'("startedAt": ?)"[^"]*"'), r"\1N"),
