@@ -40,20 +40,14 @@ def scalar(value: str | int | None, kind: pa.DataType | None = None) -> pa.Scala
         return pa.nulls(1, kind)[0]
     if isinstance(value, int):
         return integers(array("i" if kind == pa.int32() else "q", [value]), 1, kind or _INT64)[0]
-    data = utf8(value).encode()
-    ends = pa.py_buffer(array("i", [0, len(data)]))
-    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)])[0]
+    return strings([value])[0]
 
 
-def strings(values: Iterable[str | None]) -> pa.Array:
+def strings(values: Iterable[str]) -> pa.Array:
     """Return a column of texts, as `pa.array` makes it, which imports pandas where that is installed."""
-    data = [None if value is None else utf8(value).encode() for value in values]
-    ends = array("i", accumulate((len(value or b"") for value in data), initial=0))
-    validity = bytearray((len(data) + 7) // 8)
-    for row, value in enumerate(data):
-        validity[row >> 3] |= (value is not None) << (row & 7)
-    buffers = [pa.py_buffer(validity), pa.py_buffer(ends), pa.py_buffer(b"".join(value or b"" for value in data))]
-    return pa.Array.from_buffers(pa.string(), len(data), buffers)
+    data = [utf8(value).encode() for value in values]
+    ends = array("i", accumulate(map(len, data), initial=0))
+    return pa.Array.from_buffers(pa.string(), len(data), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))])
 
 
 def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:

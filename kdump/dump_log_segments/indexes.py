@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from kdump import kernels
@@ -12,8 +14,7 @@ from kdump.dump_log_segments.java import base_offset_of, check_size, java_fault,
 from kdump.dump_log_segments.options import INT_MAX, DumpLogOptions
 from kdump.dump_log_segments.payload_errors import java_codec_error, java_record_fault
 from kdump.dump_log_segments.report import Report
-from kdump.dump_log_segments.tail import Tail
-from kdump.errors import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, CorruptSnapshotError, JavaError
+from kdump.errors import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, CorruptRecordError, CorruptSnapshotError, JavaError
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import check_aborted_txn_version
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, schema_fault
@@ -75,7 +76,7 @@ def _time_entries(
     asked: DumpLogOptions, report: Report, path: str, log: LogFile, index: OffsetIndex, times: TimeIndex
 ) -> Iterator[str]:
     previous = -1
-    tail = Tail(log) if asked.is_java else None
+    tail = _Tail(log) if asked.is_java else None
     for number, entry in enumerate(times):
         if number and entry.offset == times.base_offset:
             return
@@ -94,6 +95,44 @@ def _time_entries(
         if not asked.verify_index_only:
             yield f"timestamp: {entry.timestamp} offset: {entry.offset}"
         previous = entry.timestamp
+
+
+class _Tail:
+    """The batches of a log from any byte on to its end, where the tool of Kafka 4.3 dies of a bad one.
+
+    Kafka reads them again for each entry of a time index. Here a batch is read once, however many entries lead to it.
+    """
+
+    def __init__(self, log: LogFile) -> None:
+        self._log = log
+        self._positions = array("q")
+        self._error: CorruptRecordError | None = None
+
+    def read(self, start: int) -> None:
+        """Read from byte `start` to the end. Raises CorruptRecordError."""
+        if not self._is_known(start):
+            self._walk(start)
+        if self._error is not None:
+            raise self._error
+
+    def _is_known(self, position: int) -> bool:
+        at = bisect_left(self._positions, position)
+        return at < len(self._positions) and self._positions[at] == position
+
+    def _walk(self, start: int) -> None:
+        """Read up to a batch that is known to lead to the end, or to the end itself."""
+        positions = array("q")
+        for block in self._log.blocks(start, whole=False):
+            found = block.position[: block.length]
+            known = next((at for at, position in enumerate(found) if self._is_known(position)), None)
+            if known is not None:
+                positions.extend(found[:known])
+                if positions and positions[-1] < self._positions[0]:
+                    self._positions = positions + self._positions
+                return
+            positions.extend(found)
+        self._positions = positions
+        self._error = undersized_error(block.bad_size, self._log.path) if block.status == UNDERSIZED else None
 
 
 def _largest_timestamp(log: LogFile, start: int, offset: int) -> tuple[int, int]:

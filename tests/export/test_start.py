@@ -54,8 +54,8 @@ def test_an_export_of_plain_records_loads_no_more_than_it_needs(tmp_path: Path) 
     assert loaded & {"kdump.export.rendering", "kdump.transactions.partition", "pyarrow.compute"} == set()
 
 
-@pytest.mark.parametrize("values", [[], ["a"], [None], ["ä", None, "", "x" * 300, *("b" for _ in range(9)), None]])
-def test_a_column_of_texts(values: list[str | None]) -> None:
+@pytest.mark.parametrize("values", [[], ["a"], [""], ["ä", "", "x" * 300, *("b" for _ in range(9))]])
+def test_a_column_of_texts(values: list[str]) -> None:
     made = strings(values)
     made.validate(full=True)
     assert made.equals(pa.array(values, pa.string()))
