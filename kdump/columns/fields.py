@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kdump.columns import arrays, names
 from kdump.columns.arrays import have_flag
-from kdump.columns.names import FLAGS, RECORD_NEEDS, Kind, kind_of
+from kdump.columns.names import FLAGS, RECORD_KINDS, RECORD_NEEDS, Kind
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.named_tuples import NamedTuple
 
@@ -71,7 +71,7 @@ _MADE = {
 def _field(name: str, needs: tuple[str, ...]) -> Field:
     if name in _MADE:
         return _MADE[name]
-    return plain(needs[0], kind_of(name)) if needs else Field(TYPES[kind_of(name)])
+    return plain(needs[0], RECORD_KINDS[name]) if needs else Field(TYPES[RECORD_KINDS[name]])
 
 
 RECORD_FIELDS: dict[str, Field] = {name: _field(name, needs) for name, needs in RECORD_NEEDS.items()}

@@ -21,33 +21,6 @@ MAX_MS = (1 << 63) // 1000 - 1
 ATTRIBUTES, MAGIC = "batch.attributes", "batch.magic"
 FLAGS = (ATTRIBUTES, MAGIC)
 
-RECORD_NEEDS: dict[str, tuple[str, ...]] = {
-    "topic": (),
-    "partition": (),
-    "offset": ("offset",),
-    "timestamp": ("timestamp",),
-    "timestamp_us": ("timestamp",),
-    "timestamp_type": FLAGS,
-    KEY: (),
-    VALUE: (),
-    HEADERS: (),
-    "key_size": ("key_length",),
-    "value_size": ("value_length",),
-    "header_count": ("headers_count",),
-    "sequence": ("sequence",),
-    "producer_id": ("batch.producer_id",),
-    "producer_epoch": ("batch.producer_epoch",),
-    "leader_epoch": ("batch.leader_epoch",),
-    "is_transactional": FLAGS,
-    "is_control": FLAGS,
-    TRANSACTION: ("offset", "batch.producer_id", *FLAGS),
-    "magic": (MAGIC,),
-    "codec": (ATTRIBUTES,),
-    "position": ("batch.position",),
-    "path": (),
-}
-"""The columns of records. Sizes are bytes, -1 for null; `position` is that of the batch in its file, in bytes."""
-
 
 class Kind(NamedTuple):
     """A type of Arrow's: its format string, and the fields that it has."""
@@ -60,22 +33,38 @@ INT32, INT64, BOOL, TEXT, BYTES = (Kind(format_) for format_ in "ilbuz")
 MILLISECONDS, MICROSECONDS = Kind("tsm:UTC"), Kind("tsu:UTC")
 HEADER_LISTS = Kind("+l", (("element", Kind("+s", (("key", TEXT), ("value", BYTES)))),))
 
-_KINDS = {
-    **dict.fromkeys(("topic", "path", TRANSACTION, "codec"), TEXT),
-    **dict.fromkeys(("partition", "timestamp_type", "header_count", "sequence"), INT32),
-    **dict.fromkeys(("producer_epoch", "leader_epoch", "magic"), INT32),
-    **dict.fromkeys(("is_transactional", "is_control"), BOOL),
-    "timestamp": MILLISECONDS,
-    "timestamp_us": MICROSECONDS,
-    KEY: BYTES,
-    VALUE: BYTES,
-    HEADERS: HEADER_LISTS,
+_RECORD_COLUMNS: dict[str, tuple[Kind, tuple[str, ...]]] = {
+    "topic": (TEXT, ()),
+    "partition": (INT32, ()),
+    "offset": (INT64, ("offset",)),
+    "timestamp": (MILLISECONDS, ("timestamp",)),
+    "timestamp_us": (MICROSECONDS, ("timestamp",)),
+    "timestamp_type": (INT32, FLAGS),
+    KEY: (BYTES, ()),
+    VALUE: (BYTES, ()),
+    HEADERS: (HEADER_LISTS, ()),
+    "key_size": (INT64, ("key_length",)),
+    "value_size": (INT64, ("value_length",)),
+    "header_count": (INT32, ("headers_count",)),
+    "sequence": (INT32, ("sequence",)),
+    "producer_id": (INT64, ("batch.producer_id",)),
+    "producer_epoch": (INT32, ("batch.producer_epoch",)),
+    "leader_epoch": (INT32, ("batch.leader_epoch",)),
+    "is_transactional": (BOOL, FLAGS),
+    "is_control": (BOOL, FLAGS),
+    TRANSACTION: (TEXT, ("offset", "batch.producer_id", *FLAGS)),
+    "magic": (INT32, (MAGIC,)),
+    "codec": (TEXT, (ATTRIBUTES,)),
+    "position": (INT64, ("batch.position",)),
+    "path": (TEXT, ()),
 }
+"""The columns of records: types, and which of the kernels' columns each is made of.
 
+Sizes are bytes, -1 for null; `position` is that of the batch in its file, in bytes.
+"""
 
-def kind_of(name: str) -> Kind:
-    """Return the type of a column of records; 64-bit integers are those that are nothing else."""
-    return _KINDS.get(name, INT64)
+RECORD_NEEDS: dict[str, tuple[str, ...]] = {name: needs for name, (_, needs) in _RECORD_COLUMNS.items()}
+RECORD_KINDS: dict[str, Kind] = {name: kind for name, (kind, _) in _RECORD_COLUMNS.items()}
 
 
 class Decode(StrEnum):

@@ -22,12 +22,12 @@ from kdump.columns.names import (
     MAGIC,
     MAX_MS,
     MICROSECONDS,
+    RECORD_KINDS,
     RECORD_NEEDS,
     TEXT,
     TRANSACTION,
     VALUE,
     Kind,
-    kind_of,
     utf8,
 )  # fmt: skip
 from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
@@ -59,7 +59,7 @@ _LOW_HALF = 0 if byteorder == "little" else 1
 
 def row_kind(names: Sequence[str]) -> Kind:
     """Return the type of rows of columns."""
-    return Kind("+s", tuple((name, kind_of(name)) for name in names))
+    return Kind("+s", tuple((name, RECORD_KINDS[name]) for name in names))
 
 
 class Rows:
@@ -186,7 +186,7 @@ def _names(buffers: ByteBuffers, count: int) -> Column:
 
 
 def _plain(made: Numbers, name: str, length: int) -> Column:
-    kind = kind_of(name)
+    kind = RECORD_KINDS[name]
     numbers: Any = made[RECORD_NEEDS[name][0]]
     if kind is INT32:
         numbers = numbers.cast("B").cast("i")[_LOW_HALF::2]
