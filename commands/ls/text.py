@@ -12,7 +12,7 @@ from kdump.formats.words import listed, number_words, offset_range, size_text
 from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement, replication_counts
 from kdump.storage.broker import Duplicate
-from kdump.storage.facts import IndexInfo, SegmentInfo
+from kdump.storage.facts import SegmentInfo
 
 from ..shell.line_budget import LineBudget, unlisted
 from ..shell.output import Style
@@ -78,9 +78,9 @@ SEGMENT_COLUMNS = (
     Column("LAST RECORD", lambda info: info.largest_timestamp, is_time=True),
     Column("CODECS", lambda info: ",".join(info.codecs)),
     Column("FORMAT", lambda info: ",".join(f"v{magic}" for magic in info.magics)),
-    Column("INDEX", lambda info: _entries(info.offset_index), flush_right=True),
-    Column("TIMEINDEX", lambda info: _entries(info.time_index), flush_right=True),
-    Column("TXNINDEX", lambda info: _entries(info.txn_index), flush_right=True),
+    Column("INDEX", lambda info: info.offset_index and info.offset_index.entries, flush_right=True),
+    Column("TIMEINDEX", lambda info: info.time_index and info.time_index.entries, flush_right=True),
+    Column("TXNINDEX", lambda info: info.txn_index and info.txn_index.entries, flush_right=True),
 )
 
 
@@ -228,12 +228,7 @@ def _marked(info: PartitionInfo) -> str:
 
 def _last(info: SegmentInfo) -> int | None:
     """Return the last offset of a segment; None where it has none."""
-    is_empty = info.end_offset is None or info.end_offset <= (info.base_offset or 0)
-    return None if is_empty or info.end_offset is None else info.end_offset - 1
-
-
-def _entries(index: IndexInfo | None) -> int | None:
-    return None if index is None else index.entries
+    return None if info.end_offset is None or info.end_offset <= info.base_offset else info.end_offset - 1
 
 
 def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> str:
@@ -255,15 +250,9 @@ def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
 
 def _directory_lines(info: LogDirectoryInfo) -> Iterator[str]:
     """Yield whose the directory is, besides what its heading says."""
-    whose = []
-    if info.cluster_id is not None:
-        whose.append(f"cluster {safe(info.cluster_id)}")
-    if info.directory_id is not None:
-        whose.append(f"directory id {info.directory_id}")
-    if info.release is not None:
-        whose.append(f"Kafka {info.release}")
-    if whose:
-        yield ", ".join(whose)
+    whose = (("cluster", info.cluster_id), ("directory id", info.directory_id), ("Kafka", info.release))
+    if text := ", ".join(f"{what} {safe(which)}" for what, which in whose if which is not None):
+        yield text
 
 
 def _directory_notes(info: LogDirectoryInfo) -> Iterator[str]:
@@ -285,8 +274,8 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
         yield f"topic id {info.topic_id}"
     yield ", ".join(
         (
-            f"log start offset {_known(info.log_start_offset)}",
-            f"log end offset {_known(info.end_offset)}",
+            f"log start offset {info.log_start_offset}",
+            f"log end offset {'unknown' if info.end_offset is None else info.end_offset}",
             *((number_words(info.records, "record"),) if info.records is not None else ()),
             f"{size_text(info.size)} in {number_words(len(info.segments), 'segment')}",
         )
@@ -403,10 +392,6 @@ def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:
 
 def _listed(found: Sequence[str]) -> str:
     return listed([safe_path(name) for name in found], NAMES_SHOWN)
-
-
-def _known(value: int | None) -> str:
-    return "unknown" if value is None else str(value)
 
 
 def _file_name(info: SegmentInfo) -> str:
