@@ -42,7 +42,7 @@ from ..shell.choice import NO_PATHS_GIVEN
 from ..shell.completing import one_of
 from ..shell.options import all_of, color_option, ignore_lock_option
 from ..shell.output import NOTHING_CHECKED, Output, complain, os_error_text, say_interrupted, wants_color
-from ..shell.paths import check_not_kafkas, check_target, expand
+from ..shell.paths import expand
 from ..shell.progress import ProgressBar
 from ..shell.rows import OutputFormat, format_option, output_for
 from ..shell.session import Complaints, say_refused
@@ -262,13 +262,9 @@ def run(
     """Repair what is at `paths` as the planner and these options have it; the exit code. Raises click.UsageError."""
     if no_backup and backup_dir:
         raise click.UsageError("--backup-dir and --no-backup contradict each other")
-    if output is not None:
-        check_not_kafkas(output)
-    if plan_out is not None:
-        if applies or apply_plan is not None:
-            raise click.UsageError("--plan-out saves a plan for later: leave out --apply and --apply-plan.")
-        check_target(plan_out)
     applies = applies or apply_plan is not None
+    if plan_out is not None and applies:
+        raise click.UsageError("--plan-out saves a plan for later: leave out --apply and --apply-plan.")
     safety = SafetyOptions(applies, planner.command, not no_backup, backup_dir, output, force, jobs, accept_loss)
     with output_for(format_) as out:
         printer: Printer
@@ -304,6 +300,8 @@ class _Run(Complaints):
             repaired = repair_all(targets, wanted, self._safety, files)
         except ValueError as error:
             raise click.UsageError(f"--{error}") from None
+        except RefusedError as error:  # of a place to write to
+            raise click.UsageError(f"{safe_path(str(error))}.") from None
         with ProgressBar([path for target in targets for path in target.partitions]) as bar, closing(repaired):
             try:
                 for target, done in repaired:
