@@ -284,6 +284,23 @@ def test_repair_and_undo(damaged: Log) -> None:
         kdump.undo(damaged.directory, "20200101T000000")
 
 
+def test_a_repair_says_what_it_has_to_do_and_where_it_keeps_what_is_cut_out(damaged: Log, tmp_path: Path) -> None:
+    (undecided,) = kdump.repair(damaged.directory, now=NOW)
+    assert not undecided.has_work
+    (planned,) = kdump.repair(damaged.directory, request=Request(SALVAGE), now=NOW)
+    assert planned.has_work
+    assert planned.kept_cuts == []
+    copy = tmp_path / "copy"
+    (copied,) = kdump.repair(damaged.directory, request=Request(SALVAGE), output=copy, apply=True, now=NOW)
+    (done,) = kdump.repair(damaged.directory, request=Request(SALVAGE), apply=True, now=NOW)
+    for each, directory in ((copied, copy), (done, damaged.directory)):
+        (kept,) = map(Path, each.kept_cuts)
+        assert kept.parent == directory
+        assert kept.is_file()
+    (sound,) = kdump.repair(damaged.directory, now=NOW)
+    assert not sound.has_work
+
+
 def two_damaged(tmp_path: Path) -> tuple[Path, str]:
     """A log directory with two partitions that one change repaired, and the id of that change."""
     for number in (0, 1):

@@ -74,11 +74,8 @@ class Repair(NamedTuple):
 class PlanFiles(NamedTuple):
     """Files of plans: `out` is written with those that are made, and those made now must be as `apply` has them."""
 
-    out: str | None = None
-    apply: str | None = None
-
-
-NO_FILES = PlanFiles()
+    out: str | None
+    apply: str | None
 
 
 class Repaired(NamedTuple):
@@ -114,7 +111,7 @@ class Repaired(NamedTuple):
 
 
 def repair_all(
-    targets: Sequence[Target], wanted: Repair, safety: SafetyOptions, files: PlanFiles = NO_FILES
+    targets: Sequence[Target], wanted: Repair, safety: SafetyOptions, files: PlanFiles
 ) -> Generator[tuple[Target, Repaired | Failed], None, None]:
     """Repair the partitions of several log directories, as `repair`; one that is left alone is Failed.
 
