@@ -67,6 +67,7 @@ class TextPrinter:
         self._made: list[tuple[str, Change]] = []
         self._held: tuple[str, SafeLine | None] | None = None
         self._routine: list[SafeLine] = []
+        self._is_first = True
         self._unlisted = 0
         self._dropped = self._given_up = 0
         self._gives_up = self._has_unaccepted = False
@@ -74,13 +75,17 @@ class TextPrinter:
 
     def partition(self, done: Repaired, task: Task) -> None:
         """Print one partition: what is lost and kept, then the changes."""
+        if self._safety.applies and (done.has_work or task.plan is None):
+            self._changed.append(done.path)
+            self._finished += ((done.path, change) for change in done.interrupted)
+            self._made += [(done.path, done.change)] if done.change else []
         if task.decision is not None:
             lines = [safe_path(done.path), *_decision_lines(task.decision)]
             lines += (f"  {line}" for line in self._interrupted(done))
             self._undecided.append("".join(f"  {line}\n" for line in lines))
             self._to_decide.append(done.path)
             return
-        if task.plan is not None and not task.plan and not done.interrupted:
+        if task.plan is not None and not done.has_work:
             self._notes(done.path, task)
             return
         self._dropped += task.dropped.records
@@ -91,15 +96,11 @@ class TextPrinter:
         if not self._safety.applies:
             self._planned.append((_rank(done, task), text, plan))
             return
-        self._changed.append(done.path)
-        if done.has_work:
-            self._finished += ((done.path, change) for change in done.interrupted)
-            self._made += [(done.path, done.change)] if done.change else []
         self._given_up += sum(not each.is_valid for each in task.salvaged.given_up) if task.salvaged else 0
         if Screen.current.verbosity:
             self._write(text)
-        elif len(self._changed) == 1:  # in full if no other one follows
-            self._held = (text, plan)
+        elif self._is_first:  # in full if no other one follows
+            self._held, self._is_first = (text, plan), False
         else:
             self._one_of_many(text, plan)
 

@@ -93,11 +93,8 @@ class Repaired(NamedTuple):
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something to be changed: by the plan, or by what was interrupted."""
-        task = self.task
-        if task is None or task.plan is None or task.decision is not None:
-            return False
-        return bool(task.plan or self.interrupted)
+        """Whether something is to be changed, or was: by the plan, or to finish what was interrupted."""
+        return self.task is not None and bool(self.task.plan or self.interrupted)
 
     @property
     def kept_cuts(self) -> list[str]:

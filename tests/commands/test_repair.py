@@ -553,6 +553,17 @@ class TestInterrupted:
             assert run(*words, "--apply") == 0
         assert bytes_of(data) == before
 
+    def test_what_was_finished_where_somebody_has_to_decide(self, run: Run, data: Path, config: list[str]) -> None:
+        before = bytes_of(data / "orders-0")
+        id_ = self.interrupt(data / "orders-0", operations=2)
+        assert run("repair", data / "orders-0", *config) == 1
+        assert "Dry run: nothing was changed. 1 partition would be, 1 needs a decision." in run.lines
+        assert run("repair", data / "orders-0", "--apply", *config) == 1
+        assert "Done. 1 partition changed, no valid batch dropped, 1 needs a decision." in run.lines
+        assert f"Undo:  kdump undo {data / 'orders-0'} --change {id_}" in run.lines
+        assert run("undo", data / "orders-0", "--change", id_, "--apply") == 0
+        assert bytes_of(data / "orders-0") == before
+
     def test_rows(self, run: Run, data: Path, config: list[str]) -> None:
         id_ = self.interrupt(data / "orders-1")
         run("repair", data, "--format", "jsonl", *AS_BROKER, *config)
