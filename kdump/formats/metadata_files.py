@@ -35,8 +35,6 @@ from kdump.named_tuples import NamedTuple
 PARTITION_METADATA_VERSION = 0
 CLEAN_SHUTDOWN_VERSION = 0
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SEPARATOR = f":[{WHITESPACE}]+"
 
 
@@ -172,9 +170,8 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
 
 def format_meta_properties(meta: MetaProperties, now: int) -> bytes:
     """Return the bytes that Kafka would write at a time (ms), as Java's properties: version 1, node, cluster."""
-    at = time.gmtime(now // 1000)
-    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
-    date = f"{_DAYS[at.tm_wday]} {_MONTHS[at.tm_mon - 1]} {at.tm_mday:02} {clock} UTC {at.tm_year}"
+    weekday, month, day, clock, year = time.asctime(time.gmtime(now // 1000)).split()
+    date = f"{weekday} {month} {day:0>2} {clock} UTC {year}"
     directory = [] if meta.directory_id is None else [f"directory.id={format_uuid(meta.directory_id)}"]
     lines = ["#", f"#{date}", f"node.id={meta.node_id}", *directory, "version=1", f"cluster.id={meta.cluster_id}"]
     return "".join(f"{line}\n" for line in lines).encode()

@@ -118,17 +118,13 @@ class _Parser(Tokens):
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise SchemaError(f"no .proto file: messages are nested more than {MAX_NESTING} deep")
-        self.expect("{")
-        while not self.skips("}"):
-            self._member(message)
+        for word in self.statements():
+            self._member(message, word)
         self._depth -= 1
         self._presence(message)
         _mark_map_entries(message)
 
-    def _member(self, message: Any) -> None:
-        if self.skips(";"):
-            return
-        word = self.peek()
+    def _member(self, message: Any, word: str) -> None:
         is_name = self.after() not in (".", "=")  # a type may have any of these words for its name
         if word == "message" and is_name:
             self.next()
@@ -208,15 +204,12 @@ class _Parser(Tokens):
     def _oneof(self, message: Any) -> None:
         index = len(message.oneof_decl)
         message.oneof_decl.add(name=self.next())
-        self.expect("{")
-        while not self.skips("}"):
-            if self.skips(";"):
-                continue
-            if self.peek() == "option" and self.after() != ".":
+        for word in self.statements():
+            if word == "option" and self.after() != ".":
                 self.next()
                 self._option_statement(None)
-                continue
-            self._field(message.field, message.nested_type, index)
+            else:
+                self._field(message.field, message.nested_type, index)
 
     def _presence(self, message: Any) -> None:
         """Give each `optional` field of proto3 the oneof of its own that stands for its presence, behind all others."""
@@ -233,10 +226,8 @@ class _Parser(Tokens):
 
     def _extend(self, extensions: Any, nested: Any) -> None:
         extendee = self.name()
-        self.expect("{")
-        while not self.skips("}"):
-            if not self.skips(";"):
-                self._field(extensions, nested, extendee=extendee)
+        for _ in self.statements():
+            self._field(extensions, nested, extendee=extendee)
 
     def _ranges(self, message: Any, *, is_extension: bool) -> None:
         """Take the numbers that extensions may have; what is reserved says nothing about what is written."""
@@ -255,15 +246,12 @@ class _Parser(Tokens):
 
     def _enum(self, enum: Any) -> None:
         enum.name = self.next()
-        self.expect("{")
-        while not self.skips("}"):
-            if self.skips(";"):
-                continue
+        for word in self.statements():
             after = self.after()
-            if self.peek() == "option" and after != "=":
+            if word == "option" and after != "=":
                 self.next()
                 self._option_statement(enum.options)
-            elif self.peek() == "reserved" and after != "=":
+            elif word == "reserved" and after != "=":
                 while not self.skips(";"):
                     self.next()
             else:

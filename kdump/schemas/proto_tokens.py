@@ -77,6 +77,13 @@ class Tokens:
             raise SchemaError(f"no .proto file: expected a text, found {self.peek()!r:.40}")
         return b"".join(parts)
 
+    def statements(self) -> Iterator[str]:
+        """Yield the first word of each statement in a block, which is not taken yet; empty ones are skipped."""
+        self.expect("{")
+        while not self.skips("}"):
+            if not self.skips(";"):
+                yield self.peek()
+
     def skip_block(self) -> None:
         """Take all up to the end of a block."""
         self.expect("{")

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.formats.batch import CONTROL
 from kdump.kernels.portable.messages import Source
 from kdump.kernels.portable.records import Payloads, headers, source_of
@@ -139,11 +139,9 @@ class RecordColumns:
 
 
 def _part(source: Source, position: int, length: int) -> bytes | None:
-    if length < 0:
-        return None
-    if not 0 <= position <= len(source) - length:
+    if length >= 0 and not 0 <= position <= len(source) - length:
         raise ValueError("the records are not those of these batches")
-    return bytes(source[position : position + length])
+    return content_at(source, position, length)
 
 
 def _buffers(values: Sequence[bytes | None]) -> ByteBuffers:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hashlib import md5
 from struct import Struct
 
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.formats.batch import (
     CODEC_MASK,
     CONTROL,
@@ -23,7 +23,7 @@ from kdump.formats.batch import (
 )
 from kdump.formats.encode import MAX_BYTES, NewBatch, NewRecord, encode_record, frame_batch
 from kdump.kernels.batch_verdicts import COPIED, GONE, OTHER, REBUILT
-from kdump.kernels.portable.records import Payloads, headers, part_of, source_of
+from kdump.kernels.portable.records import Payloads, headers, source_of
 from kdump.kernels.verdicts import EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
 
 ENTRY_SIZE = 24
@@ -213,8 +213,8 @@ def encode_kept(
         record = NewRecord(
             base_offset + wrap64(records.offset[at] - base_offset),
             records.timestamp[at],
-            part_of(source, records.key_position[at], records.key_length[at]),
-            part_of(source, records.value_position[at], records.value_length[at]),
+            content_at(source, records.key_position[at], records.key_length[at]),
+            content_at(source, records.value_position[at], records.value_length[at]),
             tuple(headers(source, records.headers_position[at], records.headers_count[at])),
         )
         data += encode_record(record, base_offset, base_timestamp)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.formats import faults
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, wrap64
 from kdump.formats.faults import DamageError, Fault
@@ -100,7 +100,7 @@ def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
                 pass
         else:
             for message in messages(block, row, payload):
-                _message_record(source_of(block, row, payload), message)
+                message_record(source_of(block, row, payload), message)
     except DamageError as damage:
         return damage.fault
     return None
@@ -138,14 +138,15 @@ def _decode_messages(block: BatchBlock, records: RecordBlock, row: int, payload:
         if records.length == records.capacity:
             return True
         at = records.length
-        _put(records, row, _message_record(source, message))
+        _put(records, row, message_record(source, message))
         records.crc[at] = CRC.unpack_from(source, message.position)[0]
         records.valid[at] = message_is_valid(source, message)
         records.next_index += 1
     return False
 
 
-def _message_record(source: Source, message: Message) -> Record:
+def message_record(source: Source, message: Message) -> Record:
+    """Return the record that a v0/v1 message is. Raises DamageError where a key or value runs over its end."""
     key_position, key_length = message_key(source, message)
     check_message_limit(message, key_position, key_length)
     value_position, value_length = message_value(source, message, key_length)
@@ -341,11 +342,6 @@ def _unsigned(source: Source, position: int, end: int, most: int) -> tuple[int, 
             return value, position
 
 
-def part_of(source: Source, position: int, length: int) -> bytes | None:
-    """Return the bytes at a position; None where their length is below 0."""
-    return bytes(source[position : position + length]) if length >= 0 else None
-
-
 def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield name and value of the `count` headers at `position` of a source that was decoded before."""
     end = len(source)
@@ -353,4 +349,4 @@ def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, 
         name_position, name_length, position = _sized(source, position, end)
         value_position, value_length, position = _sized(source, position, end)
         name = bytes(source[name_position : name_position + name_length])
-        yield name, part_of(source, value_position, value_length)
+        yield name, content_at(source, value_position, value_length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 
-from kdump.blocks import BatchBlock
+from kdump.blocks import BatchBlock, content_at
 from kdump.formats import faults
 from kdump.formats.batch import (
     ABORT,
@@ -29,13 +29,12 @@ from kdump.formats.sequences import last_sequence
 from kdump.kernels.portable.messages import (
     Message,
     Source,
-    check_message_limit,
     message_is_valid,
     message_key,
     message_value,
     messages,
 )
-from kdump.kernels.portable.records import Record, batch_records, check, headers, part_of, source_of
+from kdump.kernels.portable.records import Record, batch_records, check, headers, message_record, source_of
 
 FLUSH_SIZE = 1 << 18
 MIN_LEGACY_MAGIC = 0
@@ -173,8 +172,8 @@ class LogText:
     def _record_line(self, block: BatchBlock, row: int, source: Source, record: Record) -> None:
         self._follow(record.offset)
         control = bool(block.attributes[row] & CONTROL)
-        key = part_of(source, record.key_position, record.key_length)
-        value = part_of(source, record.value_position, record.value_length)
+        key = content_at(source, record.key_position, record.key_length)
+        value = content_at(source, record.value_position, record.value_length)
         prefix = b"| "
         if not self._skip_metadata:
             named = headers(source, record.headers_position, record.headers_count)
@@ -206,12 +205,10 @@ class LogText:
                 self._out += b"}"
             prefix = b" "
         if self._print_data:
-            key_position, key_length = message_key(source, message)
-            check_message_limit(message, key_position, key_length)
-            value_position, value_length = message_value(source, message, key_length)
-            check_message_limit(message, value_position, value_length)
-            key = part_of(source, key_position, key_length)
-            self._print_contents(prefix, message.offset, key, part_of(source, value_position, value_length))
+            record = message_record(source, message)
+            key = content_at(source, record.key_position, record.key_length)
+            value = content_at(source, record.value_position, record.value_length)
+            self._print_contents(prefix, message.offset, key, value)
         self._out += b"\n"
 
     def _print_contents(self, prefix: bytes, offset: int, key: bytes | None, value: bytes | None) -> None:
