@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kdump.disk.locks import check_not_locked
-from kdump.disk.reading import read_small, status_of
+from kdump.disk.reading import read_small
 from kdump.errors import KdumpError, NameFormatError, Problem, Report
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_partition_metadata
@@ -22,6 +22,7 @@ from kdump.serve.served_log import Log
 from kdump.settings.node import address_text
 from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.checkpoint_files import read_leader_epochs
+from kdump.storage.checkpoints import Checkpoints, checkpoint_versions
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
@@ -47,24 +48,6 @@ class Address(NamedTuple):
         return address_text(self.host, self.port)
 
 
-class LogStarts:
-    """The log start offsets that the checkpoint of a log directory has, read again when it has changed."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._known: dict[tuple[str, int], int] = {}
-        self._state: tuple[int, int] | None = None
-
-    def of(self, topic: str, partition: int) -> int:
-        """Return the log start offset; 0 where the checkpoint does not have it or cannot be read."""
-        with suppress(KdumpError, OSError):
-            status = status_of(os.path.join(self._path, names.LOG_START_CHECKPOINT))
-            if (status.size, status.modified_ns) != self._state:
-                self._known = LogDirectory(self._path).checkpoint(names.LOG_START_CHECKPOINT)
-                self._state = (status.size, status.modified_ns)
-        return self._known.get((topic, partition), 0)
-
-
 @dataclass(slots=True)
 class Node:
     """A broker: its log directories, and the cluster's state as its metadata log has it (None: not at hand)."""
@@ -72,7 +55,6 @@ class Node:
     node_id: int
     directories: list[LogDirectory] = field(default_factory=list)
     state: MetadataState | None = None
-    starts: dict[str, LogStarts] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -153,6 +135,7 @@ class ServedCluster:
         self._report = report
         self._say = say
         self._files = OpenFiles()
+        self._read: dict[str, tuple[object, Checkpoints]] = {}
         self._open: dict[tuple[int, str, int], ServedPartition] = {}
         found: dict[str, dict[int, PartitionPaths]] = {}
         for place in places:
@@ -201,21 +184,25 @@ class ServedCluster:
         path = place.paths.get(node_id) if place else None
         if found is None or path is None:
             return None
-        replica = self._replica(node_id, path, topic, number)
-        others = {node: each for node, each in place.paths.items() if node != node_id} if place else {}
-
-        def copies() -> list[Replica]:
-            return [self._replica(node, each, topic, number) for node, each in others.items()]
-
-        opened = ServedPartition(replica, found.topic_id, self._files, self._on_damage, self._say, copies=copies)
+        replica = self._replica(path)
+        others = [each for node, each in place.paths.items() if node != node_id] if place else []
+        opened = ServedPartition(
+            replica, found.topic_id, self._files, self._on_damage, self._say, copies=lambda: map(self._replica, others)
+        )
         self._open[node_id, topic, number] = opened
         return opened
 
-    def _replica(self, node_id: int, path: str, topic: str, number: int) -> Replica:
-        """Open the replica of a node. Raises OSError."""
+    def _replica(self, path: str) -> Replica:
+        """Open a replica. Raises OSError."""
         log = PartitionLog(path)
-        start = self.nodes[node_id].starts[os.path.dirname(path)].of(topic, number)
-        return Replica(log, max(start, log.segments[0].base_offset if log.segments else 0), None)
+        return Replica(log, self._checkpoints(os.path.dirname(path)).log_start_offset(log), None)
+
+    def _checkpoints(self, folder: str) -> Checkpoints:
+        """Return the log start offsets of a log directory, read again when a checkpoint has changed."""
+        versions = checkpoint_versions(folder)
+        if self._read.get(folder, (None,))[0] != versions:
+            self._read[folder] = versions, Checkpoints.read(folder, (names.LOG_START_CHECKPOINT,))
+        return self._read[folder][1]
 
     def opened(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
         """Return the replica of a node, if it has been opened and nothing has changed since."""
@@ -254,9 +241,8 @@ class ServedCluster:
         node_id = NODE_ID if identity.node_id is None else identity.node_id
         node = self.nodes.setdefault(node_id, Node(node_id))
         path = os.path.abspath(directory.path)
-        if path not in node.starts:
+        if path not in (os.path.abspath(each.path) for each in node.directories):
             node.directories.append(directory)
-            node.starts[path] = LogStarts(path)
             if node.state is None:
                 node.state = state_beside(directory, self._report)
         return node
