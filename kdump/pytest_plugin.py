@@ -63,7 +63,7 @@ def kafka_log_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
     def build(spec: Spec = None, faults: Faults = (), *, seed: str | int | None = None) -> Path:
         __tracebackhide__ = True
-        from kdump.fixture.errors import SpecError
+        from kdump.fixture.document import SpecError
         from kdump.fixture.make import make
 
         source, wanted = _located(spec, request), [faults] if isinstance(faults, str) else faults
@@ -107,7 +107,7 @@ def kdump_cluster(
     ) -> BuiltCluster:
         __tracebackhide__ = True
         from kdump.disk.copies import copy_tree
-        from kdump.fixture.errors import SpecError
+        from kdump.fixture.document import SpecError
         from kdump.fixture.make import content_of_source, make
 
         source, wanted = _located(spec, request), [faults] if isinstance(faults, str) else list(faults)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kdump.formats.schemas.description import Schema
-from kdump.serve.protocol import authentication, cluster, data, groups, transactions
+from kdump.serve.protocol import cluster, data, groups, transactions
 
 
 class ApiKey(IntEnum):
@@ -80,7 +80,7 @@ def _api(key: ApiKey) -> Api:
     return Api(key, _MESSAGES[f"{name}Request"], _MESSAGES[f"{name}Response"])
 
 
-_MESSAGES = data.MESSAGES | cluster.MESSAGES | groups.MESSAGES | transactions.MESSAGES | authentication.MESSAGES
+_MESSAGES = data.MESSAGES | cluster.MESSAGES | groups.MESSAGES | transactions.MESSAGES
 
 APIS = {key: _api(key) for key in ApiKey}
 """All requests that are answered, by key."""
