@@ -5,12 +5,11 @@ Rules of AbstractFetcherThread, UnifiedLog.read and LeaderEpochFileCache, from K
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 
 from kdump.formats.checkpoints import EpochEntry
 from kdump.named_tuples import NamedTuple
-from kdump.storage.leader_epochs import EpochCache
+from kdump.storage.leader_epochs import EpochCache, EpochEnd, end_of_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +36,6 @@ class Truncation(NamedTuple):
     restarts_at: int | None = None
 
 
-class _End(NamedTuple):
-    """The end of an epoch: LeaderEpochFileCache.endOffsetFor."""
-
-    epoch: int
-    offset: int
-
-
 def follow(leader: LoadedLog, follower: LoadedLog) -> Truncation:
     """Return what a follower cuts when this leader's term begins, by the fetches that lead to its first append."""
     cache = EpochCache(leader.epochs)
@@ -65,12 +57,9 @@ class _Terms:
         self.cache = cache
         self.end = end
 
-    def end_of(self, epoch: int) -> _End:
+    def end_of(self, epoch: int) -> EpochEnd:
         """Return where the largest epoch up to `epoch` ends, which is not above all that the log has."""
-        entries = self.cache.entries
-        at = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
-        end = entries[at].start_offset if at < len(entries) else self.end
-        return _End(entries[at - 1].epoch if at else epoch, end)
+        return end_of_epoch(self.cache.entries, epoch, self.end)
 
 
 class _Follower:
@@ -114,7 +103,7 @@ def _fetch(leader: LoadedLog, terms: _Terms, follower: _Follower) -> bool:
     return (own.end, own.cache.latest_epoch) != before
 
 
-def _diverging(own: _Terms, end: _End) -> int:
+def _diverging(own: _Terms, end: EpochEnd) -> int:
     """Return the offset to cut at, by the epoch and the end that the leader names: getOffsetTruncationState."""
     mine = own.end_of(end.epoch)
     if mine.epoch != end.epoch:

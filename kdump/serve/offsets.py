@@ -9,6 +9,7 @@ from kdump.serve.context import Context, Fields
 from kdump.serve.partition import ServedPartition
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
+from kdump.storage.leader_epochs import EpochEnd, end_of_epoch
 
 READ_COMMITTED = 1
 EARLIEST_PENDING_UPLOAD = -6
@@ -89,23 +90,16 @@ def offset_for_leader_epoch(ctx: Context, request: Request) -> Fields:
             if isinstance(served, ErrorCode):
                 answer: Fields = {"errorCode": served, "leaderEpoch": _UNDEFINED, "endOffset": _UNDEFINED}
             else:
-                epoch, end = end_of_epoch(served, asked["leaderEpoch"])
-                answer = {"leaderEpoch": epoch, "endOffset": end}
+                end = _end_of_epoch(served, asked["leaderEpoch"])
+                answer = {"leaderEpoch": end.epoch, "endOffset": end.offset}
             partitions.append({"partition": number} | answer)
         topics.append({"topic": topic["topic"], "partitions": partitions})
     return {"topics": topics}
 
 
-def end_of_epoch(served: ServedPartition, epoch: int) -> tuple[int, int]:
-    """Return the largest epoch that is not above `epoch`, and the offset where the next one begins (or the log's end).
-
-    Both are -1 where that is not known (LeaderEpochFileCache.endOffsetFor).
-    """
+def _end_of_epoch(served: ServedPartition, epoch: int) -> EpochEnd:
+    """Return the end of an epoch; -1 where that is not known."""
     entries = served.leader_epochs
-    if not entries or epoch < 0 or epoch > entries[-1].epoch:
-        return _UNDEFINED, _UNDEFINED
-    if epoch == entries[-1].epoch:
-        return epoch, served.end_offset
-    higher = next(entry for entry in entries if entry.epoch > epoch)
-    floor = max((entry.epoch for entry in entries if entry.epoch <= epoch), default=epoch)
-    return floor, higher.start_offset
+    if not entries or not 0 <= epoch <= entries[-1].epoch:
+        return EpochEnd(_UNDEFINED, _UNDEFINED)
+    return end_of_epoch(entries, epoch, served.end_offset)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 
 from kdump.blocks import BatchBlock
 from kdump.errors import ILLEGAL_ARGUMENT, LoadError
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import LEADER_EPOCH_CHECKPOINT
+from kdump.named_tuples import NamedTuple
 
 
 class EpochCache:
@@ -80,6 +82,20 @@ class EpochCache:
     def content(self) -> bytes:
         """Return the file as the broker writes it."""
         return format_leader_epochs(self.entries)
+
+
+class EpochEnd(NamedTuple):
+    """An epoch, and the offset (absolute) where the next one begins, or the log's end."""
+
+    epoch: int
+    offset: int
+
+
+def end_of_epoch(entries: Sequence[EpochEntry], epoch: int, log_end: int) -> EpochEnd:
+    """Return the largest epoch up to `epoch`, or else itself, with its end (LeaderEpochFileCache.endOffsetFor)."""
+    at = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+    end = entries[at].start_offset if at < len(entries) else log_end
+    return EpochEnd(entries[at - 1].epoch if at else epoch, end)
 
 
 def loaded_epochs(entries: Iterable[EpochEntry], log_start_offset: int, end_offset: int | None) -> list[EpochEntry]:
