@@ -12,21 +12,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import cache
 
 from kdump.errors import KdumpError
 
 Buffer = bytes | bytearray | memoryview
 
 
-class _Castagnoli:
-    """The CRC-32C in use: the compiled kernel's, or a library's.
-
-    The library is picked when the first checksum is asked of it, because importing one takes time.
-    """
-
-    compiled: Callable[[Buffer, int], int] | None = None
-    engine = ""
-    update: Callable[[Buffer, int], int]
+_compiled: Callable[[Buffer, int], int] | None = None
+"""The CRC-32C of the compiled kernel, if that is in use."""
 
 
 def crc32(data: Buffer, value: int = 0) -> int:
@@ -39,39 +33,33 @@ def crc32c(data: Buffer, value: int = 0) -> int:
 
     Raises KdumpError where there is no compiled kernel, and neither fastcrc nor crcmod is installed.
     """
-    if _Castagnoli.compiled is not None:
-        return _Castagnoli.compiled(data, value)
-    return library_crc32c(data, value)
+    return library_crc32c(data, value) if _compiled is None else _compiled(data, value)
 
 
 def compiled_crc32c(function: Callable[[Buffer, int], int]) -> None:
     """Let `crc32c` use the compiled kernel's from now on: a second library of that kind need not be loaded."""
-    _Castagnoli.compiled = staticmethod(function)
+    global _compiled
+    _compiled = function
 
 
 def library_crc32c(data: Buffer, value: int = 0) -> int:
     """Return what `crc32c` returns, without the compiled kernel: for the portable ones, which are compared with it."""
-    if not _Castagnoli.engine:
-        _pick()
-    return _Castagnoli.update(data, value)
+    return _library()[1](data, value)
 
 
 def crc32c_engine() -> str:
     """Return what computes `library_crc32c`: "fastcrc", "crcmod" or, where it is slow, "crcmod (pure Python)"."""
-    if not _Castagnoli.engine:
-        _pick()
-    return _Castagnoli.engine
+    return _library()[0]
 
 
-def _pick() -> None:
+@cache
+def _library() -> tuple[str, Callable[[Buffer, int], int]]:
+    """Return the library in use, which is picked when it is first asked for, because importing one takes time."""
     try:
         from fastcrc.crc32 import iscsi
     except ImportError:
-        engine, update = _crcmod()
-    else:
-        engine, update = "fastcrc", iscsi
-    _Castagnoli.update = staticmethod(update)
-    _Castagnoli.engine = engine
+        return _crcmod()
+    return "fastcrc", iscsi
 
 
 def _crcmod() -> tuple[str, Callable[[Buffer, int], int]]:

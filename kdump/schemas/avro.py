@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from io import BytesIO
 from typing import Any
 
@@ -290,19 +291,14 @@ def _decimals(schema: Json) -> Json:
     return {name: schema[name] for name in ("precision", "scale") if isinstance(schema.get(name), int)}
 
 
+@cache
 def _fastavro() -> Any:
-    global _library
-    if _library is None:
-        try:
-            import fastavro
-        except ImportError as error:
-            raise ExtraMissingError("decoding Avro", error) from None
-        fastavro.read.LOGICAL_READERS.update(READERS)  # under names of our own: nobody else meets them
-        _library = fastavro
-    return _library
-
-
-_library: Any = None
+    try:
+        import fastavro
+    except ImportError as error:
+        raise ExtraMissingError("decoding Avro", error) from None
+    fastavro.read.LOGICAL_READERS.update(READERS)  # under names of our own: nobody else meets them
+    return fastavro
 
 
 def _parse(schema: Json) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import crcmod
 import crcmod.predefined
@@ -24,12 +24,11 @@ both = pytest.mark.parametrize("checksum", [crc32, crc32c, library_crc32c])
 
 
 @pytest.fixture
-def unpicked(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """No engine picked yet; the one that serves the other tests comes back afterwards."""
-    crc32c_engine()
-    monkeypatch.setattr(checksums._Castagnoli, "update", staticmethod(checksums._Castagnoli.update))
-    monkeypatch.setattr(checksums._Castagnoli, "engine", "")
-    return monkeypatch
+def unpicked(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """No engine picked yet; the one that serves the other tests is picked again afterwards."""
+    checksums._library.cache_clear()
+    yield monkeypatch
+    checksums._library.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from kdump.errors import CodecError, UnknownCodecError
 from kdump.formats import codecs
 from kdump.formats.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decompress, delivered
+from kdump.formats.codecs import zstd as zstd_codec
 from kdump.formats.codecs.lz4 import _xxh32
 
 RECORD = bytes.fromhex("10000000026b027600")
@@ -693,7 +694,7 @@ class TestZstd:
 )
 def test_missing_library_is_named(codec: int, module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("kdump.formats.codecs.zstd._contexts", None)
+    zstd_codec._context.cache_clear()
     error = f"{codecs.NAMES[codec]} needs the package {package}, which is not installed: pip install {package}"
     assert refused(codec, PAYLOADS[codec]) == error
     with pytest.raises(CodecError, match=f"pip install {package}"):

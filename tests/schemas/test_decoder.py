@@ -145,7 +145,7 @@ def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPat
             raise ImportError("No module named 'fastavro'", name=name)
         return importing(name, *more)
 
-    monkeypatch.setattr(avro_module, "_library", None)
+    avro_module._fastavro.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ExtraMissingError, match=r"needs fastavro: pip install 'kafka-kdump\[schemas\]'"):
         check_libraries(REGISTRY)

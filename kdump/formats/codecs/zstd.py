@@ -17,6 +17,7 @@ A frame, as far as its end is looked for here (little-endian):
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import CodecError
@@ -38,8 +39,6 @@ _BLOCK_HEADER_SIZE = 3
 _SMALL_OUTPUT = 1 << 20  # more than BLOCKS blocks give
 _JNI_FEED = 131075  # input bytes that zstd-jni takes at once
 _DEFAULT_LEVEL = 3
-
-_contexts: Any = None  # a threading.local: a context must never serve two threads
 
 
 def decompress(data: Buffer, _magic: int, limit: int) -> bytes:
@@ -162,14 +161,12 @@ def _library() -> Any:
     return zstandard
 
 
+@cache
 def _context() -> Any:
-    """Return what this thread keeps: to make a context takes longer than to decompress a small batch."""
-    global _contexts
-    if _contexts is None:
-        import threading
+    """Return what each thread keeps for itself: to make a context takes longer than to decompress a small batch."""
+    from threading import local
 
-        _contexts = threading.local()
-    return _contexts
+    return local()
 
 
 def _decompressor() -> ZstdDecompressor:
