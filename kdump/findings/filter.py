@@ -44,11 +44,6 @@ class FindingFilter(NamedTuple):
         is_selected = not self.select or code == UNREAD or any(fnmatchcase(code, each) for each in self.select)
         return is_selected and not any(fnmatchcase(code, pattern) for pattern in self.ignore)
 
-    @property
-    def can_change(self) -> bool:
-        """Whether `apply` can change anything."""
-        return bool(self.select or self.ignore or self.severities)
-
 
 def _check_pattern(pattern: str) -> None:
     from kdump.formats.close_names import closest

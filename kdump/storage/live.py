@@ -24,7 +24,7 @@ from kdump.formats.index_entries import ENTRY_SIZES
 from kdump.formats.names import parse_file_name
 from kdump.storage.around import directory_around
 from kdump.storage.damage import Damage, DamageKind
-from kdump.storage.partition import PartitionLog
+from kdump.storage.partition import PartitionLog, base_offsets
 from kdump.storage.scan import MAX_OFFSET, scan
 from kdump.storage.segment import Segment
 
@@ -199,11 +199,6 @@ def _is_swapping(files: Iterable[str]) -> bool:
     return any(parsed.kind == names.LOG and parsed.state == names.SWAP for parsed in map(parse_file_name, files))
 
 
-def _base_offsets(files: Iterable[str]) -> list[int]:
-    found = map(parse_file_name, files)
-    return sorted(parsed.offset or 0 for parsed in found if parsed.is_live_log)
-
-
 def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> set[str]:
     """Open the files, logs last, those of older segments before those of newer ones.
 
@@ -211,7 +206,7 @@ def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> set[str]:
     is gone, or raises FileNotFoundError.
     """
     missing = set()
-    last = max(_base_offsets(files), default=0)
+    last = max(base_offsets(files), default=0)
     wanted = sorted(filter(_is_taken, files), key=lambda name: _rank(name, last))
     wanted = sorted(wanted[: room_for_files()], key=_opening_order)
     for name in wanted:
@@ -241,14 +236,14 @@ def _is_one_picture(hold: Hold) -> bool:
     """Return whether what was opened was there together: nothing else has come under its names, nor in between."""
     if not all(map(hold.is_still_there, hold.files)):
         return False
-    held = _base_offsets(hold.files)
-    now = _base_offsets(list_directory(hold.path)[1])
+    held = base_offsets(hold.files)
+    now = base_offsets(list_directory(hold.path)[1])
     return not held or all(base in held or base > held[-1] for base in now)
 
 
 def _leave_out_growing_end(hold: Hold) -> None:
     """Let nothing count behind the last whole batch of the last segment, and no room that its indexes keep."""
-    bases = _base_offsets(hold.files)
+    bases = base_offsets(hold.files)
     if not bases:
         return
     segment = PartitionLog(hold.path).segments[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -124,7 +124,6 @@ class PartitionLog(Contents):
             yield segment
 
 
-def base_offsets(path: str) -> list[int]:
-    """Return the base offsets of the segments in a partition directory, ascending. Raises OSError."""
-    found = map(names.parse_file_name, os.listdir(path))
-    return sorted(parsed.offset or 0 for parsed in found if parsed.is_live_log)
+def base_offsets(files: Iterable[str]) -> list[int]:
+    """Return the base offsets of the segments among the files of a partition directory, ascending."""
+    return sorted(parsed.offset or 0 for parsed in map(parse_file_name, files) if parsed.is_live_log)

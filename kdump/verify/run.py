@@ -85,13 +85,8 @@ class Verification:
         """Yield the findings. Raises OSError and NameFormatError for a path that is nothing to verify."""
         for path in () if self._has_around else paths:
             check_path(path)
-        options = self._options
-        findings = _with_effects(self._findings(paths))
-        wanted = options.filter
-        if not wanted.can_change:
-            yield from findings
-            return
-        for finding in findings:
+        wanted = self._options.filter
+        for finding in _with_effects(self._findings(paths)):
             passed = wanted.apply(finding)
             if passed is not None:
                 yield passed

@@ -79,7 +79,7 @@ class _Offsets:
         self._points[partition] = log.recovery_point
         self._watermarks[partition] = log.high_watermark
         self._starts.pop(partition, None)
-        if log.log_start_offset > base_offsets(log.path)[0]:
+        if log.log_start_offset > base_offsets(os.listdir(log.path))[0]:
             self._starts[partition] = log.log_start_offset
 
     def write(self, *, durable: bool, like: os.stat_result | None = None) -> None:

@@ -208,7 +208,7 @@ class WrittenLog:
 
         Raises OSError.
         """
-        bases = base_offsets(self.path)
+        bases = base_offsets(os.listdir(self.path))
         gone = [base for base, following in pairwise(bases) if following <= self.log_start_offset]
         for base_offset in gone:
             self.states.snapshots.delete(base_offset, "the segment is deleted")
