@@ -11,7 +11,7 @@ from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.codecs import NAMES
-from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.formats.names import FileName, PartitionDirName, parse_file_name
 from kdump.formats.uuids import format_uuid
 from kdump.named_tuples import NamedTuple
 from kdump.storage.broker import BrokerIdentity, Duplicate, PartitionPlaces, identity_of
@@ -176,14 +176,7 @@ def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> Log
     faults, bad = Faults(), checkpoints.errors.values()
     meta = faults.tried(directory.meta_properties)
     shutdown = faults.tried(directory.clean_shutdown_file)
-    partitions = directory.partition_names
-    present = {
-        (parsed.topic, parsed.partition)
-        for parsed in map(parse_partition_dir, partitions)
-        if parsed.state in (names.LIVE, names.FUTURE)
-    }
     checkpointed = {key for lines in checkpoints.lines.values() for key in lines}
-    others = set(directory.directories).difference(partitions, (names.REMOTE_LOG_INDEX_CACHE_DIR,))
     holder = broker_on(directory.path)
     files = (_file_info(directory.path, name, parse_file_name(name)) for name in directory.files)
     return LogDirectoryInfo(
@@ -193,11 +186,11 @@ def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> Log
         directory_id=format_uuid(meta.directory_id) if meta and meta.directory_id else None,
         clean_shutdown=directory.clean_shutdown,
         broker_epoch=shutdown.broker_epoch if shutdown else None,
-        partition_count=len(partitions),
+        partition_count=len(directory.partition_names),
         checkpoints={name: len(lines) for name, lines in checkpoints.lines.items() if name in directory.files},
         leftovers=tuple(file for file in files if file.state != names.LIVE),
-        not_partitions=tuple(sorted(others)),
-        missing=tuple(sorted(checkpointed - present)),
+        not_partitions=tuple(sorted(name for name, _ in directory.bad_names())),
+        missing=tuple(sorted(checkpointed - directory.checkpointed())),
         problems=(*(str(error) for error in bad if isinstance(error, CheckpointError)), *faults.problems),
         errors=(*(error for error in bad if isinstance(error, OSError)), *faults.errors),
         has_broker=holder is not None and not holder.is_kdump,

@@ -14,12 +14,11 @@ from kdump.errors import (
     RUNTIME,
     STORAGE,
     CheckpointError,
-    NameFormatError,
     Problem,
 )
 from kdump.findings.remedies import NOT_FORMATTED
 from kdump.formats import names
-from kdump.formats.names import PartitionDirName, parse_partition_dir
+from kdump.formats.names import PartitionDirName
 from kdump.formats.words import listed, number_words
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Failure
@@ -119,7 +118,8 @@ def directory_state(directory: LogDirectory, *, is_controller: bool = False) -> 
         files.warnings += _left_alone(directory)
     else:
         checkpoints = files.checkpoints()
-        files.failures += _bad_names(directory)
+        bad_names = directory.bad_names()
+        files.failures += (Failure(KAFKA, str(error), name, offline=False) for name, error in bad_names)
     return DirectoryState(
         directory.path,
         directory.clean_shutdown,
@@ -221,16 +221,6 @@ def _left_alone(directory: LogDirectory) -> Iterable[str]:
             f"a controller loads {names.CLUSTER_METADATA_DIR} only: it leaves {others} alone."
             " If this node is a broker too, name its server.properties: --config FILE"
         )
-
-
-def _bad_names(directory: LogDirectory) -> Iterable[Failure]:
-    for name in directory.directories:
-        if name == names.REMOTE_LOG_INDEX_CACHE_DIR:
-            continue
-        try:
-            parse_partition_dir(name, os.path.join(directory.path, name))
-        except NameFormatError as error:
-            yield Failure(KAFKA, str(error), name, offline=False)
 
 
 class _SmallFiles:

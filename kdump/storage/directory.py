@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import is_directory, list_directory, read_small
+from kdump.errors import NameFormatError
 from kdump.formats import names
-from kdump.formats.names import by_topic_and_number, is_partition_dir
+from kdump.formats.names import by_topic_and_number, is_partition_dir, parse_partition_dir
 from kdump.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
@@ -34,6 +35,20 @@ class LogDirectory:
         They are sorted by topic, then by number.
         """
         return sorted(filter(is_partition_dir, self.directories), key=by_topic_and_number)
+
+    def bad_names(self) -> Iterator[tuple[str, NameFormatError]]:
+        """Yield the directories that are no partition's, with whose names a broker does not start, and why."""
+        for name in self.directories:
+            if name != names.REMOTE_LOG_INDEX_CACHE_DIR:
+                try:
+                    parse_partition_dir(name, self._path(name))
+                except NameFormatError as error:
+                    yield name, error
+
+    def checkpointed(self) -> set[tuple[str, int]]:
+        """Return the partitions that checkpoints may have lines for: live ones, and those on their way here."""
+        found = map(parse_partition_dir, filter(is_partition_dir, self.directories))
+        return {(name.topic, name.partition) for name in found if name.state in (names.LIVE, names.FUTURE)}
 
     def partitions(self) -> Iterator[PartitionLog]:
         """Yield the partitions, by topic and number. Raises OSError."""

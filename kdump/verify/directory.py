@@ -7,13 +7,13 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from kdump.disk.reading import is_file, read_small
-from kdump.errors import RUNTIME, CheckpointError, NameFormatError
+from kdump.errors import RUNTIME, CheckpointError
 from kdump.findings.finding import UNREAD, Finding, found, unreadable
 from kdump.findings.kind import IGNORES, NOTE, REFUSES, BrokerEffect
 from kdump.findings.remedies import OTHER_CLUSTER
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
-from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
+from kdump.formats.names import FileName, PartitionDirName
 from kdump.formats.uuids import format_uuid
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, PartitionPlaces, identity_of, not_formatted
 from kdump.storage.directory import LogDirectory
@@ -180,14 +180,8 @@ def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:
 
 def directory_names(directory: LogDirectory) -> Iterator[Finding]:
     """Yield directories of a log directory that are not a partition's, and temporary files."""
-    for name in directory.directories:
-        if name == names.REMOTE_LOG_INDEX_CACHE_DIR:
-            continue
-        path = os.path.join(directory.path, name)
-        try:
-            parse_partition_dir(name, path)
-        except NameFormatError as error:
-            yield found("KD-DIR-NAME", path, str(error))
+    for name, error in directory.bad_names():
+        yield found("KD-DIR-NAME", os.path.join(directory.path, name), str(error))
     for name in directory.files:
         if name.endswith(f".{names.TMP}"):
             code, text = _FILE_STATES[names.TMP]

@@ -169,12 +169,7 @@ class Tasks:
         found += self._place.differs(directory, owner)
         found += clean_shutdown(directory)
         found += check_bootstrap(directory)
-        present = {
-            (name.topic, name.partition)
-            for name in map(names.parse_partition_dir, directory.partition_names)
-            if name.state in (names.LIVE, names.FUTURE)
-        }
-        found += stale_lines(checkpoints, present)
+        found += stale_lines(checkpoints, directory.checkpointed())
         lines = checkpoints.lines.get(names.CLEANER_CHECKPOINT, {})
         found += self._place.cleaned(checkpoints.path(names.CLEANER_CHECKPOINT), lines, owner)
         found += _changes(directory.path, [os.path.join(directory.path, name) for name in directory.partition_names])
