@@ -38,16 +38,8 @@ class KafkaMessage:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """What finds the message in a line."""
-        parts = re.split(r"\{([A-Z]+)\}", self.template)
-        names: set[str] = set()
-        found = ""
-        for number, part in enumerate(parts):
-            if number % 2 == 0:
-                found += re.escape(part)
-            else:
-                found += ".+?" if part in names else f"(?P<{part}>.+?)"
-                names.add(part)
-        ends = r"(?=$|[\s,;]|\. |\.$)" if len(parts) > 1 and not parts[-1] else ""
+        found = re.sub(r"\\\{([A-Z]+)\\\}", r"(?P<\1>.+?)", re.escape(self.template))
+        ends = r"(?=$|[\s,;]|\. |\.$)" if self.template.endswith("}") else ""
         return re.compile(found + ends)
 
 
