@@ -6,7 +6,6 @@ This is the one place that knows a release by its number; everything else asks a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from enum import Enum
 
 from kdump.named_tuples import NamedTuple
@@ -133,7 +132,7 @@ def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
         return NewerThanKnown(level)
     name = metadata_version_name(level)
     release = None if name is None else name.partition("-")[0]
-    return max((known for known in KafkaRelease if known.minor == release), key=_ORDER.__getitem__, default=None)
+    return max((known for known in KafkaRelease if known.minor == release), default=None)
 
 
 def release_name(level: int) -> str:
@@ -283,8 +282,3 @@ CLEANER_SPLITS_OUTPUT = _since("4.5", "the cleaner may write one group of segmen
 
 BEHAVIOURS = {name: found for name, found in list(globals().items()) if isinstance(found, Behaviour)}
 """All of them, by name."""
-
-
-def newest(releases: Iterable[KafkaRelease]) -> KafkaRelease | None:
-    """Return the newest of some releases; None where there is none."""
-    return max(releases, key=_ORDER.__getitem__, default=None)

@@ -35,7 +35,7 @@ from kdump.recovery.broker_start import (
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.releases import KafkaRelease, newest
+from kdump.releases import KafkaRelease
 from kdump.settings import node
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Configs, PropertyFile, Settings, with_small_segments
@@ -278,7 +278,7 @@ class BrokerStart:
 
     def _refused(self) -> Iterator[Failure]:
         """Yield what of the properties the release does not take that is to start, or that wrote the directories."""
-        release = self.circumstances.release or newest(self._wrote)
+        release = self.circumstances.release or max(self._wrote, default=None)
         if release is not None:
             yield from refused_properties(release, self.circumstances.properties)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kdump.blocks import BatchBlock
@@ -18,15 +19,7 @@ from kdump.storage.segment import Segment
 if TYPE_CHECKING:
     from kdump.storage.replica import Replica
 
-_CONTENT_COLUMNS = (
-    "row",
-    "offset",
-    "timestamp",
-    "key_position",
-    "key_length",
-    "value_position",
-    "value_length",
-)
+_columns = attrgetter("row", "offset", "timestamp", "key_position", "key_length", "value_position", "value_length")
 
 
 def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> Iterator[tuple[Segment, Run]]:
@@ -61,7 +54,7 @@ def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]
             report(Problem(segment.log_path, rows.position, str(rows.error)))
             continue
         for row, offset, timestamp, key, key_size, value, value_size in zip(
-            *(getattr(rows.records, name)[: rows.records.length] for name in _CONTENT_COLUMNS), strict=True
+            *(column[: rows.records.length] for column in _columns(rows.records)), strict=True
         ):
             source = rows.payloads[row - rows.first] or data
             yield Content(

@@ -295,12 +295,8 @@ def _is_unexpected(file: FileInfo) -> bool:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+    known = list(values)
+    return None if None in known else sum(value or 0 for value in known)
 
 
 def _merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ wants the files makes them by the recipes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from kdump.disk.reading import FileStatus
@@ -167,18 +167,14 @@ class LoadOutcome(NamedTuple):
 
 def total_loss(losses: Iterable[Loss]) -> Loss:
     """Return the sum of several losses."""
-    total = Loss()
-    for loss in losses:
-        total = Loss(
-            total.bytes + loss.bytes,
-            total.zeros + loss.zeros,
-            total.batches + loss.batches,
-            total.records + loss.records,
-            _either(min, total.first_offset, loss.first_offset),
-            _either(max, total.last_offset, loss.last_offset),
-        )
-    return total
-
-
-def _either(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else choose(a, b)
+    found = list(losses)
+    firsts = [each.first_offset for each in found if each.first_offset is not None]
+    lasts = [each.last_offset for each in found if each.last_offset is not None]
+    return Loss(
+        sum(each.bytes for each in found),
+        sum(each.zeros for each in found),
+        sum(each.batches for each in found),
+        sum(each.records for each in found),
+        min(firsts, default=None),
+        max(lasts, default=None),
+    )

@@ -7,6 +7,7 @@ A batch that the cleaner has emptied but kept for its sequence opens no transact
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
@@ -30,6 +31,11 @@ from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column_checks import is_uniform
 from kdump.verify.gaps import Gaps
+
+_columns = attrgetter(
+    "producer_id", "producer_epoch", "base_sequence", "base_offset", "last_offset", "attributes", "max_timestamp",
+    "count",
+)  # fmt: skip
 
 
 class Coordinated(NamedTuple):
@@ -97,20 +103,10 @@ class ProducerCheck:
         if is_uniform(rows.producer_id, -1):
             self._pass(rows)
             return
-        columns = (
-            rows.producer_id,
-            rows.producer_epoch,
-            rows.base_sequence,
-            rows.base_offset,
-            rows.last_offset,
-            rows.attributes,
-            rows.max_timestamp,
-            rows.count,
-        )
         if self._next_offset is None:
             self.gaps.begin(rows.base_offset[0])
         producers, missing_before = self._table.producers, self._missing_before
-        for row, each in enumerate(zip(*columns, strict=True)):
+        for row, each in enumerate(zip(*_columns(rows), strict=True)):
             number, epoch, sequence, base, last, attributes, timestamp, count = each
             producer = producers.get(number)
             if (

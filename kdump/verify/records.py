@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import CodecError, KdumpError
@@ -202,9 +202,7 @@ class DeepCheck:
 
 
 def _order_text(offsets: array[int], before: int) -> str:
-    last = before
-    for offset in offsets:
+    for last, offset in pairwise((before, *offsets)):
         if offset <= last:
             return f"a record with offset {offset} follows one with offset {last}"
-        last = offset
-    return f"records up to offset {last} are out of order"
+    return f"records up to offset {offsets[-1]} are out of order"
