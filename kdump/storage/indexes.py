@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from kdump.disk.reading import ReadOnlyFile
@@ -157,14 +158,7 @@ def _used(entries: int, is_zero: Callable[[int], bool]) -> int:
     """Return how many entries come before a tail of zeros; of nothing but zeros, none."""
     if entries == 0 or not is_zero(entries - 1):
         return entries
-    low, high = 0, entries - 1
-    while low < high:
-        middle = (low + high) // 2
-        if is_zero(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return bisect_left(range(entries - 1), True, key=is_zero)
 
 
 def _search(low: int, high: int, target: int, key: Callable[[int], int]) -> int:

@@ -6,7 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from kdump.errors import CheckpointError
 from kdump.findings.finding import Finding, found
@@ -83,16 +83,12 @@ class EpochCheck:
         if is_uniform(epochs, first) and is_uniform(rows.magic, 2):
             yield from self._rows(rows, 0, length)
             return
-        row = 0
-        while row < length:
-            if rows.magic[row] < 2:
+        for epoch, run in groupby(range(length), lambda row: epochs[row] if rows.magic[row] >= 2 else None):
+            first, *others = run
+            if epoch is None:
                 self._disagreement_found = self._range = None  # a broker forgets the epochs before v0/v1 batches
-                row += 1
-                continue
-            start = row
-            while row < length and rows.magic[row] >= 2 and epochs[row] == epochs[start]:
-                row += 1
-            yield from self._rows(rows, start, row)
+            else:
+                yield from self._rows(rows, first, first + 1 + len(others))
 
     def _rows(self, rows: BatchRows, first: int, stop: int) -> Iterator[Finding]:
         """Check the rows `first` to `stop` - 1 of one epoch: where they begin, and where another should."""
