@@ -93,7 +93,7 @@ Part = BatchRows | Damage
 class Reading(NamedTuple):
     """How logs are read: whether records are decoded, what a batch may decompress to, how fast.
 
-    `decoder` names the internal topic; pages may be dropped behind.
+    `topic` is the partition's, whose records may be of a form that Kafka knows; pages may be dropped behind.
     """
 
     deep: bool

@@ -200,7 +200,7 @@ class Tasks:
         self._holds.append(hold)
         task = task_of(log, hold)
         yield task
-        reading = self._reading(log)
+        reading = self._reading(log.name.topic if log.name is not None else "")
         yield from self._segment_tasks(task, reading)
         if not task.only:
             yield from self._snapshot_tasks(log, reading)
@@ -260,8 +260,7 @@ class Tasks:
         if parsed.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
             from kdump.verify.kraft import check_kraft_snapshot
 
-            reading = Reading(self._options.deep, self._options.limit, self._options.drops_pages)
-            yield DirectoryFindings(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
+            yield DirectoryFindings(check_kraft_snapshot(path, self._reading(names.CLUSTER_METADATA_TOPIC)))
             return
         if parsed.kind in names.OFFSET_CHECKPOINTS or parsed.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
             _, findings = self._directory(LogDirectory(folder))
@@ -270,9 +269,8 @@ class Tasks:
             return
         yield from self._held_tasks(folder, lambda log, hold: _file_task(path, log, hold))
 
-    def _reading(self, log: PartitionLog) -> Reading:
+    def _reading(self, topic: str) -> Reading:
         options = self._options
-        topic = log.name.topic if log.name is not None else ""
         return Reading(options.deep, options.limit, options.drops_pages, topic, self._pace)
 
 
