@@ -82,6 +82,7 @@ class PartitionCheck:
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
         self._producers = ProducerCheck(now, log.name.topic if log.name else "", options.longest_transaction_ms)
         self._times = TimestampCheck(now, retention)
+        self._indexes: tuple[OffsetIndexCheck | TimeIndexCheck, ...] = ()
         self._number = -1
         self._has_lost = self._has_unread = self._has_log_fault = False
 
@@ -173,8 +174,14 @@ class PartitionCheck:
             segment, excused=names.OFFSET_INDEX in excused, is_last=next_base is None, is_open=is_open
         )
         self._time_index = TimeIndexCheck(segment, excused=names.TIME_INDEX in excused, is_open=is_open)
-        for check in (self._offset_index, self._time_index):
+        self._indexes = self._offset_index, self._time_index
+        for check in self._indexes:
             yield from self._guarded(check.path, check.open())
+
+    def close(self) -> None:
+        """Close the files of the segment at hand, where the run ends within it."""
+        for check in self._indexes:
+            check.close()
 
     def advised(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Yield the findings; a file that is built from a log is not to be built from one that is wrong itself."""
@@ -244,8 +251,8 @@ class PartitionCheck:
             if was_read:
                 yield from self._closing(self._segment)
         finally:
-            for check in (self._offset_index, self._time_index):
-                check.close()
+            self.close()
+            for check in self._indexes:
                 if self.log.walked is not None and check.content:
                     self.log.contents[os.path.basename(check.path)] = check.content
 

@@ -112,8 +112,7 @@ class Verification:
                 self.mark = self._first_mark  # for what was found there has not been said
             raise
         finally:
-            self._tasks.close()
-            self._check = None  # it knows this run: as a circle all of it would wait for the garbage collector
+            self._close()
 
     def _check_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
         """Yield what a second look at a partition finds, which goes as far as what is in doubt does."""
@@ -126,7 +125,14 @@ class Verification:
             for found, again, _ in second._of(tasks):
                 yield from found if again is None else judged(found, again.log)
         finally:
-            second._tasks.close()
+            second._close()
+
+    def _close(self) -> None:
+        """Let go of what is open, also in the middle of a segment."""
+        self._tasks.close()
+        if self._check is not None:
+            self._check.close()
+        self._check = None  # it knows this run: as a circle all of it would wait for the garbage collector
 
     def _of(self, tasks: Iterable[Task]) -> Iterator[tuple[Iterator[Finding], PartitionTask | None, bool]]:
         """Yield what each task finds, with the partition that it is part of, and whether that is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,15 @@ def test_the_package_is_the_function(log: Log) -> None:
     assert isinstance(first, Finding)
     assert first.meaning == CATALOGUE["KD-LOG-CRC"].meaning
     assert list(inspect.signature(kdump.verify).parameters) == list(inspect.signature(verify).parameters)
+
+
+def test_a_run_that_is_left_closes_its_files(log: Log) -> None:
+    findings = verify(str(log.directory), now=NOW)
+    next(findings)
+    findings.close()
+    descriptors = Path("/proc/self/fd")
+    opened = [os.readlink(each) for each in descriptors.iterdir() if each.is_symlink()]
+    assert [path for path in opened if path.startswith(str(log.directory))] == []
 
 
 @pytest.mark.parametrize(
