@@ -8,12 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kdump.clean.producers import LastRecord, Producers, producers_at
 from kdump.clean.reading import repair_first
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
+from kdump.formats.names import partition_dir_name
 from kdump.named_tuples import NamedTuple
+from kdump.recovery.producer_rebuild import rebuild_producer_state
+from kdump.recovery.producer_state import ProducerStates
+from kdump.recovery.segments import LoadedSegment, Segments
+from kdump.recovery.snapshots import SnapshotFiles
 from kdump.recovery.startup import Startup
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
@@ -21,6 +25,7 @@ from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import SegmentFacts, log_end_offset, segment_facts
 from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import PlannedPartition
 from kdump.storage.timestamps import TimestampRule
 
 
@@ -48,6 +53,23 @@ class Limit(NamedTuple):
     offset: int
     producer_id: int = -1
     until: int = -1
+
+
+class LastRecord(NamedTuple):
+    """The last that is known of a producer: its epoch, and the last offset (absolute) of its last data batch.
+
+    The offset is -1 where only a marker of it is known.
+    """
+
+    last_offset: int
+    producer_epoch: int
+
+
+class Producers(NamedTuple):
+    """The active producers by id, and the transactions that are open: the first offset of each and its producer."""
+
+    last_records: dict[int, LastRecord]
+    open_txns: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +192,29 @@ def examine_partition(
     )
 
 
-def _producers(log: PartitionLog, startup: Startup, start: int, end: int) -> Producers:
+def _producers(log: PartitionLog, startup: Startup, log_start_offset: int, end_offset: int) -> Producers:
+    """Return the producers as of `end_offset` (absolute); those that have expired by `startup.now` (ms) are left out.
+
+    From the newest snapshot before it and the batches behind that. Raises OSError, CleaningError.
+    """
+    directory, segments = PlannedPartition(log), Segments()
+    partition = partition_dir_name(log.name.topic, log.name.partition) if log.name else "unknown"
     try:
-        return producers_at(log, startup, start, end)
+        for segment in log.segments:
+            segments.add(LoadedSegment(directory, segment.base_offset, startup.config.segment_index_bytes))
+        states = ProducerStates(SnapshotFiles(directory))
+        rebuild_producer_state(states, segments, startup, log_start_offset, end_offset, partition, clean=False)
     except LoadError as error:
         raise CleaningError(
             f"{log.path}: its producers' state is not known: {error}: {repair_first(log.path)}"
         ) from None
+    expired = startup.now - startup.config.producer_id_expiration_ms
+    last_records = {
+        producer_id: LastRecord(producer.last_offset, producer.epoch)
+        for producer_id, producer in states.producers.items()
+        if producer.txn_first_offset >= 0 or producer.timestamp > expired
+    }
+    return Producers(last_records, dict(states.open_txns))
 
 
 def _check_leftovers(log: PartitionLog) -> None:

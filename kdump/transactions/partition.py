@@ -271,7 +271,16 @@ class _Walk:
         self._table.load(entries)
         for entry in entries:
             if entry.has_open_txn:
-                self._open[entry.producer_id] = _older(entry, offset)
+                self._open[entry.producer_id] = OpenTxn(
+                    entry.producer_id,
+                    entry.producer_epoch,
+                    entry.current_txn_first_offset,
+                    min(entry.last_offset, offset - 1),
+                    -1,
+                    entry.timestamp,
+                    entry.coordinator_epoch,
+                    is_older=True,
+                )
 
     def _snapshots(self, least: int) -> Iterator[tuple[int, str]]:
         """Yield the snapshots from an offset on, each with its path."""
@@ -365,20 +374,6 @@ class _Walk:
             self._aborted.append(ended)
         if self._keep_ended:
             found.ended.append(ended)
-
-
-def _older(entry: ProducerEntry, before: int) -> OpenTxn:
-    """Return the transaction that a snapshot tells of, as far as it lies before an offset."""
-    return OpenTxn(
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.current_txn_first_offset,
-        min(entry.last_offset, before - 1),
-        -1,
-        entry.timestamp,
-        entry.coordinator_epoch,
-        is_older=True,
-    )
 
 
 def _marked_rows(run: Run) -> Iterator[int]:

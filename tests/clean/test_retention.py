@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kdump.clean.cleaning import clean
-from kdump.clean.producers import LastRecord
 from kdump.clean.rewriting import Counts
 from kdump.clean.staging import Staging
+from kdump.clean.state import LastRecord
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import ZSTD, compress

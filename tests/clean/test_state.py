@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.clean.producers import LastRecord
-from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, between, not_compacted
+from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, LastRecord, Limit, between, not_compacted
 from kdump.errors import CleaningError, ConfigError
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.loading import LoadingSettings
