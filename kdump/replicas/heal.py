@@ -87,11 +87,11 @@ def heal(
 
 
 class _Cursor:
-    """The valid batches of a copy, one after the other."""
+    """The valid batches of a copy, one after the other. `newest_term` is its last known leader epoch, -1 for none."""
 
     def __init__(self, log: PartitionLog, start: int = 0, stop: int | None = None) -> None:
         self.path = log.path
-        self.newest_term = _newest_term(log)
+        self.newest_term = max((entry.epoch for entry in log.known_epochs), default=-1)
         self.first_damaged: int | None = None
         self.last_damaged = -1
         self._batches = self._valid(log, start, stop)
@@ -128,11 +128,6 @@ def _is_older(one: _Cursor, other: _Cursor) -> bool:
     assert other.head is not None
     last, other_last = (max(each.newest_term, each.head.epoch) for each in (one, other) if each.head is not None)
     return one.head.epoch < other.head.epoch if last == other_last else last < other_last
-
-
-def _newest_term(log: PartitionLog) -> int:
-    """Return the last leader epoch that a copy knows of; -1 for none."""
-    return max((entry.epoch for entry in log.known_epochs), default=-1)
 
 
 def _batch(rows: BatchRows, row: int) -> FoundBatch:

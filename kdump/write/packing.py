@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kdump import kernels
@@ -26,9 +26,6 @@ from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageForma
 from kdump.write.record_source import Message, RecordSource
 
 _NO_TIMESTAMP = -1
-
-_Seal = Callable[[bytearray, int, int, int], bytearray]
-"""What makes a batch of encoded records, their number, and their base and max timestamps (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ def pack(messages: Iterable[Message] | RecordSource, packing: Packing) -> Iterat
 
 
 class _Sealer:
-    """Makes batches of encoded records, giving them their sequence numbers."""
+    """Makes a batch of encoded records, their number, and their base and max timestamps (ms), with sequence numbers."""
 
     def __init__(self, packing: Packing) -> None:
         self._sequence = packing.base_sequence
@@ -111,7 +108,7 @@ class _Sealer:
         return frame_batch(data, batch, count, level=packing.level)
 
 
-def _from_columns(source: RecordSource, packing: Packing, seal: _Seal) -> Iterator[bytearray]:
+def _from_columns(source: RecordSource, packing: Packing, seal: _Sealer) -> Iterator[bytearray]:
     row, limit, most = 0, packing.batch_bytes, packing.batch_records
     while row < source.length:
         data, after = kernels.encode(source, row, min(source.length, row + most), limit, HEADER_SIZE)
@@ -121,7 +118,7 @@ def _from_columns(source: RecordSource, packing: Packing, seal: _Seal) -> Iterat
         row = after
 
 
-def _from_messages(messages: Iterable[Message], packing: Packing, seal: _Seal) -> Iterator[bytearray]:
+def _from_messages(messages: Iterable[Message], packing: Packing, seal: _Sealer) -> Iterator[bytearray]:
     limit, most = packing.batch_bytes, packing.batch_records
     data, count = bytearray(HEADER_SIZE), 0
     base_timestamp = max_timestamp = _NO_TIMESTAMP
