@@ -49,9 +49,7 @@ def kept_pieces(change: Change) -> Iterator[KeptPiece]:
     """
     if change.is_undone:
         return
-    found: dict[tuple[str, int, int], str] = {}
-    for kept in change.cuts:
-        found[kept.cut.file, kept.cut.start, kept.cut.stop] = kept.file
+    found = {(kept.cut.file, kept.cut.start, kept.cut.stop): kept.file for kept in change.cuts}
     for step in change.steps:
         operation = step.operation
         if step.kept and operation.action in (TRUNCATE, REMOVE):

@@ -23,9 +23,5 @@ def plan_recovery(log: PartitionLog, startup: Startup) -> tuple[LoadOutcome, Pla
 
 
 def reasons(outcome: LoadOutcome) -> dict[str, str]:
-    """Return why each file changes; that a segment is checked is no reason to."""
-    found: dict[str, str] = {}
-    for step in outcome.steps:
-        if step.action != RECOVER:
-            found.setdefault(step.file, step.why)
-    return found
+    """Return why each file changes, by the first step; that a segment is checked is no reason to."""
+    return {step.file: step.why for step in reversed(outcome.steps) if step.action != RECOVER}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kdump.replicas.compacted import KeyRecord
 from kdump.replicas.compare import Compared, OffsetRange
@@ -34,6 +35,12 @@ class Replica:
     directory: PartitionLog | None
     damaged: tuple[OffsetRange, ...] = ()
     front: LostFront | None = None
+
+    @property
+    def loaded(self) -> LoadedLog:
+        """What comes of loading one that its broker can load."""
+        assert self.log is not None
+        return self.log
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +89,25 @@ def _choice(
     followers: list[Followed] = []
     lost: list[LostRange] = []
     others = [each for each in replicas if each is not leader and each.log is not None and each.directory is not None]
-    others.sort(key=_longest_first)
+    others.sort(key=lambda each: (-each.loaded.log_end, each.loaded.log_start, each.number or 0))
     latest = keys.lost(leader.number, [each.number for each in others if each.number is not None]) if keys else None
     counted: list[tuple[int, Sequence[Span]]] = []  # copies whose loss is counted, and where it is
     for replica in others:
         followed, truncation = _follows(leader, replica)
         followers.append(followed)
-        assert replica.log is not None
         assert replica.directory is not None
         assert replica.number is not None
         cut = _lost_from(leader, replica, truncation, compared)
         gaps = () if keys else _gaps(leader, replica, cut, compared)
-        tail = () if cut is None else (Span(cut, replica.log.log_end),)
+        tail = () if cut is None else (Span(cut, replica.loaded.log_end),)
         known = [Shared(spans, compared.pair(replica.number, number).only_first) for number, spans in counted]
         counted.append((replica.number, (*gaps, *tail)))
         bounds = _bounds(replica, replicas, compared, state)
         records = None if latest is None else latest[replica.number]
         kept = _kept_keys(replica, records, cut, bounds)
         cut_keys = None if records is None else LostKeys.of([each for each in records if _is_cut(each, cut)], bounds)
-        found = (
-            lost_range(replica.directory, replica.number, gaps, bounds, known, is_cut=False),
-            kept,
-            lost_range(
-                replica.directory, replica.number, tail, bounds, known, log_start=replica.log.log_start, keys=cut_keys
-            ),
-        )
+        lose = partial(lost_range, replica.directory, replica.number, bounds=bounds, known=known)
+        found = (lose(gaps, is_cut=False), kept, lose(tail, log_start=replica.loaded.log_start, keys=cut_keys))
         lost += [each for each in found if each is not None]
     followers.sort(key=lambda each: (each.replica.broker is None, each.replica.broker or 0, each.replica.number or 0))
     standing = state.standing(leader.broker) if state is not None and leader.broker is not None else None
@@ -132,28 +133,24 @@ def _kept_keys(
 
 
 def _follows(leader: Replica, follower: Replica) -> tuple[Followed, Truncation]:
-    assert leader.log is not None
-    assert follower.log is not None
     assert follower.directory is not None
-    truncation = follow(leader.log, follower.log)
+    truncation = follow(leader.loaded, follower.loaded)
     cut_at = None
     if truncation.offset is not None:
         batch = first_batch_from(follower.directory, truncation.offset)
         first = batch.base_offset if batch and batch.base_offset >= 0 else truncation.offset
-        cut_at = first if batch is not None and first < follower.log.log_end else None
+        cut_at = first if batch is not None and first < follower.loaded.log_end else None
     return Followed(follower, cut_at, truncation.restarts_at), truncation
 
 
 def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compared: Compared) -> int | None:
     """Return the first offset of what the follower loses and the leader has not; None where it loses nothing."""
-    assert leader.log is not None
-    assert follower.log is not None
     if truncation.offset is None:
         return None
     if leader.number is None or follower.number is None:
-        return follower.log.log_start
+        return follower.loaded.log_start
     pair = compared.pair(leader.number, follower.number)
-    return max(truncation.offset, min(pair.same_up_to, leader.log.log_end), follower.log.log_start)
+    return max(truncation.offset, min(pair.same_up_to, leader.loaded.log_end), follower.loaded.log_start)
 
 
 def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compared) -> tuple[Span, ...]:
@@ -161,17 +158,15 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
 
     Or it has another history there, and one of the two does not know: it has lost its leader epochs.
     """
-    assert leader.log is not None
-    assert follower.log is not None
     if leader.number is None or follower.number is None:
         return ()
     pair = compared.pair(leader.number, follower.number)
-    start = max(leader.log.log_start, follower.log.log_start)
-    stop = min(leader.log.log_end, follower.log.log_end if cut is None else cut)
+    start = max(leader.loaded.log_start, follower.loaded.log_start)
+    stop = min(leader.loaded.log_end, follower.loaded.log_end if cut is None else cut)
     found = []
     if leader.front is not None:
         # A follower moves its log start to the leader's.
-        front = Span(max(leader.front.start, follower.log.log_start), min(leader.log.log_start, stop))
+        front = Span(max(leader.front.start, follower.loaded.log_start), min(leader.loaded.log_start, stop))
         found += [front] if front.start < front.stop else []
     for lacking in pair.only_second:
         at = bisect_right(pair.only_first, lacking.last, key=lambda each: each.first)
@@ -181,12 +176,6 @@ def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compare
         if counts and not lacking.is_damaged and span.start < span.stop:
             found.append(span)
     return tuple(found)
-
-
-def _longest_first(replica: Replica) -> tuple[int, int, int]:
-    assert replica.log is not None
-    assert replica.number is not None
-    return -replica.log.log_end, replica.log.log_start, replica.number
 
 
 def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:
@@ -214,7 +203,6 @@ def _shared(replica: Replica, other: Replica, compared: Compared) -> int:
 
 
 def _blocked_at(leader: Replica) -> int | None:
-    log = leader.log
-    assert log is not None
+    log = leader.loaded
     served = (each.first for each in leader.damaged if each.last >= log.log_start and each.first < log.log_end)
     return next(served, None)

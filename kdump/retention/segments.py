@@ -99,9 +99,5 @@ def _state(log: PartitionLog, facts: SegmentFacts, shutdown: Shutdown) -> Segmen
 
 def _files(log: PartitionLog, segment: Segment) -> tuple[FileSize, ...]:
     """Return the files that are removed with the segment: its own, and the producer snapshot of its base offset."""
-    found = []
-    for kind in names.SEGMENT_KINDS:
-        name = segment_file_name(segment.base_offset, f".{kind}")
-        if name in log.files:
-            found.append(FileSize(name, status_of(os.path.join(log.path, name)).size))
-    return tuple(found)
+    own = (segment_file_name(segment.base_offset, f".{kind}") for kind in names.SEGMENT_KINDS)
+    return tuple(FileSize(name, status_of(os.path.join(log.path, name)).size) for name in own if name in log.files)
