@@ -111,7 +111,6 @@ def notes_on_partitions(partitions: Sequence[Chosen], ids: Sequence[tuple[Copy, 
             yield Note(NoteKind.EMPTY, chosen.name, "no copy: starts empty")
             continue
         yield from _on_copies(chosen, best)
-        yield from _on_checkpoints(chosen, best)
         for each in best.open_transactions:
             open_ids.setdefault(each, []).append(chosen.name)
     for each in sorted(open_ids):
@@ -138,9 +137,6 @@ def _on_copies(chosen: Chosen, best: Copy) -> Iterator[Note]:
         yield Note(NoteKind.UNCOMMITTED, chosen.name, text)
     for copy in chosen.extra:
         yield Note(NoteKind.LEFT_OUT, chosen.name, f"{copy.path} is set aside: the node has a better copy")
-
-
-def _on_checkpoints(chosen: Chosen, best: Copy) -> Iterator[Note]:
     line = best.line(names.LOG_START_CHECKPOINT)
     if line is not None and line > best.valid_end:
         text = (

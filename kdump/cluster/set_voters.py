@@ -137,12 +137,11 @@ def _check_choice(quorum: Quorum, plan: NewVoters, *, others_are_gone: bool, acc
     """Refuse to leave newer records behind, and to make a second quorum beside one that may live."""
     best = quorum.best
     assert best is not None
-    ranks = {copy.rank for copy in plan.leaders}
-    if len(ranks) > 1:
+    strongest, chosen = max(zip(plan.voters, plan.leaders, strict=True), key=lambda pair: pair[1].rank)
+    if any(copy.rank != chosen.rank for copy in plan.leaders):
         reason = "their copies differ, and all must get the same record at the same offset"
-        way_out = f"name one voter, {_strongest(plan)}; add the others later: kafka-metadata-quorum.sh add-controller"
+        way_out = f"name one voter, {strongest.id}; add the others later: kafka-metadata-quorum.sh add-controller"
         yield Refusal("voters", reason, way_out)
-    chosen = max(plan.leaders, key=lambda copy: copy.rank)
     if best.rank > chosen.rank:
         plan.lost = list(lost(chosen, best))
         if not accepts_loss:
@@ -161,11 +160,6 @@ def _check_choice(quorum: Quorum, plan: NewVoters, *, others_are_gone: bool, acc
             f"voters {listed} are not here: if they still run they may lead the old quorum, with the same cluster id"
         )
         yield Refusal("voters", reason, "when their disks are destroyed or wiped: --others-are-gone")
-
-
-def _strongest(plan: NewVoters) -> int:
-    at = max(range(len(plan.leaders)), key=lambda number: plan.leaders[number].rank)
-    return plan.voters[at].id
 
 
 def _shown(copy: MetadataCopy) -> str:
