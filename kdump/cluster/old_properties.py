@@ -81,11 +81,9 @@ def old_properties(given: Sequence[str], disks: Sequence[Disk], report: Report) 
 def _beside(path: str, report: Report) -> OldProperties | None:
     try:
         return read_old_properties(path)
-    except OSError as error:
-        report(Problem.unreadable(path, error))
-    except KdumpError as error:
-        report(Problem(path, None, str(error)))
-    return None
+    except (KdumpError, OSError) as error:
+        report(Problem.failed(path, error))
+        return None
 
 
 def node_of(disk: Disk, found: Sequence[OldProperties]) -> int | None:

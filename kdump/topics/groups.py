@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -342,19 +343,15 @@ def _classic_member(fields: dict[str, Any], is_consumer: bool) -> Member:
     )
     if is_consumer:
         # clients wrote these bytes, and no coordinator minds if it cannot read them
-        try:
+        with suppress(SchemaError):
             subscription = decode_consumer_protocol(CONSUMER_PROTOCOL_SUBSCRIPTION, fields["subscription"])[1]
             member.topics = subscription["topics"]
             member.rack = subscription["rackId"]
-        except SchemaError:
-            pass
-        try:
+        with suppress(SchemaError):
             assigned = decode_consumer_protocol(CONSUMER_PROTOCOL_ASSIGNMENT, fields["assignment"])[1]
             member.assignment = sorted(
                 (topic["topic"], sorted(topic["partitions"])) for topic in assigned["assignedPartitions"]
             )
-        except SchemaError:
-            pass
     return member
 
 

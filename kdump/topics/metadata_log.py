@@ -120,10 +120,8 @@ def state_beside(directory: LogDirectory, report: Report) -> MetadataState | Non
     state = None
     try:
         state = state_of_directory(PartitionLog(path), problems.append)
-    except KdumpError as error:
-        problems.append(Problem(path, None, str(error)))
-    except OSError as error:
-        problems.append(Problem.unreadable(path, error))
+    except (KdumpError, OSError) as error:
+        problems.append(Problem.failed(path, error))
     faults = [problem for problem in problems if not problem.is_newer]
     for fault in faults:
         report(fault)

@@ -6,7 +6,7 @@ from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
-from kdump.query.inventory import Placement
+from kdump.query.inventory import Placement, owner_of
 from kdump.releases import METADATA_VERSION, TRANSACTION_VERSION, release_name
 from kdump.settings.sources import Settings
 from kdump.storage.directory import LogDirectory
@@ -147,12 +147,6 @@ def cluster_up_to(log: PartitionLog, directory: LogDirectory, end_offset: int) -
 def _cluster_of(state: MetadataState, directory: LogDirectory) -> Cluster:
     end = state.epoch, state.end_offset
     voters = frozenset(voter["voterId"] for voter in state.voters)
-    return Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records, end=end, voters=voters)
-
-
-def _broker_id(directory: LogDirectory) -> int | None:
-    try:
-        meta = directory.meta_properties()
-    except (KdumpError, OSError):
-        return None
-    return meta.node_id if meta else None
+    owner = owner_of(directory)
+    broker_id = owner.node_id if owner else None
+    return Cluster(state.image, broker_id, is_whole=not state.newer_records, end=end, voters=voters)

@@ -293,11 +293,9 @@ class _Walk:
         """Return what a snapshot has; None where it cannot be read, which is reported."""
         try:
             return list(decode_producer_snapshot(read_small(path, MAX_SNAPSHOT_BYTES)))
-        except CorruptSnapshotError as error:
-            self._report(Problem(path, None, str(error)))
-        except OSError as error:
-            self._report(Problem.unreadable(path, error))
-        return None
+        except (CorruptSnapshotError, OSError) as error:
+            self._report(Problem.failed(path, error))
+            return None
 
     def _damaged(self, problem: Problem) -> None:
         self._is_damaged = True

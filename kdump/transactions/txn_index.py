@@ -81,8 +81,6 @@ def index_entries(segment: Segment, report: Report) -> dict[tuple[int, int], Abo
                 for entry in index:
                     check_aborted_txn_version(entry, path)
                     entries[entry.producer_id, entry.last_offset] = entry
-    except KdumpError as error:
-        report(Problem(path, None, str(error)))
-    except OSError as error:
-        report(Problem.unreadable(path, error))
+    except (KdumpError, OSError) as error:
+        report(Problem.failed(path, error))
     return entries
