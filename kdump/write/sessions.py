@@ -88,31 +88,26 @@ class Producer:
             return 0
         return increment_sequence(known.last_sequence, 1)
 
-    def commit(self, *, timestamp: int | None = None) -> list[AppendInfo]:
-        """End the transaction in all of its partitions; `timestamp` (ms) is now unless given. Raises as `send`."""
-        return self._end(is_commit=True, timestamp=timestamp)
+    def commit(self) -> list[AppendInfo]:
+        """End the transaction in all of its partitions. Raises as `send`."""
+        return self._end(is_commit=True)
 
-    def abort(self, *, timestamp: int | None = None) -> list[AppendInfo]:
+    def abort(self) -> list[AppendInfo]:
         """Throw the transaction away in all of its partitions. Raises as `send`."""
-        return self._end(is_commit=False, timestamp=timestamp)
+        return self._end(is_commit=False)
 
     def bump_epoch(self) -> None:
         """Begin the next producer epoch; sequence numbers begin again, the one before is fenced."""
         self.epoch += 1
 
-    def _end(self, *, is_commit: bool, timestamp: int | None) -> list[AppendInfo]:
+    def _end(self, *, is_commit: bool) -> list[AppendInfo]:
         markers = []
         if self.partitions:
             self.epoch = epoch_of_markers(self.epoch, self.transaction_version)
         while self.partitions:
+            log, epoch = self.partitions[0], self.coordinator_epoch
             markers.append(
-                self.partitions[0].end_transaction(
-                    self.producer_id,
-                    self.epoch,
-                    is_commit=is_commit,
-                    coordinator_epoch=self.coordinator_epoch,
-                    timestamp=timestamp,
-                )
+                log.end_transaction(self.producer_id, self.epoch, is_commit=is_commit, coordinator_epoch=epoch)
             )
             del self.partitions[0]
         return markers

@@ -41,7 +41,7 @@ def fill(log: LogWriter, count: int = 6) -> None:
     for number in range(count):
         log.append(messages(2, size=30, start=NOW + 100 * number))
         producer.send(log, messages(1, start=NOW + 100 * number))
-        producer.commit(timestamp=NOW) if number % 2 else producer.abort(timestamp=NOW)
+        producer.commit() if number % 2 else producer.abort()
 
 
 @pytest.fixture(autouse=True)

@@ -93,7 +93,7 @@ def test_peer_reads_a_transaction(peer: str, tmp_path: Path) -> None:
     log = LogWriter.create(str(tmp_path / "orders-0"), clock=Clock(), durable=False)
     producer = Producer(77, 3, is_transactional=True)
     producer.send(log, content(2)[:5])
-    producer.abort(timestamp=NOW)
+    producer.abort()
     log.close()
     batches = PEERS[peer].MemoryRecords((tmp_path / "orders-0" / f"{0:020d}.log").read_bytes())
     data, marker = batches.next_batch(), batches.next_batch()

@@ -65,12 +65,15 @@ def test_unknown_producer_may_begin_anywhere_and_a_new_epoch_at_0(tmp_path: Path
 
 
 def test_transactions_side_by_side(tmp_path: Path) -> None:
-    log = new_log(tmp_path, segment_bytes=400)
+    clock = Clock()
+    log = new_log(tmp_path, clock, segment_bytes=400)
     first, second = Producer(1, is_transactional=True), Producer(2, is_transactional=True, coordinator_epoch=6)
     first.send(log, messages(1))
     second.send(log, messages(2))
     assert last_stable_offset(log) == 0
-    second.abort(timestamp=NOW + 9)
+    clock.now = NOW + 9
+    second.abort()
+    clock.now = NOW
     base = log.active.base_offset
     assert aborted(log.path, base) == [AbortedTxn(0, 2, 1, 3, 0)]
     first.commit()
