@@ -113,10 +113,9 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
     logs = LogDirectory(source)
     ends = {}
     for each in cleaned:
-        state = each.state if isinstance(each, Cleaning) else each
+        state, end = (each.state, each.end_offset) if isinstance(each, Cleaning) else (each, each.checkpoint)
         if state.log.name is not None:
-            key = state.log.name.topic, state.log.name.partition
-            ends[key] = each.end_offset if isinstance(each, Cleaning) else state.checkpoint
+            ends[state.log.name.topic, state.log.name.partition] = end
     for name in logs.files:
         if name in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
             target = os.path.join(directory, name)

@@ -1,1 +1,1 @@
-"""Repair a partition directory: plans of what to change (plan), and the one way to apply them."""
+"""Repair a partition directory: plans of what to change, for the one way to apply them (kdump.change)."""
