@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kdump.topics.groups import Assignment, Commit, Group, Member
+from kdump.topics.groups import Commit, Group, Member
 from kdump.topics.lag import Ranges
 from kdump.topics.share_state import ShareStart
 
@@ -48,13 +48,9 @@ def _member_fields(member: Member) -> dict[str, Any]:
     return {
         **fields_of(member, "member_id instance_id client_id client_host rack epoch state"),
         **fields_of(member, "subscribedTopics=topics subscribedRegex=regex"),
-        "assignment": _assignment(member.assignment),
+        "assignment": [{"topic": topic, "partitions": numbers} for topic, numbers in member.assignment],
         **fields_of(member, "sessionTimeoutMs=session_timeout rebalanceTimeoutMs=rebalance_timeout"),
     }
-
-
-def _assignment(assignment: Assignment) -> list[dict[str, Any]]:
-    return [{"topic": topic, "partitions": numbers} for topic, numbers in assignment]
 
 
 def _commit_fields(group: Group, commit: Commit, ranges: Ranges, retention_ms: int, now: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from kdump.formats.printable import safe
 from kdump.formats.words import byte_words, count_text, number_words
@@ -12,7 +13,7 @@ from kdump.topics.share_state import ShareStart
 
 from ..shell.line_budget import LineBudget
 from ..shell.screen import Screen
-from ..shell.tables import aligned, times_of_table
+from ..shell.tables import Row, aligned, times_of_table
 from ..shell.times import iso_time
 from ..shell.words import verdict
 
@@ -90,37 +91,32 @@ def _lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterato
             f"  in __consumer_offsets-{group.partition}: {_amount(group.live_bytes, group.live_records)} live,"
             f" {_amount(group.superseded_bytes, group.superseded_records)} superseded\n"
         )
-    members, more = _some([_member_cells(member) for member in group.members], MAX_MEMBERS, "member")
-    drop = ("EPOCH", "HOST", "STATE")
-    yield from aligned(("MEMBER", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNED"), members, indent="  ", drop=drop)
-    yield from more
+    members = [_member_cells(member) for member in group.members]
+    heading: tuple[str, ...] = ("MEMBER", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNED")
+    yield from _table(heading, members, MAX_MEMBERS, "member", drop=("EPOCH", "HOST", "STATE"))
     every = (*group.commits, *group.pending)
     date, shown = times_of_table([commit.commit_timestamp for commit in every if commit.commit_timestamp != -1])
     rows = [_commit_cells(group, commit, ranges, retention_ms, now, shown) for commit in every]
     if len(rows) > MAX_ROWS and not Screen.current.verbosity:
         rows.sort(key=lambda row: not row[-1])
-    rows, more = _some(rows, MAX_ROWS, "partition")
-    numbers: tuple[str, ...] = ("COMMITTED", "LOG END", "LAG", "LEADER EPOCH")
-    yield from aligned(
-        ("PARTITION", *numbers, "COMMITTED AT", "REMARKS"), rows, right=numbers, indent="  ",
-        drop=("LEADER EPOCH", "COMMITTED AT"),
-    )  # fmt: skip
-    yield from more
+    heading = ("PARTITION", "COMMITTED", "LOG END", "LAG", "LEADER EPOCH", "COMMITTED AT", "REMARKS")
+    yield from _table(
+        heading, rows, MAX_ROWS, "partition", right=heading[1:5], drop=("LEADER EPOCH", "COMMITTED AT")
+    )
     if date:
         yield f"  Times: {date} UTC.\n"
     starts = [_start_cells(topic, start, ranges) for topic, start in group.share_starts]
-    starts, more = _some(starts, MAX_ROWS, "partition")
-    numbers = ("START OFFSET", "LOG END", "LAG", "STATE EPOCH")
-    yield from aligned(("PARTITION", *numbers), starts, right=numbers, indent="  ")
-    yield from more
+    heading = ("PARTITION", "START OFFSET", "LOG END", "LAG", "STATE EPOCH")
+    yield from _table(heading, starts, MAX_ROWS, "partition", right=heading[1:])
     yield "\n"
 
 
-def _some(rows: list[tuple[str, ...]], most: int, what: str) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return the rows that are listed, and the line about the others."""
-    if Screen.current.verbosity or len(rows) <= most:
-        return rows, []
-    return rows[:most], [f"  {number_words(len(rows) - most, f'more {what}')}: -v lists all.\n"]
+def _table(heading: Row, rows: list[tuple[str, ...]], most: int, what: str, **how: Any) -> Iterator[str]:
+    """Yield a table of so many rows at most, and the line about the others; with -v all."""
+    shown = rows if Screen.current.verbosity else rows[:most]
+    yield from aligned(heading, shown, indent="  ", **how)
+    if more := len(rows) - len(shown):
+        yield f"  {number_words(more, f'more {what}')}: -v lists all.\n"
 
 
 def _headline(group: Group) -> Iterator[str]:
@@ -151,11 +147,8 @@ def _member_cells(member: Member) -> tuple[str, ...]:
     if member.instance_id:
         name += f" ({safe(member.instance_id)})"
     epoch = "-" if member.epoch is None else str(member.epoch)
-    return name, safe(member.client_id), safe(member.client_host), epoch, member.state or "-", _assigned(member)
-
-
-def _assigned(member: Member) -> str:
-    return " ".join(f"{safe(topic)}:{_ranges(numbers)}" for topic, numbers in member.assignment) or "-"
+    assigned = " ".join(f"{safe(topic)}:{_ranges(numbers)}" for topic, numbers in member.assignment) or "-"
+    return name, safe(member.client_id), safe(member.client_host), epoch, member.state or "-", assigned
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -80,7 +80,7 @@ def _cluster(fields: Fields) -> Iterator[str]:
 
 
 def _broker(fields: Fields) -> tuple[str, ...]:
-    state = "fenced" if fields["fenced"] else "active"
+    state, cordoned = "fenced" if fields["fenced"] else "active", fields["cordonedLogDirs"]
     if fields["inControlledShutdown"]:
         state += ", shutting down"
     return (
@@ -89,13 +89,9 @@ def _broker(fields: Fields) -> tuple[str, ...]:
         state,
         safe(fields["rack"]) if fields["rack"] is not None else "-",
         _endpoints(fields),
-        " ".join(_directory(fields, name) for name in fields["logDirs"]) or "-",
+        " ".join(f"{name} (cordoned)" if name in cordoned else name for name in fields["logDirs"]) or "-",
         fields["release"] or "-",
     )
-
-
-def _directory(broker: Fields, name: str) -> str:
-    return f"{name} (cordoned)" if name in broker["cordonedLogDirs"] else name
 
 
 def _controller(fields: Fields) -> tuple[str, ...]:
@@ -155,12 +151,9 @@ def _config(fields: Fields) -> tuple[str, ...]:
 
 
 def _quota(fields: Fields) -> tuple[str, ...]:
-    who = ", ".join(f"{safe(part['type'])} {_or_default(part['name'])}" for part in fields["entity"])
+    entity = ((part["type"], "(default)" if part["name"] is None else part["name"]) for part in fields["entity"])
+    who = ", ".join(f"{safe(kind)} {safe(name)}" for kind, name in entity)
     return who, safe(fields["key"]), str(fields["value"])
-
-
-def _or_default(name: str | None) -> str:
-    return "(default)" if name is None else safe(name)
 
 
 def _scram(fields: Fields) -> tuple[str, ...]:

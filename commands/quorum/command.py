@@ -30,10 +30,6 @@ class _ShowsByDefault(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _voters(text: str) -> list[VoterAt]:
-    return [VoterAt.parse(each) for each in text.split(",")]
-
-
 @click.group("quorum", cls=_ShowsByDefault)
 def command() -> None:
     """Compare the copies of a KRaft quorum's log, and set new voters for a quorum without a majority.
@@ -73,8 +69,8 @@ def show_command(paths: tuple[str, ...], format_: OutputFormat) -> int:
 
 @command.command("set-voters", short_help="Append a record that makes these nodes the only voters.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--voters", "voter_lists", required=True, multiple=True, callback=read_by(_voters),
-    metavar="NODE@HOST:PORT[,...]",
+@click.option("--voters", "voter_lists", required=True, multiple=True, metavar="NODE@HOST:PORT[,...]",
+    callback=read_by(lambda text: list(map(VoterAt.parse, text.split(",")))),
     help="The new voters; one is enough, Kafka's own tool adds the others later. May be repeated.")
 @click.option("--listener", default="CONTROLLER", show_default=True, metavar="NAME", help="Their controller listener.")
 @click.option("--others-are-gone", is_flag=True,

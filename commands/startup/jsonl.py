@@ -7,7 +7,7 @@ from typing import Any
 
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
-from kdump.recovery.outcome import Failure, Loss, Step
+from kdump.recovery.outcome import Failure, Loss
 
 from ..shell.paths import place_of
 from ..shell.rows import RowPrinter, fields_of, with_old_names
@@ -44,7 +44,8 @@ class JsonLines(RowPrinter):
         """Write a line for each step, and the outcome."""
         place, startup, outcome = place_of(loaded.path), loaded.startup, loaded.outcome
         for step in outcome.steps:
-            self.row("step", place | _step(step))
+            lost = {"lost": _loss(step.loss) if step.loss else None}
+            self.row("step", place | fields_of(step, "action file why position size") | lost)
         is_loaded = outcome.ok
         fields = place | {
             "state": loaded.state or "live",
@@ -73,13 +74,6 @@ class JsonLines(RowPrinter):
             "orderDecides": start.by_order,
         }
         self.row("broker", fields, _OLD_BROKER)
-
-
-def _step(step: Step) -> Row:
-    return {
-        **fields_of(step, "action file why position size"),
-        "lost": _loss(step.loss) if step.loss else None,
-    }
 
 
 def _loss(loss: Loss) -> Row:

@@ -7,7 +7,7 @@ from typing import Any
 from kdump.formats.codecs import NAMES, codec_name
 from kdump.formats.printable import safe_path
 from kdump.operations.stats import TopicStats
-from kdump.stats.partition import Dirtiness, Stats
+from kdump.stats.partition import Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
@@ -23,7 +23,8 @@ class JsonLines(RowPrinter):
             for each in topic.partitions:
                 place = {"path": safe_path(each.path)} | fields_of(each, "topic partition")
                 offsets = fields_of(each.stats.batches, "first_offset last_offset")
-                cleaner = {"cleaner": _dirtiness(each.dirtiness)}
+                dirtiness = fields_of(each.dirtiness, "checkpoint clean dirty dirtyRatio=ratio")
+                cleaner = {"cleaner": dirtiness if each.dirtiness else None}
                 self.row("partition", place | offsets | cleaner | figures(each.stats))
             partitions = {"topic": topic.topic, "partitions": len(topic.partitions)}
             self.row("topic", partitions | figures(topic.stats))
@@ -73,7 +74,3 @@ def _contents(found: RecordStats) -> dict[str, Any]:
 def _sizes(sizes: Sizes) -> dict[str, Any]:
     buckets = [[bucket.low, bucket.high, bucket.members] for bucket in sizes.buckets()]
     return {**fields_of(sizes, "count total min max least=min most=max"), "buckets": buckets}
-
-
-def _dirtiness(dirtiness: Dirtiness | None) -> dict[str, Any] | None:
-    return fields_of(dirtiness, "checkpoint clean dirty dirtyRatio=ratio") if dirtiness else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import chain, starmap
-from typing import Protocol
 
 from kdump.errors import check_number
 from kdump.export.journal import Journal, Outcome
@@ -14,12 +13,9 @@ from kdump.export.outcome import Exported
 from kdump.export.plan import Unit, groups
 from kdump.storage.parallel import processors
 
-
-class Engine(Protocol):
-    """What exports units, in any order, into a directory whose journal is open."""
-
-    def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
-        """Return the results as they come, or why there is none."""
+Engine = Callable[[Sequence[Unit], str, ExportOptions], Iterator[Outcome]]
+"""Exports units, in any order, into a directory whose journal is open: the results as they come, or why there is none.
+"""
 
 
 class Summary:

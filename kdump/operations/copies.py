@@ -130,6 +130,7 @@ def copy_findings(replicas: PartitionReplicas) -> Iterator[Finding]:
     sight = sight_of(replicas)
     reference = reference_of(sight)
     best = replicas.copies[reference]
+    heal = Remedy("repair", ("--from", best.path), "restores what this copy lacks")
     for number, copy in enumerate(replicas.copies):
         if number == reference:
             continue
@@ -143,7 +144,7 @@ def copy_findings(replicas: PartitionReplicas) -> Iterator[Finding]:
                 continue  # which of them a cleaner left by right, nothing tells
             one = _of_span(span, copy, best)
             if one is not None:
-                yield one._replace(ways=_heals(best)) if number in sight.to_heal else one
+                yield one._replace(ways=(heal,)) if number in sight.to_heal else one
     for broker in replicas.absent:
         if replicas.state is not None and broker in (*replicas.state.isr, *replicas.state.elr):
             text = f"broker {broker} is in sync by the cluster's metadata, and has no directory of it"
@@ -187,10 +188,6 @@ def _epoch_at(copy: Copy, offset: int) -> int | None:
     """Return the leader epoch of an offset of a copy that was loaded."""
     epochs = [entry.epoch for entry in copy.log.epochs if entry.start_offset <= offset] if copy.log else []
     return epochs[-1] if epochs else None
-
-
-def _heals(best: Copy) -> tuple[Remedy, ...]:
-    return (Remedy("repair", ("--from", best.path), "restores what this copy lacks"),)
 
 
 # --- what needs somebody ---------------------------------------------------------------------------------------------

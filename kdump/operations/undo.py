@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import ENOENT
-from typing import Protocol, TypeVar
+from typing import Any
 
 from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
@@ -24,8 +24,6 @@ from kdump.operations.safety import SafetyOptions, check_is_there, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_is_not_around
 from kdump.storage.partition import PartitionLog
-
-_Kept = TypeVar("_Kept")
 
 
 class Listed(NamedTuple):
@@ -134,11 +132,8 @@ class Pruned(NamedTuple):
         return self.kept.path if isinstance(self.kept, Change) else self.kept.partition
 
 
-class Over(Protocol):
-    """Goes over changes; one that counts them may be given."""
-
-    def __call__(self, kept: Sequence[_Kept], /) -> Iterable[_Kept]:
-        """Return the same ones."""
+Over = Callable[[list[Any]], Iterable[Any]]
+"""Goes over changes and gives the same ones; one that counts them may be given."""
 
 
 def prune_all(

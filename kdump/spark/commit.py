@@ -51,7 +51,8 @@ class Commit:
         for file in files:
             staged.setdefault((file.topic, file.number), []).append(file)
         self._add_empty(staged)
-        is_new = not os.path.isdir(self._root) or not _is_used(self._root, self._staging)
+        own = {os.path.basename(self._staging)}
+        is_new = not os.path.isdir(self._root) or own.issuperset(os.listdir(self._root))
         make_directories(self._staging)
         if is_new:
             with LogDirWriter(self._root):
@@ -149,10 +150,6 @@ class Commit:
             lines = read_offsets(self._root, checkpoint)
             if not gone.isdisjoint(lines):
                 write_offsets(self._root, checkpoint, {key: lines[key] for key in lines if key not in gone})
-
-
-def _is_used(root: str, staging: str) -> bool:
-    return any(name != os.path.basename(staging) for name in os.listdir(root))
 
 
 def copy_log(path: str, to: str) -> None:

@@ -349,7 +349,12 @@ def _ranges(text: str) -> tuple[tuple[int, int], ...]:
 
 def partition_offsets(text: str) -> PartitionOffsets:
     """Return the offsets of a JSON text, {"topic": {"partition": offset}}. Raises ValueError with what is expected."""
-    expected = f'{EARLIEST}, {LATEST}, or offsets by topic and partition as JSON, like {{"orders":{{"0":23,"1":-2}}}}'
+    words = f'{EARLIEST}, {LATEST}, or offsets by topic and partition as JSON, like {{"orders":{{"0":23,"1":-2}}}}'
+    return _by_partition(text, EARLIEST_OFFSET, words)
+
+
+def _by_partition(text: str, least: int, expected: str) -> PartitionOffsets:
+    """Return the numbers, from `least` on, of a JSON text by topic and partition. Raises ValueError(expected)."""
     found = _json(text, expected)
     if not isinstance(found, dict):
         raise ValueError(expected)
@@ -358,7 +363,7 @@ def partition_offsets(text: str) -> PartitionOffsets:
         if not isinstance(partitions, dict):
             raise ValueError(expected)
         for number, offset in partitions.items():
-            if not re.fullmatch(r"\d{1,10}", number) or type(offset) is not int or offset < EARLIEST_OFFSET:
+            if not re.fullmatch(r"\d{1,10}", number) or type(offset) is not int or offset < least:
                 raise ValueError(expected)
             offsets[topic, int(number)] = offset
     return offsets
@@ -366,14 +371,7 @@ def partition_offsets(text: str) -> PartitionOffsets:
 
 def _partition_times(text: str) -> PartitionOffsets:
     """Return the times (ms) of a JSON text. Raises ValueError with what is expected."""
-    expected = 'times (ms) by topic and partition as JSON, like {"orders":{"0":1700000000000}}'
-    try:
-        times = partition_offsets(text)
-    except ValueError:
-        raise ValueError(expected) from None
-    if any(time < 0 for time in times.values()):
-        raise ValueError(expected)
-    return times
+    return _by_partition(text, 0, 'times (ms) by topic and partition as JSON, like {"orders":{"0":1700000000000}}')
 
 
 def _bound(given: Given, end: str, default: int) -> Bound:
