@@ -113,7 +113,7 @@ class TextReport(Report):
         place = _place(finding)
         severity = self._styles[finding.severity](finding.severity)
         head = f"{safe_path(finding.group)}  {severity}  {finding.code}"
-        self._out.write(f"{head}{f'  {place}' if place else ''}: {_message(finding)}\n")
+        self._out.write(f"{head}{f'  {place}' if place else ''}: {safe(finding.text)}\n")
         self._group = finding.group
 
     def _block(self, finding: Finding) -> None:
@@ -128,7 +128,7 @@ class TextReport(Report):
             self._explained.clear()
         head = f"  {self._styles[finding.severity](f'{finding.severity:7}')}  {finding.code}"
         self._out.write(f"{head}  {_place(finding)}".rstrip() + "\n")
-        self._indented(_message(finding))
+        self._indented(safe(finding.text))
         self._explained.add(finding.code)
         for line in effects:
             self._indented(line, self._dim)
@@ -144,7 +144,7 @@ class TextReport(Report):
         """Return how many lines a finding takes, with the heading of its partition."""
         is_heading = finding.group != self._group
         is_explained = finding.severity == NOTE or (not is_heading and finding.code in self._explained)
-        texts = (_message(finding), *(() if is_explained else consequences(finding, finding.group)))
+        texts = (safe(finding.text), *(() if is_explained else consequences(finding, finding.group)))
         return (3 if is_heading else 1) + sum(len(folded(text, self._width, first=_INDENT)) for text in texts)
 
     def _indented(self, text: str, style: Style | None = None) -> None:
@@ -197,11 +197,6 @@ class TextReport(Report):
 
 
 _INDENT = " " * 11
-
-
-def _message(finding: Finding) -> str:
-    """Return what was found, without the name of the partition that it stands under."""
-    return safe(finding.text)
 
 
 def _place(finding: Finding) -> str:

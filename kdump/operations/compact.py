@@ -13,10 +13,11 @@ from kdump.clean.apply import check_output, clean_in_place, clean_into, copy_dir
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, examine_partition, not_compacted
+from kdump.disk.locks import check_not_locked
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed, Interrupted, Note
-from kdump.operations.safety import Guard, SafetyOptions, check_unlocked, guarded
+from kdump.operations.safety import Guard, SafetyOptions, guarded
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.releases import KafkaRelease
@@ -115,7 +116,7 @@ class _Run:
         self._settings, self._release = known.settings, known.release
         yield from known.notes
         if self._safety.output is not None:
-            check_unlocked(group.log_directory)
+            check_not_locked(group.log_directory)
             yield from self._copy(group, self._safety.output)
             return
         with guarded(os.path.realpath(group.log_directory), group.partitions, self._safety, reads_beside=True) as guard:

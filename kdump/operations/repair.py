@@ -8,13 +8,13 @@ from contextlib import closing, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kdump.disk.locks import GrowthWatch
+from kdump.disk.locks import GrowthWatch, check_not_locked
 from kdump.disk.reading import is_named
 from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
-from kdump.operations.safety import Guard, SafetyOptions, check_backup_dir, check_loss, check_unlocked, guarded
+from kdump.operations.safety import Guard, SafetyOptions, check_backup_dir, check_loss, guarded
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target, Targets
 from kdump.recovery.broker_start import directory_state
@@ -160,7 +160,7 @@ def repair(target: Target, wanted: Repair, safety: SafetyOptions) -> Generator[R
     RefusedError and OSError where all partitions of the log directory are left alone.
     """
     if safety.output is not None:
-        check_unlocked(target.log_directory)
+        check_not_locked(target.log_directory)
         if safety.applies:
             yield from _repair_copy(target, wanted, safety, safety.output)
             return

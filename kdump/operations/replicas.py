@@ -251,7 +251,10 @@ class Replicas:
     ) -> PartitionReplicas:
         compacts = any(self._compacts(each, cluster) for each, _ in found)
         starts = [self._cleaned_up_to(each) if compacts else 0 for each, _ in found]
-        begin = min(map(self._recovery_point, found), default=0) if self._since_checkpoint else 0
+        begin = 0
+        if self._since_checkpoint:
+            points = (self._state_around(each.path).shutdown_of(log).recovery_point for each, log in found)
+            begin = min(points, default=0)
         compared = compare([log for _, log in found], starts, begin=begin, pace=self._pace)
         copies = [self._copy(each, log, compared.contents[number], cluster) for number, (each, log) in enumerate(found)]
         fronts = [copy.front for copy in copies]
@@ -284,10 +287,6 @@ class Replicas:
             compacts,
             key_comparisons(keys, compared) if compacts and keys.is_cleaned else {},
         )
-
-    def _recovery_point(self, copy: tuple[Found, PartitionLog]) -> int:
-        found, log = copy
-        return self._state_around(found.path).shutdown_of(log).recovery_point
 
     def _copy(self, found: Found, log: PartitionLog, contents: Contents, cluster: _Cluster | None) -> Copy:
         directory = self._state_around(found.path)

@@ -230,11 +230,6 @@ def check_loss(path: str, dropped: Loss, safety: SafetyOptions) -> None:
     )
 
 
-def check_unlocked(log_directory: str) -> None:
-    """Raise RefusedError where a broker runs on a log directory. Raises OSError."""
-    check_not_locked(log_directory)
-
-
 def _logs(partitions: Iterable[str]) -> Iterator[str]:
     """Yield the .log files of partition directories; one that is not there has none. Raises OSError."""
     for path in partitions:
