@@ -74,8 +74,11 @@ _INTERNAL: Mapping[str, _Internal] = {
     ),
     names.SHARE_GROUP_STATE_TOPIC: _Internal(_KEPT, SHARE_STATE_SEGMENT_BYTES, SHARE_STATE_PARTITIONS),
     names.REMOTE_LOG_METADATA_TOPIC: _Internal(_KEPT),
+    names.CLUSTER_METADATA_TOPIC: _Internal(_KEPT),
 }
-"""Kafka: DefaultAutoTopicCreationManager and the coordinators that it asks; TopicBasedRemoteLogMetadataManager."""
+"""Kafka: DefaultAutoTopicCreationManager and the coordinators that it asks; TopicBasedRemoteLogMetadataManager;
+KafkaMetadataLog.
+"""
 
 INTERNAL_SEGMENT_BYTES = tuple(each.segment_bytes for each in _INTERNAL.values() if each.segment_bytes is not None)
 """The server's settings that stand for segment.bytes of its own topics."""
@@ -194,12 +197,15 @@ class Settings(NamedTuple):
         """Return the settings of a topic.
 
         `was_cleaned`: the cleaner has been at it, so it is compacted where nothing says what its own policy is. A
-        broker's own topics are as it creates them, but for what is said of them by name.
+        broker's own topics are as it creates them, but for what is said of them by name; for the metadata log the
+        settings of all topics do not count at all (KafkaMetadataLog).
         """
         shared = [_layer(METADATA, self.cluster.get((BROKER_RESOURCE, name), {})) for name in ("", str(self.node_id))]
         general = [Layer(file.path, file.properties, True) for file in self.files if file.topics is None]
         own = _layer(METADATA, self.cluster.get((TOPIC_RESOURCE, topic), {}))
         named = [Layer(file.path, file.properties, True) for file in self.files if file.is_for(topic)]
+        if topic == names.CLUSTER_METADATA_TOPIC:
+            shared, general = [], []
         if topic in _INTERNAL:
             # the metadata has what brokers of its own release have created the topic with
             properties = {} if own.properties else built_in(topic, TopicSettings((*shared, *general)))

@@ -215,6 +215,16 @@ def test_files_for_all_topics_count_for_a_brokers_own_but_do_not_decide_what_tho
     assert RetentionSettings.of(found).retention_ms == RETENTION_MS.default
 
 
+def test_the_metadata_log_has_kafkas_defaults_whatever_the_server_has() -> None:
+    """With 3.9.2 and 4.3.1: log.index.interval.bytes=1 and log.index.size.max.bytes=1024 made no difference to it."""
+    given = {"log.index.interval.bytes": "7", "log.retention.ms": "1", "log.index.size.max.bytes": "1024"}
+    found = Settings({(4, ""): {"log.index.interval.bytes": "9"}}, files=(PropertyFile("f", None, given),))
+    assert LoadingSettings.of(found.of("__cluster_metadata")) == LoadingSettings()
+    assert RetentionSettings.of(found.of("__cluster_metadata")).retention_ms == -1
+    named = PropertyFile("f", "__cluster_metadata", {"index.interval.bytes": "5"})
+    assert LoadingSettings.of(Settings(files=(named,)).of("__cluster_metadata")).index_interval_bytes == 5
+
+
 def test_names_that_do_not_count_are_noted() -> None:
     notes = list(
         notes_on(
