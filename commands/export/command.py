@@ -301,6 +301,7 @@ def _show(
         printer.sent(done, url)
     else:
         diagnostics.before()
+        printer.not_sent()
         error = done.error
         complain(os_error_text(error, done.path) if isinstance(error, OSError) else safe(str(error)))
         diagnostics.worsen(exit_codes.REFUSED if isinstance(error, RefusedError) else exit_codes.INCOMPLETE)

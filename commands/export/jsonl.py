@@ -43,7 +43,12 @@ class JsonLines(RowPrinter):
     def written(self, summary: Summary, _code: int) -> None:
         """Write the sum of it."""
         counts = "folder units resumed records=rows files bytes damagedRanges=damage failures isComplete=is_whole"
-        self.row("summary", fields_of(summary, counts))
+        self._sum = fields_of(summary, counts)
+        self.row("summary", self._sum)
+
+    def not_sent(self) -> None:
+        """Write the sum again: what could not be sent is not complete."""
+        self.row("summary", {**self._sum, "isComplete": False})
 
     def sent(self, sent: Uploaded, url: str) -> None:
         """Write what was sent to an object store."""

@@ -44,6 +44,9 @@ class Text(TextPrinter):
         already = f" ({number_words(sent.already, 'file')} already there)" if sent.already else ""
         self._line(f"{number_words(sent.files, 'file')} of {size_text(sent.bytes)} sent to {safe(url)}{already}")
 
+    def not_sent(self) -> None:
+        """Print nothing: stderr has why."""
+
     def lost(self, found: Iterable[LostRecords], leader: int) -> None:
         """Print what each partition loses if this broker leads it, as it comes, and what that comes to."""
         total = partitions = 0

@@ -17,6 +17,7 @@ from obstore.store import S3Store
 
 from kdump.errors import RefusedError
 from kdump.export.object_store import StoreError, is_object_store, upload
+from tests.agreement.running import kdump
 from tests.commands.running import invoked
 from tests.rows import rows_in
 from tests.topics.building import Log
@@ -133,6 +134,10 @@ def test_an_upload_that_broke_off_is_gone_on_with(
     monkeypatch.setattr(obstore, "put", once)
     assert export(partition, "--staging", tmp_path / "staging") == 3
     assert there(store) == FILES[:1]
+    calls[:] = calls[:1]
+    to = f"s3://{BUCKET}/a/b"
+    said = kdump(tmp_path, "export", partition, "--to", to, "--staging", "staging", "--report-format", "jsonl")
+    assert (rows_in(said.out)[-1]["isComplete"], said.code) == (False, 3)
     calls.clear()
     monkeypatch.setattr(obstore, "put", noted)
     assert export(partition, "--staging", tmp_path / "staging") == 0
