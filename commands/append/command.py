@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -45,8 +45,16 @@ if TYPE_CHECKING:
     Printer: TypeAlias = JsonLines | Text
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
-_PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
-"""Options that only mean something where batches are made again."""
+_PACKINGS = {
+    "codec": "--codec", "batch_bytes": "--batch-bytes", "batch_records": "--batch-records",
+    "producer_id": "--producer-id", "ending": "--transactional",
+}  # fmt: skip
+"""Options that only mean something where batches are made again, by their parameters."""
+_OF_RECORDS = (
+    "producer_id", "producer_epoch", "base_sequence", "ending", "transaction_version", "coordinator_epoch",
+    "leader_epoch", "keeps_offsets",
+)  # fmt: skip
+"""The parameters that are fields of AppendOptions."""
 
 
 @click.command("append")
@@ -60,7 +68,8 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     help="The time (ISO 8601 or ms) of records that come without one. By default the broker's clock.")
 @click.option("--repack", is_flag=True,
     help="Build new batches from the records, whatever batches the input has; control records are skipped.")
-@click.option("--keep-offsets", is_flag=True, help="Append the input's batches with their own offsets, as a follower.")
+@click.option("--keep-offsets", "keeps_offsets", is_flag=True,
+    help="Append the input's batches with their own offsets, as a follower.")
 @click.option("--codec", type=click.Choice(NAMES), help="How new batches are compressed.")
 @click.option("--level", type=int, metavar="N", help="The codec's compression level.")
 @click.option("--magic", type=click.Choice(tuple(_FORMAT_VERSIONS)),
@@ -74,7 +83,7 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     help="By default the producer's last one in the log, else 0.")
 @click.option("--base-sequence", type=click.IntRange(0, INT_MAX), metavar="N",
     help="The producer's first sequence number. By default the one that is due.")
-@click.option("--transactional", type=click.Choice([each.value for each in Ending]),
+@click.option("--transactional", "ending", type=click.Choice([each.value for each in Ending]),
     help="Write in a transaction of the producer: commit it, abort it, or leave it open.")
 @click.option("--transaction-version", type=click.IntRange(0, 2), metavar="N",
     help="The level of the cluster's transaction.version: with 2 the marker has the next producer epoch. By default as"
@@ -141,7 +150,8 @@ def command(
         --transactional abort
     """
     check_partition(path, may_be_new=create)
-    _check(options, input_format, key_separator, repack)
+    given = tuple(option for name, option in _PACKINGS.items() if options[name] is not None)
+    _check(options, given, input_format, key_separator, repack)
     rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
     config = chosen_config(config_file, settings, index_entries, kafka, rules, version)
@@ -149,7 +159,8 @@ def command(
     new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
     names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force", "any_producer_id")
     how = chosen_opening(**{name: options[name] for name in names}, create=new_log, rules=rules)
-    given = tuple(_option(name) for name in _PACKINGS if options[name] is not None)
+    of_records = {name: options[name] for name in _OF_RECORDS}
+    chosen = AppendOptions(packing, **of_records, needs_repack=() if repack else given)
     reading = Reading(
         how.clock if timestamp is None else lambda: timestamp,
         keeps_batches=not repack,
@@ -162,7 +173,6 @@ def command(
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
             items = _begun(READERS[input_format](lines, reading))
             with named(path), opened(path, config, how) as log:
-                chosen = _append_options(options, packing, () if repack else given)
                 appender = Appender(log, lines, chosen.for_log(config.record_version, rules))
                 try:
                     _run(appender, items, interrupts)
@@ -208,15 +218,16 @@ def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> N
         raise kind(f"{str(error).removesuffix('.')}. {before}.") from None
 
 
-def _check(options: dict[str, Any], input_format: str, key_separator: str | None, repack: bool) -> None:
+def _check(
+    options: dict[str, Any], given: Sequence[str], input_format: str, key_separator: str | None, repack: bool
+) -> None:
     """Refuse options that contradict each other. Raises click.UsageError."""
-    given = [_option(name) for name in _PACKINGS if options[name] is not None]
     if key_separator == "" or (key_separator and input_format != "lines"):
         raise click.UsageError("--key-separator is for --format lines, and not empty.")
-    if options["keep_offsets"] and (repack or given or input_format != "jsonl"):
+    if options["keeps_offsets"] and (repack or given or input_format != "jsonl"):
         other = given[0] if given else "--repack" if repack else f"--format {input_format}"
         raise click.UsageError(f"--keep-offsets takes batches as they are, so {other} cannot be used with it.")
-    if options["producer_id"] is None and (options["transactional"] or options["base_sequence"] is not None):
+    if options["producer_id"] is None and (options["ending"] or options["base_sequence"] is not None):
         raise click.UsageError("--transactional and --base-sequence need a --producer-id.")
 
 
@@ -233,27 +244,6 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
         raise click.UsageError(f"{error}.") from None
     except CodecError as error:
         raise click.UsageError(f"--{error}.") from None
-
-
-def _append_options(options: dict[str, Any], packing: Packing, needs_repack: tuple[str, ...]) -> AppendOptions:
-    """Return what becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
-    return AppendOptions(
-        packing,
-        options["producer_id"],
-        options["producer_epoch"],
-        options["base_sequence"],
-        options["transactional"],
-        options["transaction_version"],
-        options["coordinator_epoch"],
-        options["leader_epoch"],
-        options["keep_offsets"],
-        needs_repack,
-    )
-
-
-def _option(name: str) -> str:
-    """Return an option as it is typed."""
-    return f"--{name.replace('_', '-')}"
 
 
 def _topic_id(text: str | None) -> bytes | None:
