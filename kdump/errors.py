@@ -6,36 +6,51 @@ has a text of its own for the fault (shared vocabulary of operators), the messag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from errno import ENOMEM
+from operator import index
+from types import UnionType
 
 from kdump.named_tuples import NamedTuple
 
+_LONG_BITS = 63
+"""Those of a Java long's absolute value: Kafka has no larger whole numbers."""
 
-def check_number(name: str, value: object, minimum: float | None = None, maximum: float | None = None) -> None:
+
+def check_number(
+    name: str,
+    value: object,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    *,
+    may_be_none: bool = False,
+) -> None:
     """Raise TypeError for an argument that is no number, ValueError for one below `minimum` or above `maximum`.
 
-    It is a whole number unless `minimum` is a float. None is what was not given.
+    It is a whole number, and fits into a Java long, unless `minimum` is a float.
     """
-    if value is None:
+    if value is None and may_be_none:
         return
-    noun, protocol = ("a number", "__float__") if isinstance(minimum, float) else ("a whole number", "__index__")
+    is_whole = not isinstance(minimum, float)
+    is_number = hasattr(value, "__index__" if is_whole else "__float__") and not isinstance(value, bool)
+    is_inside = is_number and (minimum is None or value >= minimum) and (maximum is None or value <= maximum)  # type: ignore[operator]
+    if is_inside and not (is_whole and index(value).bit_length() > _LONG_BITS):  # type: ignore[arg-type]
+        return
     bounds = ""
     if minimum is not None:
         bounds = f", {minimum:g} or more" if maximum is None else f" from {minimum:g} to {maximum:g}"
-    if isinstance(value, bool) or not hasattr(value, protocol):
-        raise TypeError(f"{name} is {value!r}: expected {noun}{bounds}")
-    is_low = minimum is not None and not value >= minimum  # type: ignore[operator]
-    if is_low or (maximum is not None and not value <= maximum):  # type: ignore[operator]
-        raise ValueError(f"{name} is {value!r}: expected {noun}{bounds}")
+    elif is_number:
+        bounds = " of 64 bits"
+    error = ValueError if is_number else TypeError
+    raise error(f"{name} is {value!r}: expected a {'whole ' if is_whole else ''}number{bounds}")
 
 
-def check_type(name: str, value: object, kind: type) -> None:
+def check_type(name: str, value: object, kind: type | UnionType, *, may_be_none: bool = False) -> None:
     """Raise TypeError for an argument that is of another type."""
-    if not isinstance(value, kind):
-        name_of_kind = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        raise TypeError(f"{name} is {value!r}: expected {name_of_kind}")
+    if not (isinstance(value, kind) or (value is None and may_be_none)):
+        words = str(kind).removeprefix("<class '").removesuffix("'>")
+        raise TypeError(f"{name} is {value!r}: expected {words}")
 
 
 def check_truths(**given: object) -> None:
@@ -44,11 +59,31 @@ def check_truths(**given: object) -> None:
         check_type(name, value, bool)
 
 
-def check_word(name: str, value: object, known: Iterable[str]) -> None:
+def check_word(name: str, value: object, known: Iterable[str], *, may_be_none: bool = False) -> None:
     """Raise ValueError for an argument that is none of the known words."""
     words = [str(word) for word in known]
-    if value not in words:
+    if value not in words and not (value is None and may_be_none):
         raise ValueError(f"{name} is {value!r}: expected {', '.join(words)}")
+
+
+def check_callable(name: str, value: object, *, may_be_none: bool = False) -> None:
+    """Raise TypeError for an argument that cannot be called."""
+    if not (callable(value) or (value is None and may_be_none)):
+        raise TypeError(f"{name} is {value!r}: expected a function")
+
+
+def check_several(name: str, values: object, kind: type | UnionType = object, *, may_be_none: bool = False) -> None:
+    """Raise TypeError for an argument that is not several things, each of a type.
+
+    One text instead of several would be taken for its letters. What can be iterated over but once is left as it is.
+    """
+    if values is None and may_be_none:
+        return
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        hint = f", as in [{values!r}]" if isinstance(values, str) else ""
+        raise TypeError(f"{name} is {values!r}: expected several{hint}")
+    for value in values if isinstance(values, Collection) else ():
+        check_type(name, value, kind)
 
 
 class OnError(StrEnum):
@@ -151,6 +186,16 @@ class HoldsLogDirectoriesError(NameFormatError):
 
 class RefusedError(KdumpError):
     """A safety check: what was asked for could harm data that somebody is using."""
+
+
+class ArgumentError(RefusedError):
+    """A safety check of what an argument says: `argument` is its name, which commands have as an option."""
+
+    def __init__(self, argument: str, value: str, text: str) -> None:
+        super().__init__(f"{argument} is {value!r}: {text}")
+        self.argument = argument
+        self.value = value
+        self.text = text
 
 
 class InUseError(RefusedError):

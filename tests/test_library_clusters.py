@@ -84,7 +84,7 @@ def test_a_quorum(disks: list[Disk], tmp_path: Path) -> None:
     assert content(tmp_path) == before
     with pytest.raises(KdumpError, match="not a log directory"):
         kdump.quorum(tmp_path)
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="is empty: expected one path or more"):
         kdump.quorum()
 
 
@@ -121,7 +121,7 @@ def test_no_voters_are_set_beside_a_controller(disks: list[Disk], tmp_path: Path
         (["1"], "expected NODE@HOST:PORT"),
         (["1@a:9093", "1@b:9093"], "a node twice"),
         ([], "names no node"),
-        ([VoterAt(1, "a", 99999)], "voters is 99999: expected a whole number from 1 to 65535"),
+        ([VoterAt(1, "a", 99999)], "voters: port is 99999: expected a whole number from 1 to 65535"),
     ],
 )
 def test_wrong_voters(disks: list[Disk], voters: list[VoterAt | str], why: str) -> None:
@@ -188,7 +188,7 @@ def test_wrong_resurrections(tmp_path: Path) -> None:
     for wanted, why in (
         (Wanted(nodes=0), "nodes is 0"),
         (Wanted(partitions={"__consumer_offsets": 0}), "partitions of __consumer_offsets is 0"),
-        (Wanted(controller=ControllerAt("a", 0)), "controller is 0"),
+        (Wanted(controller=ControllerAt("a", 0)), "controller: port is 0"),
     ):
         with pytest.raises(ValueError, match=why):
             kdump.resurrect(*given, in_place=True, wanted=wanted)

@@ -62,7 +62,7 @@ def test_a_disk_that_is_not_there(log: Log, tmp_path: Path) -> None:
         kdump.doctor(log.directory, gone)
     with pytest.raises(NameFormatError):
         kdump.doctor(tmp_path / "data" / "orders-0" / file(0, "log"))
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="is empty: expected one path or more"):
         kdump.doctor()
     with pytest.raises(ValueError, match="one result"):
         kdump.doctor(log.directory, errors="yield")

@@ -70,7 +70,7 @@ def test_a_decoder_implies_that_data_is_printed(partition: Path) -> None:
 def test_options_that_the_tool_has_not_are_refused_at_the_call(partition: Path, options: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError)):
         kdump.dump_log(partition / "x.log", options=kdump.DumpLogOptions(**options))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="is empty: expected one path or more"):
         kdump.dump_log()
     with pytest.raises(TypeError, match="options is 3"):
         kdump.dump_log(partition / "x.log", options=3, release="4.0")  # type: ignore[arg-type]

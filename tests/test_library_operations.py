@@ -209,7 +209,7 @@ def test_bytes_are_no_path_of_a_scan() -> None:
 
 def test_no_path_is_given() -> None:
     for function in (kdump.verify, kdump.startup, kdump.stats, kdump.retain):
-        with pytest.raises(ValueError, match="no path is given"):
+        with pytest.raises(ValueError, match="paths is empty"):
             function()
 
 
@@ -382,7 +382,7 @@ def test_append(tmp_path: Path) -> None:
     properties.write_text("segment.bytes=100\nlog.retention.ms=5\n")
     with kdump.append(built.partition, config=properties) as log:
         assert log.config.segment_bytes == 100
-    with pytest.raises(TypeError, match=r"segment\.bytes is 100: expected its text"):
+    with pytest.raises(TypeError, match=r"segment\.bytes in config is 100: expected str"):
         kdump.append(built.partition, config={"segment.bytes": 100})  # type: ignore[dict-item]
 
 

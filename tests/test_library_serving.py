@@ -58,7 +58,7 @@ def test_a_directory_that_a_broker_uses_is_not_served(log_dir: Path) -> None:
 def test_wrong_calls(log_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         kdump.serve(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="is empty: expected one path or more"):
         kdump.serve()
     with pytest.raises(ValueError, match="ignore"):
         kdump.serve(log_dir, on_damage="ignore")

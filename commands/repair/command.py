@@ -41,7 +41,7 @@ from ..shell import exit_codes
 from ..shell.choice import NO_PATHS_GIVEN
 from ..shell.completing import one_of
 from ..shell.options import all_of, color_option, ignore_lock_option
-from ..shell.output import NOTHING_CHECKED, Output, complain, os_error_text, say_interrupted, wants_color
+from ..shell.output import NOTHING_CHECKED, Output, complain, error_text, os_error_text, say_interrupted, wants_color
 from ..shell.paths import expand
 from ..shell.progress import ProgressBar
 from ..shell.rows import OutputFormat, format_option, output_for
@@ -364,7 +364,7 @@ class _Run(Complaints):
     def _report_error(self, error: Exception, path: str, target: Target | None = None) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
-        text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
+        text = os_error_text(error, path) if isinstance(error, OSError) else safe(error_text(error))
         text = target.spoken(text) if target is not None else text
         if isinstance(error, OSError):
             tally.cannot_read(path)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import click
 
-from kdump.errors import HoldsLogDirectoriesError
+from kdump.errors import ArgumentError, HoldsLogDirectoriesError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 
@@ -256,6 +256,13 @@ def quoted(word: str) -> str:
     from shlex import quote
 
     return safe(quote(word))
+
+
+def error_text(error: Exception) -> str:
+    """Return what an error says; an argument of the library is named as the option that a command has for it."""
+    if isinstance(error, ArgumentError):
+        return f"--{error.argument.replace('_', '-')} {error.value}: {error.text}"
+    return str(error)
 
 
 def os_error_text(error: OSError, path: str) -> str:

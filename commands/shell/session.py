@@ -17,7 +17,7 @@ from kdump.storage.live import is_deleted, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
-from .output import Output, about, as_given, complain, holds_text, note, os_error_text, say
+from .output import Output, about, as_given, complain, error_text, holds_text, note, os_error_text, say
 from .screen import Screen
 from .words import interrupted_words
 
@@ -117,7 +117,7 @@ class Failures(Complaints):
         """Say why something was left alone, by what it comes to; what is no error of reading or Kafka's is raised."""
         if isinstance(error, RefusedError):
             self.before()
-            self.reason = self._spoken(str(error))
+            self.reason = self._spoken(error_text(error))
             say_refused(error, self.reason)
             self.worsen(exit_codes.REFUSED)
         elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):

@@ -23,7 +23,7 @@ from kdump.write.log_writer import LogWriter
 from . import exit_codes
 from .config_option import read_config
 from .options import all_of
-from .output import NO_SUCH, as_given, complain
+from .output import NO_SUCH, as_given, complain, error_text
 from .session import say_refused
 from .startup_options import startup_options
 
@@ -132,7 +132,7 @@ def refused(error: RefusedError | NotAppendableError, path: str) -> int:
     """Say why the log at this path, as it was given, is not touched; the exit code."""
     absolute = os.path.abspath(path)
     given = {absolute: path, os.path.dirname(absolute): directory_around(path)}
-    say_refused(error, safe(as_given(str(error), given)))
+    say_refused(error, safe(as_given(error_text(error), given)))
     return exit_codes.REFUSED
 
 

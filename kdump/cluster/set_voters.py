@@ -11,9 +11,11 @@ from kdump.change.plan import Plan, make_plan
 from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Difference, Quorum, lost
 from kdump.cluster.refusals import check_interrupted
-from kdump.cluster.wanted import Refusal, host_and_port
+from kdump.cluster.wanted import MAX_PORT, Refusal, host_and_port
 from kdump.disk.locks import lock_holder
+from kdump.errors import check_number, check_type
 from kdump.formats import names
+from kdump.formats.java_text import INT_MAX
 from kdump.formats.kraft_snapshot import Voter, kraft_batch, voters_pair
 from kdump.formats.names import segment_file_name
 from kdump.formats.uuids import is_reserved_directory_id
@@ -41,6 +43,15 @@ class VoterAt(NamedTuple):
         if not at or not node.isdecimal() or place is None:
             raise ValueError(f"{text!r}: expected NODE@HOST:PORT")
         return cls(int(node), *place)
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for what no voter can have."""
+        check_number("voters: id", self.id, 0, INT_MAX)
+        check_number("voters: port", self.port, 1, MAX_PORT)
+        for name in ("host", "listener"):
+            check_type(f"voters: {name}", getattr(self, name), str)
+            if not getattr(self, name):
+                raise ValueError(f"voters: {self.id} has no {name}")
 
 
 def names_twice(voters: Sequence[VoterAt]) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kdump.errors import check_number, check_word
+from kdump.errors import check_number, check_several, check_truths, check_type, check_word
+from kdump.formats.java_text import INT_MAX
 from kdump.formats.uuids import parse_uuid
 from kdump.named_tuples import NamedTuple
 from kdump.releases import KafkaRelease
@@ -54,6 +55,13 @@ class ControllerAt(NamedTuple):
             raise ValueError(f"{text!r}: expected HOST:PORT or NODE@HOST:PORT")
         return cls(*place, node=int(node) if at else None)
 
+    def check(self) -> None:
+        """Raise ValueError, TypeError for where nothing can listen."""
+        check_type("controller: host", self.host, str)
+        check_number("controller: port", self.port, 1, MAX_PORT)
+        check_type("controller: listener", self.listener, str)
+        check_number("controller: node", self.node, 0, INT_MAX, may_be_none=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -84,12 +92,24 @@ class Wanted:
 
     def check(self) -> None:
         """Raise ValueError, TypeError for what makes no sense, KdumpError for a cluster id that is none of Kafka's."""
-        check_number("nodes", self.nodes, 1)
-        for topic, number in self.partitions.items():
-            check_number(f"partitions of {topic}", number, 1)
-        check_number("controller", self.controller.port, 1, MAX_PORT)
-        if self.unknown_topics is not None:
-            check_word("unknown_topics", self.unknown_topics, UnknownTopics)
+        check_number("nodes", self.nodes, 1, may_be_none=True)
+        for name, minimum in (("map", 0), ("partitions", 1)):
+            check_type(name, getattr(self, name), Mapping)
+            for key, number in getattr(self, name).items():
+                check_type(f"a name in {name}", key, str)
+                check_number(f"{name} of {key}", number, minimum, INT_MAX)
+        check_type("controller", self.controller, ControllerAt)
+        self.controller.check()
+        check_truths(
+            new_empty=self.new_empty, holds_retention=self.holds_retention, has_remote_storage=self.has_remote_storage
+        )
+        check_type("is_dynamic", self.is_dynamic, bool, may_be_none=True)
+        check_type("release", self.release, KafkaRelease, may_be_none=True)
+        check_type("metadata", self.metadata, str, may_be_none=True)
+        check_number("accept_loss", self.accept_loss, ALL_LOSSES, may_be_none=True)
+        check_several("properties", self.properties, str)
+        check_word("unknown_topics", self.unknown_topics, UnknownTopics, may_be_none=True)
+        check_type("cluster_id", self.cluster_id, str, may_be_none=True)
         if self.cluster_id is not None:
             parse_uuid(self.cluster_id)
 

@@ -12,10 +12,8 @@ from contextlib import contextmanager, suppress
 
 from kdump.disk.reading import ReadOnlyFile, is_named, is_there
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
-from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
+from kdump.formats.names import LOCK, LOG_DIRECTORY_FILES
 from kdump.named_tuples import NamedTuple
-
-_OF_A_LOG_DIRECTORY = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, *OFFSET_CHECKPOINTS})
 
 GROWTH_WATCH_SECONDS = 0.2
 _LOCKS = "/proc/locks"
@@ -23,8 +21,8 @@ _COMMAND_BYTES = 1 << 16
 _COMMAND_WORDS = 3  # as in `python -m kdump`
 _OWN: set[tuple[int, int]] = set()
 """The lock files that this process holds: POSIX locks are lost when any descriptor of the file is closed."""
-_CLAIMED: set[tuple[int, int]] = set()
-"""The log directories that this process is changing: a second lock on one would be granted to it."""
+_CLAIMED: set[tuple[int, int, str]] = set()
+"""The directories that this process is changing, by that around them and name: it would be granted a second lock."""
 _CLAIMING = allocate_lock()
 
 
@@ -79,37 +77,44 @@ def is_log_directory(path: str) -> bool:
     say: a directory that passes for none would be changed without its lock.
     """
     with suppress(PermissionError):
-        return any(is_named(os.path.join(path, name)) for name in _OF_A_LOG_DIRECTORY)
+        return any(is_named(os.path.join(path, name)) for name in (LOCK, *LOG_DIRECTORY_FILES))
     return False
 
 
 @contextmanager
-def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[None]:
+def holding(log_directory: str, partitions: Iterable[str] = (), like: os.stat_result | None = None) -> Iterator[None]:
     """Hold the lock of a log directory, so that neither a broker nor another kdump changes anything in it meanwhile.
 
-    A lock file that was not there is made with the owner and mode of `like`, and removed again. A directory that is
-    not a broker's is left alone. Raises RefusedError, OSError.
+    A lock file that was not there is made with the owner and mode of `like`, and removed again. Of a directory that is
+    not a broker's these `partitions` are kept from others of this process alone. Raises RefusedError, OSError.
     """
     if not is_log_directory(log_directory):
-        yield
+        with _alone(partitions):
+            yield
         return
-    with _alone(log_directory), _locked(log_directory, like):
+    with _alone([log_directory]), _locked(log_directory, like):
         yield
 
 
 @contextmanager
-def _alone(log_directory: str) -> Iterator[None]:
+def _alone(directories: Iterable[str]) -> Iterator[None]:
     """Keep others of this process out, which its locks do not. Raises InUseError, OSError."""
-    status = os.stat(log_directory)
-    own = status.st_dev, status.st_ino
+    claimed = {_identity(path): path for path in directories}
     with _CLAIMING:
-        if own in _CLAIMED:
-            raise InUseError(f"{log_directory}: this program is changing it already")
-        _CLAIMED.add(own)
+        for taken in _CLAIMED.intersection(claimed):
+            raise InUseError(f"{claimed[taken]}: this program is changing it already")
+        _CLAIMED.update(claimed)
     try:
         yield
     finally:
-        _CLAIMED.discard(own)
+        _CLAIMED.difference_update(claimed)
+
+
+def _identity(directory: str) -> tuple[int, int, str]:
+    """Return what stands for a directory, which may still have to be made, by whatever path. Raises OSError."""
+    around, name = os.path.split(os.path.realpath(directory))
+    status = os.stat(around)
+    return status.st_dev, status.st_ino, name
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kdump.errors import JavaError, check_number, check_truths, check_type, check_word
+from kdump.errors import JavaError, check_number, check_several, check_truths, check_type, check_word
 from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, KafkaRelease
 
@@ -63,10 +63,11 @@ class DumpLogOptions(NamedTuple):
         check_truths(**{name: getattr(self, name) for name in truths})
         check_word("key_decoder", self.key_decoder, DECODERS)
         check_word("value_decoder", self.value_decoder, DECODERS)
-        if self.topic_decoder is not None:
-            check_word("topic_decoder", self.topic_decoder, TOPIC_DECODERS)
+        check_word("topic_decoder", self.topic_decoder, TOPIC_DECODERS, may_be_none=True)
         check_type("release", self.release, KafkaRelease)
         check_number("max_message_size", self.max_message_size, -INT_MAX - 1, INT_MAX)
+        check_type("refused", self.refused, Mapping)
+        check_several("deprecations", self.deprecations, str)
         check_number("max_bytes", self.max_bytes, -INT_MAX - 1, INT_MAX)
 
     def need(self, *names: str) -> None:

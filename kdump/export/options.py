@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kdump.errors import KdumpError, check_number
+from kdump.errors import KdumpError, check_number, check_several, check_truths, check_type, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
 from kdump.transactions.isolation_level import Isolation
@@ -83,7 +83,15 @@ class ExportOptions:
         """Raise ExportOptionError, ValueError, TypeError."""
         _check_words("format", (self.format,), tuple(ExportFormat))
         check_number("limit", self.limit, 1)
-        check_number("target_bytes", self.target_bytes, 1)
+        check_number("target_bytes", self.target_bytes, 1, may_be_none=True)
+        check_truths(control=self.control, skips_damage=self.skips_damage, use_indexes=self.use_indexes)
+        check_type("codec", self.codec, str)
+        check_type("selection", self.selection, Selection)
+        self.selection.check()
+        check_word("isolation", self.isolation, Isolation)
+        check_type("decoding", self.decoding, Mapping, may_be_none=True)
+        check_several("columns", self.columns, str)
+        check_several("by", self.by, str)
         _check_words("level", self.by, LEVELS)
         if len(set(self.columns)) < len(self.columns):
             raise ExportOptionError("a column is named twice")

@@ -77,7 +77,7 @@ class LocalEngine:
 
     def __init__(self, threads: int | None = None, progress: Callable[[str, int], None] = lambda _, __: None) -> None:
         """`progress` hears of bytes read of a log's segment, from any thread. Raises ValueError, TypeError."""
-        check_number("threads", threads, 1)
+        check_number("threads", threads, 1, may_be_none=True)
         self._threads = threads or processors()
         self._progress = progress
         self._stops = False

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from kdump.errors import check_type
 from kdump.findings.kafka_messages import MAX_LINE, KafkaMessage, messages_in, partition_in
 
 _TIME = re.compile(r"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
@@ -34,8 +35,12 @@ class ServerLog:
         self._entries: dict[tuple[str, str | None], Entry] = {}
 
     def read(self, lines: Iterable[str]) -> None:
-        """Take lines, of which only the beginning is looked at; those of an open file may be of any length."""
+        """Take lines, of which only the beginning is looked at; those of an open file may be of any length.
+
+        Raises TypeError for bytes.
+        """
         for line in _beginnings(lines):
+            check_type("lines", line, str)
             self.lines += 1
             self._take(line[:MAX_LINE])
 

@@ -74,6 +74,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
 OFFSET_CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT, LOG_START_CHECKPOINT, CLEANER_CHECKPOINT)
+LOG_DIRECTORY_FILES = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN, *OFFSET_CHECKPOINTS})
+"""What only a log directory has; other programs have a .lock, too."""
 
 CLUSTER_METADATA_DIR = "__cluster_metadata-0"
 REMOTE_LOG_INDEX_CACHE_DIR = "remote-log-index-cache"
@@ -95,9 +97,7 @@ _NAMED_FILES = frozenset(
         PARTITION_METADATA,
         QUORUM_STATE,
         BOOTSTRAP_CHECKPOINT,
-        *OFFSET_CHECKPOINTS,
-        META_PROPERTIES,
-        CLEAN_SHUTDOWN,
+        *LOG_DIRECTORY_FILES,
         LOCK,
     }
 )

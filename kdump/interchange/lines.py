@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from kdump.errors import KdumpError, check_type
+from kdump.errors import KdumpError, check_callable, check_type
 from kdump.formats.encode import NewRecord
 from kdump.interchange.dumped import NO_OFFSET, Item
 from kdump.named_tuples import NamedTuple
@@ -74,12 +74,10 @@ class Reading(NamedTuple):
 
     def check(self) -> None:
         """Raise ValueError, TypeError for what makes no sense."""
-        if not callable(self.timestamp):
-            raise TypeError(f"timestamp is {self.timestamp!r}: expected a function without arguments, as time() is one")
+        check_callable("timestamp", self.timestamp)
         check_type("keeps_batches", self.keeps_batches, bool)
         for name in ("key_separator", "null_marker"):
-            if (value := getattr(self, name)) is not None:
-                check_type(name, value, bytes)
+            check_type(name, getattr(self, name), bytes, may_be_none=True)
         if self.key_separator == b"":
             raise ValueError("key_separator is empty: expected one byte or more")
 

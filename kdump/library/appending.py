@@ -67,11 +67,11 @@ def append_from(
     from kdump.operations.append_input import READERS, Appender, AppendOptions
 
     check_word("format", format, READERS)
-    options = AppendOptions() if options is None else options
-    check_type("options", options, AppendOptions)
+    check_type("options", options, AppendOptions, may_be_none=True)
+    options = options or AppendOptions()
     rules, settings, opening = _settings(path, config, release, index_per_batch, opening)
-    reading = Reading(opening.clock) if reading is None else reading
-    check_type("reading", reading, Reading)
+    check_type("reading", reading, Reading, may_be_none=True)
+    reading = reading or Reading(opening.clock)
     reading.check()
     _check_stream(source)
     with opened(path_text(path), settings, opening) as log:
@@ -110,13 +110,13 @@ def _settings(
     """Return what the cluster says, what a log is written with, and how it is opened. Raises as `append` does."""
     from kdump.operations.append import Opening, rules_beside, writing_settings
 
-    opening = Opening() if opening is None else opening
-    check_type("opening", opening, Opening)
-    if index_per_batch is not None:
-        check_type("index_per_batch", index_per_batch, bool)
+    check_type("opening", opening, Opening, may_be_none=True)
+    check_type("index_per_batch", index_per_batch, bool, may_be_none=True)
+    opening = opening or Opening()
+    path = path_text(path)
     if opening.create is None:
         open_log(path)
-    rules = opening.rules or rules_beside(path_text(path))
+    rules = opening.rules or rules_beside(path)
     properties = properties_of(config)
     given = properties if isinstance(config, Mapping) else {}
     known = release_of(release)
@@ -125,6 +125,6 @@ def _settings(
 
 
 def _check_stream(source: object) -> None:
-    """Raise TypeError for what is no stream of bytes: once the log is open it would be left as by a crash."""
+    """Raise TypeError for what is no stream of bytes, before the log is opened."""
     if not hasattr(source, "readline") or isinstance(source, TextIOBase):
         raise TypeError(f"source is {source!r}: expected a stream of bytes, as open(path, 'rb') is one")

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from kdump.errors import NameFormatError, OnError, Problem, ProblemError, Report, check_number, check_type
+from kdump.errors import (
+    NameFormatError,
+    OnError,
+    Problem,
+    ProblemError,
+    Report,
+    check_number,
+    check_several,
+    check_type,
+    check_word,
+)
 from kdump.formats import names
 from kdump.formats.time_units import wall_clock
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import Path, open_directory, path_text
+from kdump.storage.open import Path, open_directory, path_text, path_texts
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
@@ -25,17 +35,17 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 
-def optional(path: Path | None) -> str | None:
-    """Return a path as text, None where there is none. Raises TypeError."""
-    return None if path is None else path_text(path)
+def optional(path: Path | None, name: str = "path") -> str | None:
+    """Return the path that the argument `name` has as text, None where there is none. Raises TypeError."""
+    return None if path is None else path_text(path, name)
 
 
-def payload_decoder(schemas: Path, report: Report) -> PayloadDecoder:
+def payload_decoder(schemas: str, report: Report) -> PayloadDecoder:
     """Return what decodes by the schemas at a path. Raises OSError, KdumpError; ExtraMissingError without a library."""
     from kdump.schemas.decoder import PayloadDecoder, check_libraries
     from kdump.schemas.sources import read_schemas
 
-    registry = read_schemas(path_text(schemas), report)
+    registry = read_schemas(schemas, report)
     check_libraries(registry)
     return PayloadDecoder(registry)
 
@@ -44,12 +54,12 @@ def plan_files(plan_out: Path | None, apply_plan: Path | None) -> PlanFiles:
     """Return the files of plans that a repair writes and reads. Raises TypeError."""
     from kdump.operations.repair import PlanFiles
 
-    return PlanFiles(optional(plan_out), optional(apply_plan))
+    return PlanFiles(optional(plan_out, "plan_out"), optional(apply_plan, "apply_plan"))
 
 
 def clock(now: int | None) -> int:
     """Return the time (ms) that is given, else that of this machine. Raises TypeError."""
-    check_number("now", now)
+    check_number("now", now, may_be_none=True)
     return wall_clock() if now is None else now
 
 
@@ -85,14 +95,12 @@ def results_of(found: Callable[[Report], Iterable[_Item]], errors: str) -> Itera
 
 
 def places_of(paths: Iterable[Path]) -> list[PartitionLog | LogDirectory]:
-    """Return what is at paths. Raises OSError, NameFormatError."""
+    """Return what is at paths. Raises OSError, NameFormatError, ValueError, TypeError."""
     found = []
-    for path in [path_text(path) for path in paths]:
+    for path in path_texts(paths):
         if os.path.isfile(path):
             raise NameFormatError(f"{path} is a file: expected a partition directory or a log directory")
         found.append(open_directory(path))
-    if not found:
-        raise ValueError("no path is given")
     return found
 
 
@@ -137,45 +145,64 @@ def startup_options(
     return said
 
 
-def properties_of(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return properties, of a file or as given, that are good. Raises OSError, ConfigError, CheckpointError."""
+def properties_of(config: Path | Mapping[str, str] | None, name: str = "config") -> Mapping[str, str]:
+    """Return properties, of a file or as given, that are valid. Raises OSError, ConfigError, CheckpointError."""
     from kdump.settings.sources import TopicSettings
 
     if config is None:
         return {}
-    found = read_properties(config)
+    found = read_properties(config, name)
     TopicSettings.of(found).check()
     return found
 
 
-def read_properties(config: Path | Mapping[str, str]) -> Mapping[str, str]:
-    """Return properties, of a file or as given. Raises OSError, CheckpointError, TypeError."""
+def read_properties(config: Path | Mapping[str, str], name: str = "config") -> Mapping[str, str]:
+    """Return properties, of a file or as given in the argument `name`. Raises OSError, CheckpointError, TypeError."""
     from kdump.disk.reading import read_small
     from kdump.formats.java_properties import parse_properties
 
-    found = (
-        config if isinstance(config, Mapping) else parse_properties(read_small(path_text(config)), path_text(config))
-    )
-    for name, text in found.items():
-        if not isinstance(text, str):
-            raise TypeError(f"{name} is {text!r}: expected its text")
-    return found
+    if not isinstance(config, Mapping):
+        path = path_text(config, name)
+        return parse_properties(read_small(path), path)
+    check_texts(name, config)
+    return config
+
+
+def check_texts(name: str, given: Mapping[str, str]) -> None:
+    """Raise TypeError where the keys or the values of an argument are no texts."""
+    check_type(name, given, Mapping)
+    for key, text in given.items():
+        check_type(f"a name in {name}", key, str)
+        check_type(f"{key} in {name}", text, str)
 
 
 def check_no_text(name: str, words: Iterable[object]) -> None:
-    """Raise TypeError where one word is given instead of several: its letters would be taken for them."""
-    if isinstance(words, str):
-        raise TypeError(f"{name} is {words!r}: expected several, as in [{words!r}]")
+    """Raise TypeError for what is not several words."""
+    check_several(name, words)
+
+
+def check_words(name: str, given: object, known: Iterable[str] = (), *, may_be_none: bool = False) -> tuple[str, ...]:
+    """Return the words of an argument. Raises TypeError for what is none, ValueError where they are not `known`."""
+    if given is None and may_be_none:
+        return ()
+    check_several(name, given)
+    words = tuple(cast("Iterable[str]", given))
+    for word in words:
+        check_type(name, word, str)
+        if known:
+            check_word(name, word, known)
+    return words
 
 
 def release_of(release: str | None) -> KafkaRelease | None:
     """Return a release of Kafka. Raises ValueError, TypeError."""
     from kdump.releases import KafkaRelease
 
-    if release is None:
-        return None
-    check_type("release", release, str)
-    return KafkaRelease.parse(release)
+    check_type("release", release, str, may_be_none=True)
+    try:
+        return None if release is None else KafkaRelease.parse(release)
+    except ValueError as error:
+        raise ValueError(f"release: {error}") from None
 
 
 def property_files(
@@ -187,10 +214,14 @@ def property_files(
     """
     from kdump.settings.sources import PropertyFile
 
-    given: list[tuple[str | None, Path | Mapping[str, str]]] = [] if config is None else [(None, config)]
+    check_type("topic_configs", topics, Mapping, may_be_none=True)
+    given: list[tuple[str | None, Path | Mapping[str, str], str]] = [] if config is None else [(None, config, "config")]
+    for topic, each in (topics or {}).items():
+        check_type("a name in topic_configs", topic, str)
+        given.append((topic, each, "topic_configs"))
     return tuple(
-        PropertyFile("config" if isinstance(each, Mapping) else path_text(each), topic, properties_of(each))
-        for topic, each in (*given, *(topics or {}).items())
+        PropertyFile("config" if isinstance(each, Mapping) else path_text(each, name), topic, properties_of(each, name))
+        for topic, each, name in given
     )
 
 

@@ -92,7 +92,7 @@ def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:
     """
     from kdump.operations.undo import list_changes
 
-    listing = list_changes(path_text(path), optional(backup_dir))
+    listing = list_changes(path_text(path), optional(backup_dir, "backup_dir"))
     if not listing.changes and not listing.old:
         places_of([path])
     return listing
@@ -120,7 +120,7 @@ def undo(
 
     policy, safety = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
     check_type("change", change, str)
-    check_type("close", close, bool)
+    check_truths(close=close)
     listing = changes(path, backup_dir=backup_dir)
     found = changes_called(listing, change)
     done = (close_all if close else undo_all)(found, safety)
@@ -150,10 +150,10 @@ def prune(
 
     policy, safety = OnError(errors), _undoing(apply, backup_dir, ignore_lock)
     check_number("older_than_ms", older_than_ms, 0)
-    if change is not None:
-        check_type("change", change, str)
+    check_type("change", change, str, may_be_none=True)
+    before = clock(now) - older_than_ms
     listing = changes(path, backup_dir=backup_dir)
-    done = prune_all(listing, clock(now) - older_than_ms, safety, change)
+    done = prune_all(listing, before, safety, change)
     return list(_judged(chain(_unread(path, listing), done), policy))
 
 
@@ -161,7 +161,7 @@ def _undoing(apply: bool, backup_dir: Path | None, ignore_lock: str | None) -> S
     """Return how carefully changes are taken back. Raises ValueError, TypeError, OSError."""
     from kdump.operations.safety import SafetyOptions
 
-    safety = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir), ignore_lock=ignore_lock)
+    safety = SafetyOptions(apply, "undo", backup_dir=optional(backup_dir, "backup_dir"), ignore_lock=ignore_lock)
     safety.check()
     return safety
 
@@ -202,7 +202,7 @@ def retain(
     check_truths(tombstones=tombstones)
     groups = groups_of(paths)
     request = operation.RetainRequest(
-        clock(now), property_files(config, topic_configs), properties_of(settings), log_start_offset, high_watermark,
+        clock(now), property_files(config, topic_configs), _given_settings(settings), log_start_offset, high_watermark,
         tombstones,
     )  # fmt: skip
     safety = SafetyOptions(apply, "retain", keep_originals)
@@ -246,19 +246,19 @@ def compact(
     from kdump.settings.cleaning import CleaningSettings
 
     policy = OnError(errors)
-    check_truths(compares_keys=compares_keys)
-    if converts_old_formats is not None:
-        check_truths(converts_old_formats=converts_old_formats)
+    check_truths(compares_keys=compares_keys, apply=apply)
+    check_type("converts_old_formats", converts_old_formats, bool, may_be_none=True)
     groups = groups_of(paths)
-    if output is not None:
+    target = optional(output, "output")
+    if target is not None:
         if apply or len(groups) > 1:
             raise ValueError("output takes the partitions of one log directory, without apply")
-        check_not_kafkas(path_text(output))
+        check_not_kafkas(target)
     request = operation.CompactRequest(
         clock(now), property_files(config, topic_configs), min_cleanable_ratio, converts_old_formats,
         release_of(release), passes, compares_keys,
     )  # fmt: skip
-    safety = SafetyOptions(apply, "compact", keep_originals, output=optional(output))
+    safety = SafetyOptions(apply, "compact", keep_originals, output=target)
     safety.check()
 
     def results() -> Iterator[Compacted | Skipped | Interrupted | Note | Failed]:
@@ -266,6 +266,11 @@ def compact(
         yield from _of_groups(groups, lambda group: operation.compact(group, request, safety), policy)
 
     return results()
+
+
+def _given_settings(settings: Mapping[str, str] | None) -> Mapping[str, str]:
+    check_type("settings", settings, Mapping, may_be_none=True)
+    return properties_of(settings, "settings")
 
 
 def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Note]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import OnError, Problem, Report, check_number, check_truths, check_type
+from kdump.errors import OnError, Problem, Report, check_several, check_truths, check_type
 from kdump.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kdump.operations.cluster import Resurrected
     from kdump.operations.compared import PartitionReplicas
 
-from kdump.library.arguments import check_no_text, clock, judge, optional, places_of, properties_of, results_of
-from kdump.storage.open import Path, path_text
+from kdump.library.arguments import clock, judge, optional, places_of, properties_of, results_of
+from kdump.storage.open import Path, path_texts
 
 
 def replicas(
@@ -36,9 +36,9 @@ def replicas(
     """
     from kdump.operations.replicas import Replicas, is_empty
 
-    given = [path_text(path) for path in paths]
+    given = path_texts(paths)
     empty = [path for path in given if is_empty(path)]
-    places = places_of(path for path in given if path not in empty)
+    places = places_of([path for path in given if path not in empty])
     time, properties = clock(now), None if config is None else properties_of(config)
 
     def found(report: Report) -> Iterable[PartitionReplicas]:
@@ -57,7 +57,7 @@ def quorum(*paths: Path, errors: str = OnError.RAISE) -> Quorum:
 
     policy = OnError.beside_one_result(errors)
     problems: list[Problem] = []
-    found = quorum_at(_given(paths), problems.append)
+    found = quorum_at(path_texts(paths), problems.append)
     for problem in problems:
         judge(problem, policy, [])
     return found
@@ -86,24 +86,31 @@ def set_voters(
     has and the chosen one lacks may be lost. `now` (ms) is the record's timestamp. The plan has `refusals`; `apply`
     raises the first as RefusedError. Raises OSError, KdumpError, ValueError.
     """
-    from kdump.cluster.set_voters import VoterAt, names_twice, plan_voters
-    from kdump.cluster.wanted import MAX_PORT
+    from kdump.cluster.set_voters import names_twice, plan_voters
     from kdump.operations.quorum import apply_voters
 
     check_truths(apply=apply, others_are_gone=others_are_gone, accepts_loss=accepts_loss)
-    check_no_text("voters", voters)
-    wanted = [VoterAt.parse(each) if isinstance(each, str) else each for each in voters]
+    time = clock(now)
+    check_several("voters", voters)
+    wanted = [_voter(each) for each in voters]
     if not wanted or names_twice(wanted):
         raise ValueError("voters names a node twice" if wanted else "voters names no node")
-    for each in wanted:
-        check_type("voters", each, VoterAt)
-        check_number("voters", each.id, 0)
-        check_number("voters", each.port, 1, MAX_PORT)
-        if not each.host:
-            raise ValueError(f"voters: {each.id} has no host")
     found = quorum(*paths, errors=errors)
     plan = plan_voters(found, wanted, others_are_gone=others_are_gone, accepts_loss=accepts_loss)
-    return VotersSet(plan, tuple(apply_voters(plan, clock(now))) if apply else ())
+    return VotersSet(plan, tuple(apply_voters(plan, time)) if apply else ())
+
+
+def _voter(given: VoterAt | str) -> VoterAt:
+    """Return a voter that makes sense. Raises ValueError, TypeError."""
+    from kdump.cluster.set_voters import VoterAt
+
+    try:
+        voter = VoterAt.parse(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise ValueError(f"voters: {error}") from None
+    check_type("voters", voter, VoterAt)
+    voter.check()
+    return voter
 
 
 class Resurrecting(NamedTuple):
@@ -132,24 +139,16 @@ def resurrect(
     from kdump.operations import cluster
 
     policy = OnError.beside_one_result(errors)
-    given, target, time = _given(paths), optional(into), clock(now)
+    given, target, time = path_texts(paths), optional(into, "into"), clock(now)
     check_truths(apply=apply, in_place=in_place)
     if (target is None) != in_place:
         raise ValueError("give one of into and in_place")
     if target is not None and any(cluster.lies_in(target, path) for path in given):
         raise ValueError(f"into is {target}, which lies in one of the paths: name a directory outside, or in_place")
-    asked = Wanted() if wanted is None else wanted
-    check_type("wanted", asked, Wanted)
+    check_type("wanted", wanted, Wanted, may_be_none=True)
+    asked = wanted or Wanted()
     asked.check()
     plan = cluster.plan(given, asked, now=time, in_place=in_place)
     for problem in plan.problems:
         judge(problem, policy, [])
     return Resurrecting(plan, cluster.apply(plan, target, time) if apply else None)
-
-
-def _given(paths: Iterable[Path]) -> list[str]:
-    """Return paths as text. Raises ValueError where there is none."""
-    found = [path_text(path) for path in paths]
-    if not found:
-        raise ValueError("no path is given")
-    return found

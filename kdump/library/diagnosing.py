@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import NameFormatError, OnError, Problem, check_number, check_type
+from kdump.errors import NameFormatError, OnError, Problem, check_number, check_several, check_type
 
 if TYPE_CHECKING:
     from kdump.findings.explained import Explained, Recognized
     from kdump.findings.server_log import Entry
     from kdump.operations.doctor import Health
 
-from kdump.library.arguments import check_no_text, judge, places_of, startup_options
-from kdump.storage.open import Path, path_text
+from kdump.library.arguments import judge, places_of, startup_options
+from kdump.storage.open import Path, path_texts
 
 
 def doctor(
@@ -36,17 +36,15 @@ def doctor(
 
     policy = OnError.beside_one_result(errors)
     check_number("jobs", jobs, 0)
-    check_number("max_duration", max_duration, 0.0)
+    check_number("max_duration", max_duration, 0.0, may_be_none=True)
     problems: list[Problem] = []
     chosen: list[str] = []
     absent: list[tuple[str, OSError | NameFormatError]] = []
-    for path in [path_text(path) for path in paths]:
+    for path in path_texts(paths):
         try:
             chosen += (place.path for place in places_of([path]) if place.path not in chosen)
         except (OSError, NameFormatError) as error:
             absent.append((path, error))
-    if not chosen and not absent:
-        raise ValueError("no path is given")
     circumstances = startup_options(now=now, config=config, release=release)
     checked = Doctor(chosen, Checkup(now, max_duration, jobs), circumstances, problems.append)
     for path, why in absent:
@@ -82,7 +80,7 @@ def explain_log(lines: Iterable[str]) -> list[Entry]:
     """
     from kdump.findings.server_log import ServerLog
 
-    check_no_text("lines", lines)
+    check_several("lines", lines)
     log = ServerLog()
     log.read(lines)
     return log.entries()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 from kdump.errors import JavaError, check_type
 from kdump.library.arguments import release_of
-from kdump.storage.open import Path, path_text
+from kdump.storage.open import Path, path_texts
 
 
 class DumpedLog:
@@ -94,11 +94,9 @@ def dump_log(*files: Path, options: DumpLogOptions | None = None, release: str |
     """
     from kdump.dump_log_segments.options import DumpLogOptions
 
-    chosen = DumpLogOptions() if options is None else options
-    check_type("options", chosen, DumpLogOptions)
+    check_type("options", options, DumpLogOptions, may_be_none=True)
+    chosen = options or DumpLogOptions()
     if (known := release_of(release)) is not None:
         chosen = chosen._replace(release=known)
     chosen.check()
-    if not files:
-        raise ValueError("no path is given")
-    return DumpedLog(tuple(map(path_text, files)), chosen)
+    return DumpedLog(tuple(path_texts(files, "files")), chosen)

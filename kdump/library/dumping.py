@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kdump.errors import NameFormatError, OnError, Problem, Report, check_number, check_type, check_word
+from kdump.errors import NameFormatError, OnError, Problem, Report, check_number, check_truths, check_type, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.library.arguments import check_no_text, judge, payload_decoder, results_of
+from kdump.library.arguments import check_words, judge, payload_decoder, results_of
 from kdump.query.selection import Selection
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import DamagedError
-from kdump.storage.open import Path, path_text, place_at
+from kdump.storage.open import Path, path_text, path_texts, place_at
 from kdump.transactions.isolation_level import Isolation
 
 if TYPE_CHECKING:
@@ -63,12 +63,11 @@ def dump(
     from kdump.storage.lone_log import lone_logs
 
     policy = OnError(errors)
-    check_no_text("include", include)
+    check_truths(include_damaged=include_damaged, use_indexes=use_indexes)
     check_word("isolation", isolation, Isolation)
-    if selection is not None:
-        check_type("selection", selection, Selection)
+    check_type("selection", selection, Selection, may_be_none=True)
     request = DumpRequest(
-        selection or Selection(), kinds_of(include), Isolation(isolation), batches_only, follow,
+        selection or Selection(), kinds_of(check_words("include", include)), Isolation(isolation), batches_only, follow,
         use_indexes=use_indexes and not as_log, includes_damaged=include_damaged, kept=kept, tail=tail,
         max_decompressed=max_decompressed, limit=limit, raw=raw,
     )  # fmt: skip
@@ -79,7 +78,7 @@ def dump(
     jobs: list[Job] = [job for place in places for job in jobs_of(place, request, unreadable)]
     check_follows(request, jobs, places)
     met: list[Problem] = []
-    payloads = None if schemas is None else payload_decoder(schemas, met.append)
+    payloads = None if schemas is None else payload_decoder(path_text(schemas, "schemas"), met.append)
     for problem in met:
         judge(problem, policy, [])
 
@@ -110,7 +109,7 @@ def batch_fields(path: Path, *, at: int = 0, as_log: bool = False, base_offset: 
     from kdump.storage.lone_log import lone_logs
 
     check_number("at", at, 0)
-    given = _given([path], as_log=as_log, base_offset=base_offset)
+    given = _given([path_text(path)], as_log=as_log, base_offset=base_offset)
     if as_log:
         with lone_logs(given, base_offset) as (alone,):
             return batch_of(alone, at)
@@ -122,11 +121,9 @@ def batch_fields(path: Path, *, at: int = 0, as_log: bool = False, base_offset: 
 
 def _given(paths: Iterable[Path], *, as_log: bool, base_offset: int | None) -> Sequence[str]:
     """Return paths as text. Raises ValueError, TypeError, FileNotFoundError."""
-    given = [path_text(path) for path in paths]
-    check_type("as_log", as_log, bool)
-    check_number("base_offset", base_offset, 0)
-    if not given:
-        raise ValueError("no path is given")
+    given = path_texts(paths)
+    check_truths(as_log=as_log)
+    check_number("base_offset", base_offset, 0, may_be_none=True)
     if base_offset is not None and not as_log:
         raise ValueError("base_offset goes with as_log")
     for path in given if as_log else ():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.errors import ConfigError, KdumpError, OnError, Problem, Report, check_number, check_truths
-from kdump.library.arguments import check_no_text, clock, places_of, read_properties, results_of
+from kdump.errors import ConfigError, KdumpError, OnError, Problem, Report, check_number, check_several, check_truths
+from kdump.library.arguments import check_words, clock, places_of, read_properties, results_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import Path, path_text
 
@@ -66,11 +66,11 @@ def partitions(
     """
     from kdump.operations.choice import chooses, chosen_in
 
-    check_no_text("topics", topics)
-    wanted = None if numbers is None else frozenset(numbers)
+    has_topic = chooses(check_words("topics", topics))
+    check_several("numbers", numbers, may_be_none=True)
+    wanted = None if numbers is None else list(numbers)
     for number in wanted or ():
         check_number("numbers", number, 0)
-    has_topic = chooses(topics)
     places = places_of(paths)
     found = tuple(
         path

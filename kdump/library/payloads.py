@@ -44,8 +44,9 @@ def schemas(
     policy = OnError.beside_one_result(errors)
     check_truths(deep=deep)
     met: list[Problem] = []
+    given = optional(source, "source")
     found = replicas_of(paths, met.append)
-    at, registry = registry_at(optional(source), found, met.append)
+    at, registry = registry_at(given, found, met.append)
     known = Schemas(at, registry)
     logs = farthest(filter(may_have_schemas, found), met.append)
     uses = tuple(known.uses(logs, met.append, deep=deep))

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, OnError, Problem, Report, check_number, check_truths, check_type, check_word
+from kdump.errors import (
+    KdumpError,
+    OnError,
+    Problem,
+    Report,
+    check_callable,
+    check_number,
+    check_several,
+    check_truths,
+    check_type,
+    check_word,
+)
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
@@ -34,6 +45,7 @@ from kdump.library.arguments import (
     clock,
     judge,
     of_replicas,
+    optional,
     payload_decoder,
     places_of,
     release_of,
@@ -113,7 +125,7 @@ def transactions(
     from kdump.settings.defaults import MAX_TIMEOUT_MS
     from kdump.topics.transaction_ids import TransactionalIds
 
-    check_number("max_timeout_ms", max_timeout_ms, 0)
+    check_number("max_timeout_ms", max_timeout_ms, 0, may_be_none=True)
     check_truths(keep_ended=keep_ended)
     time = clock(now)
     limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
@@ -162,7 +174,6 @@ def lookup(
     NameFormatError, ValueError.
     """
     from kdump.operations.lookup import OffsetRequest, TimestampRequest
-    from kdump.query.lookup import LATEST_TIERED
 
     if offset is not None and timestamp is None:
         request: OffsetRequest | TimestampRequest = OffsetRequest(offset)
@@ -170,8 +181,8 @@ def lookup(
         request = TimestampRequest(timestamp)
     else:
         raise ValueError("give one of offset and timestamp")
-    check_number("offset", offset, 0)
-    check_number("timestamp", timestamp, LATEST_TIERED)
+    request.check()
+    check_callable("trace", trace, may_be_none=True)
     places = places_of(paths)
     options = _lookup_options(isolation, log_start_offset, release)
 
@@ -195,17 +206,35 @@ def lookups(
     """Yield the answer of one partition to each of many requests (kdump.operations.lookup), when that is asked for.
 
     The other arguments are `lookup`'s; an answer that meets damage has its `error`. Raises OSError, NameFormatError,
-    ValueError.
+    ValueError, TypeError; of `requests` that are an iterator when the wrong one comes.
     """
-    (place,) = places_of((path,))
+    check_several("requests", requests)
+    asked = _checked(requests)
+    if isinstance(requests, Collection):
+        asked = iter(list(asked))
+    check_callable("trace", trace, may_be_none=True)
+    (place,) = places_of((path_text(path),))
     if isinstance(place, LogDirectory):
         raise ValueError("many requests are for one partition directory")
     options = _lookup_options(isolation, log_start_offset, release)
 
     def found(report: Report) -> Iterator[Answer]:
-        return _without_failures(_lookups((path,), options, report).answers(place, requests, _tracing(trace)), report)
+        return _without_failures(_lookups((path,), options, report).answers(place, asked, _tracing(trace)), report)
 
     return results_of(found, errors)
+
+
+def _checked(requests: Iterable[Request]) -> Iterator[Request]:
+    """Yield the requests, each of which makes sense. Raises ValueError, TypeError."""
+    from kdump.operations.lookup import Request
+
+    for request in requests:
+        check_type("requests", request, Request)
+        try:
+            request.check()
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"requests: {error}") from None
+        yield request
 
 
 def _lookup_options(isolation: str, log_start_offset: int | None, release: str | None) -> LookupOptions:
@@ -255,7 +284,7 @@ def metadata(
     from kdump.topics.secrets import without_secrets
 
     policy = OnError.beside_one_result(errors)
-    check_number("at", at, 0)
+    check_number("at", at, 0, may_be_none=True)
     check_truths(secrets=secrets)
     report = partial(judge, policy=policy, pending=[])
     path = path_text(path)
@@ -275,8 +304,8 @@ def stats(
     from kdump.operations.stats import StatsOf
     from kdump.stats.partition import StatsOptions
 
-    chosen = StatsOptions() if options is None else options
-    check_type("options", chosen, StatsOptions)
+    check_type("options", options, StatsOptions, may_be_none=True)
+    chosen = options or StatsOptions()
     return of_replicas(paths, lambda found, report: StatsOf(chosen, report).of(found), errors)
 
 
@@ -300,6 +329,7 @@ def export(
     object store, to which the files of `staging` are sent. `threads` of this process do it, or an `engine` such as
     kdump.spark.jobs.SparkExport. Needs the extra `columns`. Raises OSError, NameFormatError, RefusedError, KdumpError.
     """
+    from kdump.columns.names import Decode
     from kdump.export.object_store import is_object_store
     from kdump.export.options import ExportOptions
     from kdump.export.run import LocalEngine, Summary
@@ -308,19 +338,22 @@ def export(
 
     policy = OnError.beside_one_result(errors)
     take = partial(judge, policy=policy, pending=[])
-    target = path_text(folder)
+    target, at, parts = path_text(folder, "folder"), optional(schemas, "schemas"), optional(staging, "staging")
     if not is_object_store(target):
         check_not_kafkas(target)
-    chosen = ExportOptions() if options is None else options
-    check_type("options", chosen, ExportOptions)
+    check_type("options", options, ExportOptions, may_be_none=True)
+    check_word("decode", decode, Decode, may_be_none=True)
+    check_number("schema_id", schema_id, 0, may_be_none=True)
+    check_callable("engine", engine, may_be_none=True)
     if schemas is None and (decode is not None or schema_id is not None):
         raise ValueError("give the schemas to decode by")
     if staging is not None and not is_object_store(target):
         raise ValueError("a staging directory is for an object store")
     decoding = None
-    if schemas is not None:
-        decoding = operation.Decoding(partial(payload_decoder, path_text(schemas), take), decode, schema_id)
-    request = operation.ExportRequest(target, chosen, decoding, None if staging is None else path_text(staging))
+    if at is not None:
+        decoding = operation.Decoding(partial(payload_decoder, at, take), decode, schema_id)
+    request = operation.ExportRequest(target, options or ExportOptions(), decoding, parts)
+    local = LocalEngine(threads)
     unread: list[Problem] = []
 
     def leave_out(problem: Problem) -> None:
@@ -329,7 +362,7 @@ def export(
 
     found = farthest(replicas_of(paths, leave_out), leave_out)
     written: list[Summary] = []
-    for each in operation.export(found, request, take, engine or LocalEngine(threads), is_all=not unread):
+    for each in operation.export(found, request, take, engine or local, is_all=not unread):
         if isinstance(each, Failed):
             raise each.error
         if isinstance(each, Summary):
@@ -347,6 +380,6 @@ def lost_records(
     """
     from kdump.operations.lost_records import lost_records as written
 
-    check_type("leader", leader, int)
-    places, target, time = places_of(paths), path_text(folder), clock(now)
+    check_number("leader", leader, 0)
+    places, target, time = places_of(paths), path_text(folder, "folder"), clock(now)
     return results_of(lambda report: written(places, leader, target, time, report), errors)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.library.arguments import check_no_text, optional, properties_of
+from kdump.library.arguments import check_texts, check_words, optional, properties_of
 from kdump.operations.verify import VerifyRequest, VerifyRun
-from kdump.storage.open import Path, path_text
+from kdump.storage.open import Path, path_texts
 from kdump.verify.options import Options
 from kdump.verify.tasks import check_path
 
@@ -41,8 +43,18 @@ def verify(
     `state` among Kafka's files, KdumpError for one that cannot be written or is something else. Nothing else is read
     before a finding is asked for. What cannot be read below a path is a finding (KD-READ).
     """
-    check_no_text("select", select)
-    check_no_text("ignore", ignore)
+    weights = {} if severities is None else severities
+    check_texts("severities", weights)
+    wanted: dict[str, Any] = {
+        "select": check_words("select", select),
+        "ignore": check_words("ignore", ignore),
+        "severities": tuple(weights.items()),
+    }
+    for name, given in wanted.items():
+        try:
+            FindingFilter(**{name: given}).check()
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     options = Options(
         deep=deep,
         jobs=jobs,
@@ -53,16 +65,12 @@ def verify(
         since_checkpoint=since_checkpoint,
         drops_pages=drops_pages,
         limit=limit,
-        select=tuple(select),
-        ignore=tuple(ignore),
-        severities=tuple((severities or {}).items()),
         max_per_code=max_per_code,
         max_rate=max_rate,
+        **wanted,
     )
     options.check()
-    found = [path_text(path) for path in paths]
-    if not found:
-        raise ValueError("no path is given")
+    found = path_texts(paths)
     for path in found:
         check_path(path)
-    return VerifyRun(found, options, VerifyRequest(max_duration, optional(resume), optional(state)))
+    return VerifyRun(found, options, VerifyRequest(max_duration, optional(resume, "resume"), optional(state, "state")))

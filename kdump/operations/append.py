@@ -18,9 +18,18 @@ from functools import partial
 from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.disk.reading import is_directory
-from kdump.errors import KdumpError, RefusedError, check_number, check_truths, check_type
+from kdump.errors import (
+    KdumpError,
+    RefusedError,
+    check_callable,
+    check_number,
+    check_truths,
+    check_type,
+    is_out_of_memory,
+)
 from kdump.formats import names
 from kdump.formats.time_units import wall_clock
+from kdump.formats.uuids import UUID_SIZE
 from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
@@ -32,7 +41,7 @@ from kdump.settings.names import check_given
 from kdump.settings.sources import Settings
 from kdump.settings.writing import WritingSettings
 from kdump.storage.directory import LogDirectory
-from kdump.storage.facts import segment_info
+from kdump.storage.facts import log_end_offset
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
@@ -45,6 +54,13 @@ class NewLog(NamedTuple):
 
     start_offset: int = 0
     topic_id: bytes | None = None
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has, and what is no id."""
+        check_number("start_offset", self.start_offset, 0)
+        check_type("topic_id", self.topic_id, bytes, may_be_none=True)
+        if self.topic_id is not None and len(self.topic_id) != UUID_SIZE:
+            raise ValueError(f"topic_id is {self.topic_id!r}: expected {UUID_SIZE} bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +85,16 @@ class Opening:
 
     def __post_init__(self) -> None:
         """Raise ValueError, TypeError for an offset that no log has."""
-        check_number("recovery_point", self.recovery_point, 0)
-        check_number("log_start_offset", self.log_start_offset, 0)
+        check_number("recovery_point", self.recovery_point, 0, may_be_none=True)
+        check_number("log_start_offset", self.log_start_offset, 0, may_be_none=True)
         check_truths(backup=self.backup, any_producer_id=self.any_producer_id)
-        if self.ignore_lock is not None:
-            check_type("ignore_lock", self.ignore_lock, str)
-        if self.clean is not None:
-            check_truths(clean=self.clean)
-        if not callable(self.clock):
-            raise TypeError(f"clock is {self.clock!r}: expected a function without arguments")
+        check_type("ignore_lock", self.ignore_lock, str, may_be_none=True)
+        check_type("clean", self.clean, bool, may_be_none=True)
+        check_type("rules", self.rules, ClusterRules, may_be_none=True)
+        check_callable("clock", self.clock)
+        check_type("create", self.create, NewLog, may_be_none=True)
         if self.create is not None:
-            check_type("create", self.create, NewLog)
-            check_number("start_offset", self.create.start_offset, 0)
+            self.create.check()
 
 
 @contextmanager
@@ -90,9 +104,9 @@ def opened(path: str, config: WritingSettings | None = None, how: Opening | None
     Without a `config` the topic has the settings that the cluster's metadata beside it names. The checkpoints beside
     the partition and the mark of a clean shutdown are brought up to date then. Beside a partition directory that is in
     no log directory nothing is written; it was closed cleanly if a producer snapshot stands at its end. An error of
-    the `with` block passes on, and what was appended before it stays. After an I/O error, or anything but a
-    KdumpError, the log is left as a broker leaves it that is killed. Raises RefusedError, NotAppendableError,
-    NameFormatError, ConfigError, OSError.
+    the `with` block passes on, what was appended before it stays, and the log is closed cleanly. After an append that
+    failed in its middle, as by an I/O error, or where the block was interrupted or out of memory, the log is left as a
+    broker leaves it that is killed. Raises RefusedError, NotAppendableError, NameFormatError, ConfigError, OSError.
     """
     how = how or Opening()
     site = _Site(os.path.abspath(path), how.create is not None)
@@ -110,8 +124,13 @@ def opened(path: str, config: WritingSettings | None = None, how: Opening | None
             raise
         try:
             yield writer
-        except KdumpError:
-            site.finish(writer)
+        except Exception as error:
+            # Between two appends memory and files agree. Where memory is short not even closing can be relied on, and
+            # what is no Exception, such as an interruption, may have come at any point within an append.
+            if is_out_of_memory(error):
+                _abandon(writer)
+            else:
+                site.finish(writer)
             raise
         except BaseException:
             _abandon(writer)
@@ -210,7 +229,9 @@ class _Site:
         check_files(self.path, log)
         clean, point, start = directory_state(LogDirectory(self.folder)).shutdown_of(log)
         if self.log_dir is None and log.segments:
-            clean = _ends_in_snapshot(log)
+            # As far as the log itself shows that: a clean close writes a snapshot at its end.
+            end = log_end_offset(log)
+            clean = any(each.kind == names.PRODUCER_SNAPSHOT and each.offset == end for each in log.files.values())
         shutdown = LastShutdown(
             clean if how.clean is None else how.clean,
             point if how.recovery_point is None else how.recovery_point,
@@ -244,13 +265,6 @@ class _Site:
         if self.log_dir:
             note_offsets(self.log_dir, {(self.name.topic, self.name.partition): writer}, like=self.like)
             self.put_mark()
-
-
-def _ends_in_snapshot(log: PartitionLog) -> bool:
-    """Return whether a log was closed cleanly as far as the log itself can tell: that writes a snapshot at its end."""
-    last = log.segments[-1]
-    end = segment_info(last).end_offset or last.base_offset
-    return any(each.kind == names.PRODUCER_SNAPSHOT and each.offset == end for each in log.files.values())
 
 
 def _abandon(writer: LogWriter) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kdump.errors import KdumpError, RefusedError, check_number, check_truths, check_type, check_word
+from kdump.errors import KdumpError, RefusedError, check_number, check_several, check_truths, check_type, check_word
 from kdump.formats.encode import NewRecord
 from kdump.formats.java_text import INT_MAX
 from kdump.interchange.csv import read_csv
@@ -61,16 +61,15 @@ class AppendOptions:
     def __post_init__(self) -> None:
         """Raise ValueError, TypeError for what makes no sense."""
         check_type("packing", self.packing, Packing)
-        self.packing.check()
         check_truths(keeps_offsets=self.keeps_offsets)
-        check_number("producer_id", self.producer_id, 0)
-        check_number("producer_epoch", self.producer_epoch, 0, 32767)
-        check_number("base_sequence", self.base_sequence, 0, INT_MAX)
-        check_number("transaction_version", self.transaction_version, 0, 2)
-        check_number("coordinator_epoch", self.coordinator_epoch, 0, INT_MAX)
-        check_number("leader_epoch", self.leader_epoch, 0, INT_MAX)
-        if self.ending is not None:
-            check_word("ending", self.ending, tuple(Ending))
+        check_number("producer_id", self.producer_id, 0, may_be_none=True)
+        check_number("producer_epoch", self.producer_epoch, 0, 32767, may_be_none=True)
+        check_number("base_sequence", self.base_sequence, 0, INT_MAX, may_be_none=True)
+        check_number("transaction_version", self.transaction_version, 0, 2, may_be_none=True)
+        check_number("coordinator_epoch", self.coordinator_epoch, 0, INT_MAX, may_be_none=True)
+        check_number("leader_epoch", self.leader_epoch, 0, INT_MAX, may_be_none=True)
+        check_word("ending", self.ending, Ending, may_be_none=True)
+        check_several("needs_repack", self.needs_repack, str)
         if self.producer_id is None and (self.ending or self.base_sequence is not None):
             raise ValueError("ending and base_sequence need a producer_id")
 

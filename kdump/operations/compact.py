@@ -48,7 +48,7 @@ class CompactRequest:
     def __post_init__(self) -> None:
         """Raise ValueError, TypeError."""
         check_number("passes", self.passes, 1)
-        check_number("min_cleanable_ratio", self.min_cleanable_ratio, 0.0, 1.0)
+        check_number("min_cleanable_ratio", self.min_cleanable_ratio, 0.0, 1.0, may_be_none=True)
 
     def config(self, settings: TopicSettings, written_by: KafkaRelease) -> CleaningSettings:
         """Return the settings that those of a topic come to, in a directory of a release. Raises ConfigError."""

@@ -54,8 +54,9 @@ class DumpRequest(NamedTuple):
         """Raise ValueError, TypeError for what makes no sense; `is_alone`: of logs without a partition."""
         truths = ("batches_only", "follow", "use_indexes", "includes_damaged", "kept", "raw")
         check_truths(**{name: getattr(self, name) for name in truths})
-        check_number("limit", self.limit, 1)
-        check_number("tail", self.tail, 0)
+        self.selection.check()
+        check_number("limit", self.limit, 1, may_be_none=True)
+        check_number("tail", self.tail, 0, may_be_none=True)
         check_number("max_decompressed", self.max_decompressed, 1)
         if self.follow and self.isolation is Isolation.READ_COMMITTED:
             raise ValueError("follow gives records before their transactions end: not for read_committed")

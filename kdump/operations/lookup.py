@@ -14,7 +14,7 @@ from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.names import PartitionDirName
 from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
-from kdump.query.lookup import LogLookup, OffsetPosition, TimestampOffset
+from kdump.query.lookup import LATEST_TIERED, LogLookup, OffsetPosition, TimestampOffset
 from kdump.query.open_segment import Trace, no_trace
 from kdump.releases import KafkaRelease
 from kdump.storage.around import directory_around
@@ -39,7 +39,7 @@ class LookupOptions(NamedTuple):
 
     def check(self) -> None:
         """Raise ValueError, TypeError for an offset that no log has."""
-        check_number("log_start_offset", self.log_start_offset, 0)
+        check_number("log_start_offset", self.log_start_offset, 0, may_be_none=True)
 
 
 class Located(NamedTuple):
@@ -75,11 +75,19 @@ class OffsetRequest(NamedTuple):
 
     offset: int
 
+    def check(self) -> None:
+        """Raise ValueError, TypeError for an offset that no log has."""
+        check_number("offset", self.offset, 0)
+
 
 class TimestampRequest(NamedTuple):
     """Asks for the first record at or after a time (ms), or for a special one: query.lookup's EARLIEST and others."""
 
     timestamp: int
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for what is neither a time nor stands for one."""
+        check_number("timestamp", self.timestamp, LATEST_TIERED)
 
 
 class AbortedRequest(NamedTuple):
@@ -87,6 +95,11 @@ class AbortedRequest(NamedTuple):
 
     start: int
     end: int
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for offsets that no log has."""
+        check_number("start", self.start, 0)
+        check_number("end", self.end, 0)
 
 
 Request = OffsetRequest | TimestampRequest | AbortedRequest

@@ -50,8 +50,8 @@ class RetainRequest:
         """Raise ConfigError for what retention has no use for, or Kafka would not take; ValueError, TypeError."""
         check_given(self.given, RetentionSettings.counting())
         TopicSettings.of(self.given).check()
-        check_number("log_start_offset", self.log_start_offset, 0)
-        check_number("high_watermark", self.high_watermark, 0)
+        check_number("log_start_offset", self.log_start_offset, 0, may_be_none=True)
+        check_number("high_watermark", self.high_watermark, 0, may_be_none=True)
 
 
 class Deleted(NamedTuple):

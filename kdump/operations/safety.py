@@ -13,7 +13,7 @@ from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
 from kdump.disk.reading import is_directory, real_path
-from kdump.errors import KdumpError, RefusedError, check_number, check_type
+from kdump.errors import ArgumentError, KdumpError, RefusedError, check_number, check_truths, check_type
 from kdump.formats.words import number_words, offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
@@ -47,13 +47,11 @@ class SafetyOptions(NamedTuple):
 
     def check(self) -> None:
         """Check what goes together. Raises ValueError, TypeError, and OSError where there is no such `backup_dir`."""
-        check_type("apply", self.applies, bool)
-        check_type("keep_originals", self.keep_old, bool)
+        check_truths(apply=self.applies, keep_originals=self.keep_old)
         check_number("jobs", self.jobs, 0)
-        if self.ignore_lock is not None:
-            check_type("ignore_lock", self.ignore_lock, str)
+        check_type("ignore_lock", self.ignore_lock, str, may_be_none=True)
         if self.accept_loss != ALL_LOSSES:
-            check_number("accept_loss", self.accept_loss, 0)
+            check_number("accept_loss", self.accept_loss, 0, may_be_none=True)
         if self.backup_dir is not None:
             if not self.keep_old:
                 raise ValueError("backup_dir says where originals are kept, and none are to be")
@@ -144,11 +142,11 @@ def held_unless(
     Raises RefusedError, OSError.
     """
     if ignore_lock is None:
-        return holding(log_directory, like)
+        return holding(log_directory, partitions, like)
     given = [os.path.basename(path) for path in (log_directory, *partitions)]
     if ignore_lock not in given:
         partition = f", the partition directory {given[1]}" if len(given) == 2 else ""
-        raise RefusedError(f"--ignore-lock {ignore_lock}: the directory is called {given[0]}{partition}")
+        raise ArgumentError("ignore_lock", ignore_lock, f"the directory is called {given[0]}{partition}")
     return nullcontext()
 
 

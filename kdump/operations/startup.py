@@ -68,10 +68,9 @@ class StartupOptions(NamedTuple):
 
     def check(self) -> None:
         """Raise ValueError, TypeError for an offset that no log has, and for `clean` that is neither."""
-        if self.clean is not None:
-            check_type("clean", self.clean, bool)
-        check_number("recovery_point", self.recovery_point, 0)
-        check_number("log_start_offset", self.log_start_offset, 0)
+        check_type("clean", self.clean, bool, may_be_none=True)
+        check_number("recovery_point", self.recovery_point, 0, may_be_none=True)
+        check_number("log_start_offset", self.log_start_offset, 0, may_be_none=True)
 
     @property
     def node_id(self) -> int | None:

@@ -132,7 +132,7 @@ class VerifyRun(Iterator[Finding]):
         """
         asked = request or VerifyRequest()
         options.check()
-        check_number("max_duration", asked.max_duration, 0.0)
+        check_number("max_duration", asked.max_duration, 0.0, may_be_none=True)
         for target in (asked.resume, asked.state):
             if target is not None:
                 from kdump.change.checks import check_target  # which few runs need

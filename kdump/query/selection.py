@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import check_callable, check_number, check_several, check_type
 from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.named_tuples import NamedTuple
 from kdump.storage.log_reader import LogFile
@@ -54,6 +55,23 @@ class Selection(NamedTuple):
     key: Test | None = None
     headers: tuple[tuple[bytes, Test | None], ...] = ()
     visible: Visible | None = None
+
+    def check(self) -> None:
+        """Raise ValueError, TypeError for what no log can be asked for."""
+        check_number("start_offset", self.start_offset, 0, may_be_none=True)
+        check_number("stop_offset", self.stop_offset, 0, may_be_none=True)
+        check_number("since", self.since, may_be_none=True)
+        check_number("until", self.until, may_be_none=True)
+        check_several("producer_ids", self.producer_ids)
+        for producer_id in self.producer_ids:
+            check_number("producer_ids", producer_id, -1)
+        check_callable("key", self.key, may_be_none=True)
+        check_several("headers", self.headers, tuple)
+        for name, test in self.headers:
+            check_type("headers", name, bytes)
+            check_callable("headers", test, may_be_none=True)
+        if self.visible is not None and not callable(getattr(self.visible, "has", None)):
+            raise TypeError(f"visible is {self.visible!r}: expected the batches that a consumer gets")
 
     @property
     def bounds_offsets(self) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import KINDS, ORPHANS, Cut, Plan
-from kdump.errors import check_number, check_word
+from kdump.errors import check_number, check_several, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.named_tuples import NamedTuple
@@ -62,6 +62,7 @@ class Request(NamedTuple):
     def check(self) -> None:
         """Raise ValueError, TypeError for what nothing can be repaired by."""
         check_word("strategy", self.strategy, Strategy)
+        check_several("kinds", self.kinds, str, may_be_none=True)
         for kind in self.kinds or ():
             check_word("kinds", kind, ALL_KINDS)
         check_number("limit", self.limit, 1)

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
-from kdump.errors import Problem, check_truths, check_type, check_word
+from kdump.errors import Problem, check_callable, check_truths, check_type, check_word
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.connection import Access
 from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
 from kdump.serve.served_log import Log
 from kdump.serve.server import ServeOptions, Server
-from kdump.storage.open import Path, open_directory
+from kdump.storage.open import Path, open_directory, path_texts
 
 
 def serve(
@@ -37,14 +37,18 @@ def serve(
     KdumpError, ValueError; the `with` OSError.
     """
     check_word("on_damage", on_damage, OnDamage)
-    if options is not None:
-        check_type("options", options, ServeOptions)
+    check_type("options", options, ServeOptions, may_be_none=True)
     check_truths(has_metadata_users=has_metadata_users, ignores_lock=ignores_lock)
+    check_type("passwords", passwords, Mapping, may_be_none=True)
+    for user, password in (passwords or {}).items():
+        check_type("a name in passwords", user, str)
+        check_type("passwords", password, str)
+    check_callable("say", say)
+    check_callable("log", log, may_be_none=True)
     damage = OnDamage(on_damage)
-    if not paths:
-        raise ValueError("no path is given")
     problems: list[Problem] = []
-    cluster = ServedCluster(map(open_directory, paths), damage, problems.append, say, ignores_lock=ignores_lock)
+    places = map(open_directory, path_texts(paths))
+    cluster = ServedCluster(places, damage, problems.append, say, ignores_lock=ignores_lock)
     for problem in problems:
         say(f"{problem.path}: {problem.text}")
     users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)

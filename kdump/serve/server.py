@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kdump.cluster.wanted import MAX_PORT
 from kdump.disk.held import room_for_files
-from kdump.errors import KdumpError, Problem
+from kdump.errors import KdumpError, Problem, check_number, check_type, check_word
 from kdump.serve.channels import Channel, PlainChannel, Senders, TlsChannel, send_unpaced
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access, Connection
@@ -49,6 +50,16 @@ class ServeOptions:
     max_request_bytes: int = 2 << 20
     commits: Commits = Commits.KEEP
     tls: ssl.SSLContext | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, TypeError for what nothing can be served by."""
+        check_type("host", self.host, str)
+        check_number("port", self.port, 0, MAX_PORT)
+        check_type("advertised", self.advertised, str, may_be_none=True)
+        check_number("max_connections", self.max_connections, 1)
+        check_number("max_request_bytes", self.max_request_bytes, 1)
+        check_word("commits", self.commits, Commits)
+        check_type("tls", self.tls, ssl.SSLContext, may_be_none=True)
 
 
 class Server:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
-from kdump.errors import check_number
+from kdump.errors import check_number, check_truths, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
 from kdump.stats.batches import BatchStats
@@ -48,6 +48,8 @@ class StatsOptions:
         check_number("sample", self.sample, 0)
         check_number("key_memory", self.key_memory, 1)
         check_number("limit", self.limit, 1)
+        check_truths(records=self.records)
+        check_word("isolation", self.isolation, Isolation)
 
 
 @dataclass(frozen=True, slots=True)

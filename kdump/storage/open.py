@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 
 from kdump.disk.reading import is_directory, is_there, list_directory
-from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
+from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError, check_several
 from kdump.formats import names
 from kdump.formats.names import FileName, PartitionDirName, is_partition_dir, parse_file_name
 from kdump.named_tuples import NamedTuple
@@ -33,13 +34,25 @@ Place = KafkaFile | PartitionLog | LogDirectory
 Path = str | os.PathLike[str]
 
 
-def path_text(path: Path) -> str:
-    """Return a path as text. Raises TypeError for anything but str and os.PathLike of it: bytes are no path here."""
+def path_text(path: Path, name: str = "path") -> str:
+    """Return a path, the argument of this `name`, as text.
+
+    Raises TypeError for anything but str and os.PathLike of it: bytes are no path here.
+    """
     given: object = path
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise TypeError(f"a path is {path!r}: expected str or os.PathLike, not bytes")
+        raise TypeError(f"{name} is {path!r}: expected str or os.PathLike, not bytes")
     return text
+
+
+def path_texts(paths: Iterable[Path], name: str = "paths") -> list[str]:
+    """Return paths, the argument of this `name`, as text. Raises TypeError, and ValueError where there is none."""
+    check_several(name, paths)
+    found = [path_text(path, name) for path in paths]
+    if not found:
+        raise ValueError(f"{name} is empty: expected one path or more")
+    return found
 
 
 def open_segment(path: Path) -> Segment:
@@ -156,9 +169,6 @@ def log_directories_in(directory: LogDirectory) -> list[str]:
     return inner if inner and set(inner).issuperset(directory.partition_names) else []
 
 
-_OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
-
-
 def directory_of_kafka(target: str) -> str | None:
     """Return the partition or log directory that a file or directory to be written would be in; None in no such one."""
     at = os.path.realpath(target)
@@ -187,4 +197,4 @@ def check_not_kafkas(target: str) -> None:
 def _is_kafkas(name: str) -> bool:
     """Return whether only a partition or log directory has a file of this name."""
     parsed = parse_file_name(name)
-    return parsed.kind in _OF_A_LOG_DIRECTORY or (parsed.kind in names.SEGMENT_KINDS and parsed.is_kafkas)
+    return parsed.kind in names.LOG_DIRECTORY_FILES or (parsed.kind in names.SEGMENT_KINDS and parsed.is_kafkas)

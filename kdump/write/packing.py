@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kdump import kernels
-from kdump.errors import check_number
+from kdump.errors import check_number, check_truths
 from kdump.formats.batch import ABORT, COMMIT, CONTROL, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL
 from kdump.formats.codecs import ZSTD
 from kdump.formats.control import encode_marker
@@ -48,6 +48,16 @@ class Packing:
     transactional: bool = False
 
     def __post_init__(self) -> None:
+        """Raise ValueError, TypeError for what no batch can have: it would be met halfway through an append."""
+        check_number("magic", self.magic, 0, 2)
+        check_number("codec", self.codec, 0, ZSTD)
+        check_number("level", self.level, may_be_none=True)
+        check_number("batch_bytes", self.batch_bytes, 0)
+        check_number("batch_records", self.batch_records, 1)
+        check_number("producer_id", self.producer_id, -1)
+        check_number("producer_epoch", self.producer_epoch, -1, 32767)
+        check_number("base_sequence", self.base_sequence, -1, INT_MAX)
+        check_truths(transactional=self.transactional)
         if self.magic < 2 and self.codec == ZSTD:
             raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {self.magic}")
         if self.magic < 2 and (self.producer_id >= 0 or self.transactional):
@@ -58,16 +68,6 @@ class Packing:
             raise UnsupportedForMessageFormatError("Invalid negative producer epoch")
         if self.producer_id >= 0 and self.base_sequence < 0:
             raise UnsupportedForMessageFormatError("Invalid negative sequence number used")
-
-    def check(self) -> None:
-        """Raise ValueError, TypeError for what no batch can have: it would be met halfway through an append."""
-        check_number("magic", self.magic, 0, 2)
-        check_number("codec", self.codec, 0, ZSTD)
-        check_number("level", self.level)
-        check_number("batch_bytes", self.batch_bytes, 0)
-        check_number("batch_records", self.batch_records, 1)
-        check_number("producer_epoch", self.producer_epoch, -1, 32767)
-        check_number("base_sequence", self.base_sequence, -1, INT_MAX)
 
 
 def pack(messages: Iterable[Message] | RecordSource, packing: Packing) -> Iterator[bytes | bytearray]:

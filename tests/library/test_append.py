@@ -142,7 +142,7 @@ def test_beside_a_broker_nothing_is_written(data: Path) -> None:
             kdump.roll(data / "topic-0")
         with pytest.raises(BrokerRunsError):
             kdump.append_from(data / "topic-0", io.BytesIO(b"x\n"), format="lines")
-        with pytest.raises(kdump.RefusedError, match="the directory is called"):
+        with pytest.raises(kdump.RefusedError, match="ignore_lock is 'topic-1': the directory is called"):
             kdump.roll(data / "topic-0", opening=kdump.Opening(ignore_lock="topic-1"))
         assert content(data) == before
         assert kdump.roll(data / "topic-0", opening=kdump.Opening(ignore_lock="topic-0")).base_offset is not None
@@ -166,6 +166,23 @@ def test_what_this_process_is_writing_is_changed_by_nobody_else_in_it(data: Path
     assert isinstance(last, kdump.Record)
     assert (last.offset, last.value) == (written.first_offset, b"value")
     assert kdump.roll(partition).base_offset == last.offset + 1
+
+
+def test_a_partition_in_no_log_directory_is_changed_by_one_at_a_time(tmp_path: Path) -> None:
+    partition, other = tmp_path / "topic-0", tmp_path / "topic-1"
+    for path in (partition, other):
+        shutil.copytree(CORPUS / "s-src-none" / "topic-0", path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    create = kdump.Opening(create=kdump.NewLog())
+    with kdump.append(partition) as writer, kdump.append(tmp_path / "topic-2", opening=create):
+        for path, opening in ((partition, None), (tmp_path / "link" / "topic-0", None), (tmp_path / "topic-2", create)):
+            with pytest.raises(InUseError, match="this program is changing it already"):
+                kdump.roll(path, opening=opening)
+        with pytest.raises(InUseError):
+            list(kdump.repair(partition, apply=True))
+        kdump.roll(other)
+        writer.append([kdump.Message(b"value", b"key", TIME)])
+    kdump.roll(partition)
 
 
 def test_the_release_decides_the_index(data: Path) -> None:

@@ -239,7 +239,7 @@ def test_a_wrong_call_is_said_by_the_call(options: dict[str, Any], error: type[E
 
 
 def test_paths_are_looked_at_by_the_call(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="is empty: expected one path or more"):
         kdump.dump()
     with pytest.raises(FileNotFoundError):
         kdump.dump(tmp_path / "absent")

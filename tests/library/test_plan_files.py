@@ -70,7 +70,7 @@ def test_what_is_wrong_with_a_plan_file_is_said_by_the_call(log: Log, tmp_path: 
         kdump.trim(log.directory, apply_plan=tmp_path / "other")
     with pytest.raises(RefusedError, match="give another directory"):
         kdump.trim(log.directory, plan_out=log.directory / "plan.json")
-    with pytest.raises(TypeError, match="a path is 3: expected str or"):
+    with pytest.raises(TypeError, match="plan_out is 3: expected str or"):
         kdump.trim(log.directory, plan_out=3)  # type: ignore[arg-type]
     with pytest.raises(KdumpError, match="is a directory: expected a file"):
         kdump.trim(log.directory, plan_out=tmp_path)
@@ -106,7 +106,7 @@ def test_a_lock_is_not_looked_at_for_who_names_the_directory(log: Log, function:
     with broker_on(log.directory):
         with pytest.raises(BrokerRunsError):
             list(function(log.directory, apply=True))
-        with pytest.raises(RefusedError, match="the directory is called data"):
+        with pytest.raises(RefusedError, match="ignore_lock is 'other': the directory is called data"):
             list(function(log.directory, apply=True, ignore_lock="other"))
         (done,) = function(log.directory, apply=True, ignore_lock="data")
     assert done.change is not None
