@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from kdump.blocks import BatchBlock
-from kdump.errors import RefusedError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.java_text import LONG_MAX
@@ -170,8 +170,9 @@ class LogWriter(WrittenLog):
             if aborted:
                 active.append_aborted(aborted)
         except BaseException as error:
-            self.has_failed |= isinstance(error, OSError)
-            active.back_to(mark)
+            self.has_failed |= not isinstance(error, KdumpError)
+            with self._changing():
+                active.back_to(mark)
             raise
 
     def _assign_epochs(self, batches: BatchBlock) -> None:

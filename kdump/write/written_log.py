@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Self
 
@@ -51,8 +52,8 @@ class WrittenLog:
     change that keeps what had to be replaced to open the log, None for nothing. `next_producer_id` is the first that
     the cluster has still to give out, None where that is not known: a producer of it would get it later, and find
     sequence numbers in use.
-    `durable` has segments, snapshots and checkpoints put on the disk when they are complete. After an I/O error
-    (`has_failed`) nothing can be appended any more, and the log cannot be closed cleanly.
+    `durable` has segments, snapshots and checkpoints put on the disk when they are complete. After a change that ended
+    in its middle, as by an I/O error (`has_failed`), nothing can be appended, and the log cannot be closed cleanly.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class WrittenLog:
                 f"Trying to roll a new log segment for topic partition {self.partition} with start offset"
                 f" {base_offset}, but the active segment already begins at {active.base_offset}"
             )
-        try:
+        with self._changing():
             active.close(durable=self.durable)
             self.active = ActiveSegment(
                 self.path, base_offset, self.config, self.clock(), draw_jitter(self.config, self.jitter), active.like
@@ -154,9 +155,6 @@ class WrittenLog:
             self.states.take_snapshot()
             if self.durable:
                 sync_directory(self.path)
-        except OSError:
-            self.has_failed = True
-            raise
         self.recovery_point = base_offset
         return base_offset
 
@@ -177,12 +175,13 @@ class WrittenLog:
         self.config = self.active.config = config
         self._assigner = OffsetAssigner(config, self.partition)
         checkpoint = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
-        if config.record_version < 2 and self.epochs is not None:
-            remove_file(checkpoint)
-            self.epochs = None
-        elif config.record_version >= 2 and self.epochs is None:
-            self.epochs = EpochCache(())
-            replace_file(checkpoint, b"", durable=self.durable, like=self.active.like)
+        with self._changing():
+            if config.record_version < 2 and self.epochs is not None:
+                remove_file(checkpoint)
+                self.epochs = None
+            elif config.record_version >= 2 and self.epochs is None:
+                self.epochs = EpochCache(())
+                replace_file(checkpoint, b"", durable=self.durable, like=self.active.like)
 
     def advance_log_start(self, offset: int) -> None:
         """Let the log start at `offset` for its readers, as after a DeleteRecords request; segments stay.
@@ -210,10 +209,11 @@ class WrittenLog:
         """
         bases = base_offsets(os.listdir(self.path))
         gone = [base for base, following in pairwise(bases) if following <= self.log_start_offset]
-        for base_offset in gone:
-            self.states.snapshots.delete(base_offset, "the segment is deleted")
-            for kind in (names.LOG, *names.INDEX_KINDS):
-                remove_file(os.path.join(self.path, segment_file_name(base_offset, f".{kind}")))
+        with self._changing():
+            for base_offset in gone:
+                self.states.snapshots.delete(base_offset, "the segment is deleted")
+                for kind in (names.LOG, *names.INDEX_KINDS):
+                    remove_file(os.path.join(self.path, segment_file_name(base_offset, f".{kind}")))
         return gone
 
     def close(self, *, clean: bool = True) -> None:
@@ -224,14 +224,16 @@ class WrittenLog:
         if clean:
             self._check_usable()
         self.is_open = False
-        self.active.close(clean=clean, durable=self.durable)
-        if not clean:
-            return
-        self.states.map_end_offset = self.end_offset
-        self.states.take_snapshot()
-        self.recovery_point = self.end_offset
-        if self.durable:
-            sync_directory(self.path)
+        self.has_failed |= not clean
+        with self._changing():
+            self.active.close(clean=clean, durable=self.durable)
+            if not clean:
+                return
+            self.states.map_end_offset = self.end_offset
+            self.states.take_snapshot()
+            self.recovery_point = self.end_offset
+            if self.durable:
+                sync_directory(self.path)
 
     def _leader_epoch(self, wanted: int | None) -> int:
         latest = self.epochs.latest_epoch if self.epochs is not None else -1
@@ -247,10 +249,20 @@ class WrittenLog:
         if self.has_failed:
             raise KdumpError(f"{self.path}: the log failed in an earlier write and cannot be used any more")
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Have a change that ends in its middle keep the log from being closed cleanly."""
+        try:
+            yield
+        except BaseException:
+            self.has_failed = True
+            raise
+
     def _write_epochs(self, epochs: EpochCache) -> None:
         if epochs.is_written:
             path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
-            replace_file(path, epochs.content(), durable=self.durable, like=self.active.like)
+            with self._changing():
+                replace_file(path, epochs.content(), durable=self.durable, like=self.active.like)
             epochs.is_written = False
 
 

@@ -28,6 +28,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_log as read_log
 from kdump.write.log_dir import LogDirWriter, read_offsets
 from kdump.write.log_writer import LogWriter
+from kdump.write.record_source import Message
 from kdump.write.sessions import Producer
 from tests.change.kept import change_files
 from tests.write.building import NOW, Clock, files, messages, records, startup
@@ -133,14 +134,59 @@ def test_error_of_the_block_leaves_what_was_appended(data: Path) -> None:
             log.append(messages(1))
             raise error
 
-    with pytest.raises(KdumpError, match="stop"):
-        fail(KdumpError("stop"))
+    for count, error in enumerate((KdumpError("stop"), KeyError(), ValueError(), OSError(2, "no such input")), 25):
+        with pytest.raises(type(error)):
+            fail(error)
+        assert (data / names.CLEAN_SHUTDOWN).exists()
+        assert len(records(data / "orders-0")) == count
+        outcome = loaded(data)
+        assert (outcome.failure, outcome.log_end_offset, outcome.loss.bytes) == (None, count, 0)
+    for count, end in enumerate((KeyboardInterrupt(), SystemExit(), MemoryError()), 29):
+        with pytest.raises(type(end)):
+            fail(end)
+        assert not (data / names.CLEAN_SHUTDOWN).exists()
+        assert loaded(data).log_end_offset == count
+
+
+def test_a_wrong_argument_within_the_block_leaves_the_log_clean(data: Path) -> None:
+    def fail() -> None:
+        with opened(str(data / "orders-0"), CONFIG, HOW) as log:
+            log.append([*messages(1), Message("text")])  # type: ignore[arg-type]
+
+    before = files(data)
+    with pytest.raises(TypeError):
+        fail()
+    assert files(data).keys() == before.keys()
+    assert len(records(data / "orders-0")) == 24
     assert (data / names.CLEAN_SHUTDOWN).exists()
-    assert len(records(data / "orders-0")) == 25
+
+
+def test_an_append_that_fails_in_its_middle_leaves_the_log_as_a_kill_does(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault of ours")
+
+    def run() -> None:
+        with opened(str(data / "orders-0"), CONFIG, HOW) as log:
+            log.append(messages(1))
+            monkeypatch.setattr(log.active.indexes, "append", fail)
+            monkeypatch.setattr(log.active, "_index_batches", fail)
+            with pytest.raises(ValueError, match="ours"):
+                log.append(messages(1))
+            raise KeyError
+
     with pytest.raises(KeyError):
-        fail(KeyError())
+        run()
     assert not (data / names.CLEAN_SHUTDOWN).exists()
-    assert loaded(data).log_end_offset == 26
+    assert loaded(data).log_end_offset == 25
+
+
+def test_what_the_block_closed_as_a_kill_does_is_not_marked_clean(data: Path) -> None:
+    with opened(str(data / "orders-0"), CONFIG, HOW) as log:
+        log.append(messages(1))
+        log.close(clean=False)
+    assert not (data / names.CLEAN_SHUTDOWN).exists()
 
 
 def test_disk_full(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
