@@ -6,8 +6,9 @@ from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.query.sweep import Sweep
 from kdump.spark.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, OptionError, ReadOptions
-from kdump.spark.places import Partition, end_offset
+from kdump.spark.places import Partition
 from kdump.storage.damage import Damage
+from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 
 
@@ -33,11 +34,11 @@ def interval_of(partition: Partition, options: ReadOptions) -> Interval:
             raise OptionError(
                 f"{log.path}: no record is from {since} ms on (startingOffsetsByTimestampStrategy=latest allows it)"
             )
-        start = end_offset(log) if start is None else start
+        start = log_end_offset(log) if start is None else start
     else:
         start = _given(partition, options.start)
         if start == LATEST_OFFSET:
-            start = end_offset(log)
+            start = log_end_offset(log)
     stop = _given(partition, options.stop) if until is None else first_offset_since(log, until)
     return Interval(None if start == EARLIEST_OFFSET else start, None if stop == LATEST_OFFSET else stop)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
 from kdump.spark.options import ReadOptions, Replicas
 from kdump.storage.directory import LogDirectory
-from kdump.storage.facts import segment_info
+from kdump.storage.facts import log_end_offset
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
@@ -111,15 +111,8 @@ def one_replica_each(partitions: Iterable[Partition]) -> list[Partition]:
 
 
 def _progress(partition: Partition) -> tuple[int, int]:
-    log = partition.log
-    epochs = log.known_epochs
-    return (epochs[-1].epoch if epochs else -1, end_offset(log))
-
-
-def end_offset(log: PartitionLog) -> int:
-    """Return the absolute offset behind a log's last record; that of an empty log is where it starts."""
-    if not log.segments:
-        return 0
-    last = log.segments[-1]
-    found = segment_info(last).end_offset
-    return last.base_offset if found is None else found
+    epochs = partition.log.known_epochs
+    end = -1
+    with suppress(OSError):  # another copy is as good
+        end = log_end_offset(partition.log)
+    return (epochs[-1].epoch if epochs else -1, end)

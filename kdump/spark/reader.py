@@ -9,9 +9,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kdump.spark.bounds import Interval, interval_of
 from kdump.spark.options import OptionError, ReadOptions, RowKind
-from kdump.spark.places import Partition, end_offset, find_partitions, reading
+from kdump.spark.places import Partition, find_partitions, reading
 from kdump.spark.splits import Range, pack, ranges_of, task_size
 from kdump.spark.worker import settle
+from kdump.storage.facts import log_end_offset
 from kdump.storage.parallel import processors
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def offset_tasks(partition: Partition, interval: Interval, most: int) -> Iterato
     """
     segments = partition.log.segments
     start = max(interval.start or 0, segments[0].base_offset if segments else 0)
-    end = end_offset(partition.log)
+    end = log_end_offset(partition.log)
     stop = end if interval.stop is None else min(interval.stop, end)
     parts = -(-(stop - start) // most)
     if parts > MAX_TASKS:

@@ -16,11 +16,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from kdump.spark.bounds import Interval, interval_of
 from kdump.spark.options import ReadOptions
-from kdump.spark.places import Partition, end_offset, find_partitions, reading
+from kdump.spark.places import Partition, find_partitions, reading
 from kdump.spark.reader import Task, offset_tasks, tasks_of
 from kdump.spark.splits import Range, ranges_of
 from kdump.spark.tables import DataLossError
 from kdump.spark.worker import settle
+from kdump.storage.facts import log_end_offset
 from kdump.transactions.isolation_level import Isolation
 from kdump.transactions.states import TransactionStates
 
@@ -154,10 +155,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _readable_end(self, log: PartitionLog) -> int:
         """Return the log end offset, or the last stable one: what an open transaction holds comes in a later batch."""
-        if self._options.isolation is Isolation.READ_COMMITTED:
-            with reading(log):
+        with reading(log):
+            if self._options.isolation is Isolation.READ_COMMITTED:
                 return TransactionStates(log).last_stable_offset()
-        return end_offset(log)
+            return log_end_offset(log)
 
     def _check_gone(self, wanted: dict[Key, int], partitions: dict[Key, Partition]) -> None:
         gone = [f"{topic}-{number}" for topic, number in wanted if (topic, number) not in partitions]

@@ -9,10 +9,11 @@ from typing import NoReturn
 
 import pytest
 
-from kdump.spark.places import PathError, end_offset, find_partitions
+from kdump.spark.places import PathError, find_partitions
 from kdump.spark.reader import planned_ranges
 from kdump.spark.segments import segment_tasks
 from kdump.spark.stream import LogStreamReader
+from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from tests.spark.building import log_directory, new_log, options_of
@@ -64,11 +65,18 @@ def test_of_several_replicas_the_one_that_has_most(tmp_path: Path) -> None:
     assert chosen.log.path == str(tmp_path / "1" / "x-0")
 
 
-def test_where_a_log_ends(tmp_path: Path) -> None:
-    new_log(tmp_path / "x-0", 50).close()
-    assert end_offset(PartitionLog(str(tmp_path / "x-0"))) == 50
-    new_log(tmp_path / "x-1", start_offset=9).close()
-    assert end_offset(PartitionLog(str(tmp_path / "x-1"))) == 9
+def test_a_replica_that_cannot_be_read_is_not_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for broker in ("1", "2"):
+        log_directory(tmp_path / broker, x_0=3)
+
+    def end_of(log: PartitionLog) -> int:
+        if log.path == str(tmp_path / "1" / "x-0"):
+            raise OSError(5, "Input/output error")
+        return log_end_offset(log)
+
+    monkeypatch.setattr("kdump.spark.places.log_end_offset", end_of)
+    [chosen] = find_partitions(options_of(tmp_path / "*"))
+    assert chosen.log.path == str(tmp_path / "2" / "x-0")
 
 
 def test_what_is_no_log(tmp_path: Path) -> None:
