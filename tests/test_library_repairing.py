@@ -185,7 +185,7 @@ def test_wrong_calls(log: Log, tmp_path: Path, function: Callable[..., Iterator[
         function(tmp_path / "nothing")
     with pytest.raises(NameFormatError, match=r"expected a \.log, an index"):
         function(log.partition / names.LEADER_EPOCH_CHECKPOINT)
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="is empty: expected one path or more"):
         function()
     with pytest.raises(ValueError, match="ignore"):
         function(log.directory, errors="ignore")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from kdump.errors import (
+    KdumpError,
     NameFormatError,
     OnError,
     Problem,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 
-def optional(path: Path | None, name: str = "path") -> str | None:
+def optional(path: Path | None, name: str) -> str | None:
     """Return the path that the argument `name` has as text, None where there is none. Raises TypeError."""
     return None if path is None else path_text(path, name)
 
@@ -120,10 +121,18 @@ def replicas_of(paths: Iterable[Path], report: Report) -> list[Replica]:
 
 
 def of_replicas(
-    paths: Iterable[Path], found: Callable[[list[Replica], Report], Iterable[_Item]], errors: str
+    paths: Iterable[Path],
+    found: Callable[[list[Replica], Report], Iterable[_Item]],
+    errors: str,
+    topic: str | None = None,
 ) -> Iterator[_Item | Problem]:
-    """Yield what is found of the replicas in directories, as `results_of`. The call raises OSError, NameFormatError."""
+    """Yield what is found of the replicas in directories, as `results_of`.
+
+    The call raises OSError, NameFormatError; KdumpError where none is of the `topic` that has to be there.
+    """
     places = places_of(paths)
+    if topic is not None and topic not in {each for place in places for each in topics_of(place)}:
+        raise KdumpError(f"there is no partition of {topic} in these paths")
     return results_of(lambda report: found(list(replicas(places, report)), report), errors)
 
 
@@ -174,11 +183,6 @@ def check_texts(name: str, given: Mapping[str, str]) -> None:
     for key, text in given.items():
         check_type(f"a name in {name}", key, str)
         check_type(f"{key} in {name}", text, str)
-
-
-def check_no_text(name: str, words: Iterable[object]) -> None:
-    """Raise TypeError for what is not several words."""
-    check_several(name, words)
 
 
 def check_words(name: str, given: object, known: Iterable[str] = (), *, may_be_none: bool = False) -> tuple[str, ...]:

@@ -78,9 +78,8 @@ def repair(
     check_truths(only_copy=only_copy)
     request = Request() if request is None else request
     planner = by_request(request, checks_copies=not only_copy and output is None, applies=apply)
-    safety = SafetyOptions(
-        apply, planner.command, keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss
-    )
+    backups, target = optional(backup_dir, "backup_dir"), optional(output, "output")
+    safety = SafetyOptions(apply, planner.command, keep_originals, backups, target, ignore_lock, jobs, accept_loss)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
     return run_repairs(paths, planner, circumstances, safety, errors, plan_files(plan_out, apply_plan))
 

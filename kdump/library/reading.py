@@ -52,7 +52,6 @@ from kdump.library.arguments import (
     replicas_of,
     results_of,
     startup_options,
-    topics_of,
 )
 
 _Item = TypeVar("_Item")
@@ -103,10 +102,7 @@ def groups(*paths: Path, errors: str = OnError.RAISE) -> Iterator[Group | Proble
     """
     from kdump.operations.groups import GroupsOf
 
-    OnError(errors)  # what is wrong with it is the call's
-    if names.CONSUMER_OFFSETS_TOPIC not in {topic for place in places_of(paths) for topic in topics_of(place)}:
-        raise KdumpError("there is no partition of __consumer_offsets in these paths")
-    return of_replicas(paths, lambda found, report: GroupsOf(found, report), errors)
+    return of_replicas(paths, lambda found, report: GroupsOf(found, report), errors, names.CONSUMER_OFFSETS_TOPIC)
 
 
 def transactions(
@@ -145,14 +141,10 @@ def transactional_ids(*paths: Path, errors: str = OnError.RAISE) -> Iterator[Tra
     """
     from kdump.topics.transaction_ids import TransactionalIds
 
-    OnError(errors)  # what is wrong with it is the call's
-    if names.TRANSACTION_STATE_TOPIC not in {topic for place in places_of(paths) for topic in topics_of(place)}:
-        raise KdumpError("there is no partition of __transaction_state in these paths")
-
     def found(replicas: list[Replica], report: Report) -> Iterable[TransactionalId]:
         return (found for _, found in sorted(TransactionalIds.among(replicas, report).by_id.items()))
 
-    return of_replicas(paths, found, errors)
+    return of_replicas(paths, found, errors, names.TRANSACTION_STATE_TOPIC)
 
 
 def lookup(

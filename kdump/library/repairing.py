@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_truths, check_word
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, check_truths
 
 if TYPE_CHECKING:
     from kdump.operations.repair import PlanFiles, Planner, Repair, Repaired
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import Target
 
-from kdump.library.arguments import check_no_text, optional, plan_files, startup_options
-from kdump.storage.open import Path, path_text, place_at
+from kdump.library.arguments import check_words, optional, plan_files, startup_options
+from kdump.storage.open import Path, path_texts, place_at
 
 
 def rebuild_index(
@@ -45,15 +45,11 @@ def rebuild_index(
     from kdump.operations.safety import SafetyOptions
     from kdump.repair.task import INDEX_KINDS
 
-    check_no_text("kinds", () if kinds is None else kinds)
     check_truths(wants_all=wants_all)
-    wanted = frozenset(INDEX_KINDS if kinds is None else kinds)
-    for kind in wanted:
-        check_word("kinds", kind, INDEX_KINDS)
+    wanted = frozenset(INDEX_KINDS if kinds is None else check_words("kinds", kinds, INDEX_KINDS))
     planner = of_indexes(wanted, wants_all=wants_all)
-    safety = SafetyOptions(
-        apply, planner.command, keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss
-    )
+    backups = optional(backup_dir, "backup_dir")
+    safety = SafetyOptions(apply, planner.command, keep_originals, backups, None, ignore_lock, jobs, accept_loss)
     circumstances = startup_options(config=config, release=release)
     return run_repairs(paths, planner, circumstances, safety, errors, plan_files(plan_out, apply_plan))
 
@@ -80,9 +76,8 @@ def trim(
     from kdump.operations.startup import StartupOptions
 
     planner = of_ends()
-    safety = SafetyOptions(
-        apply, planner.command, keep_originals, optional(backup_dir), None, ignore_lock, jobs, accept_loss
-    )
+    backups = optional(backup_dir, "backup_dir")
+    safety = SafetyOptions(apply, planner.command, keep_originals, backups, None, ignore_lock, jobs, accept_loss)
     return run_repairs(paths, planner, StartupOptions(), safety, errors, plan_files(plan_out, apply_plan))
 
 
@@ -117,15 +112,10 @@ def heal(
     from kdump.operations.repair_planners import from_copies
     from kdump.operations.safety import SafetyOptions
 
-    check_no_text("sources", sources)
-    at = [path_text(path) for path in sources]
-    if not at:
-        raise ValueError("sources is empty: expected the copies to take from")
-    others = check_sources(at)
+    others = check_sources(path_texts(sources, "sources"))
     planner = from_copies(others, log_start_offset)
-    safety = SafetyOptions(
-        apply, planner.command, keep_originals, optional(backup_dir), optional(output), ignore_lock, jobs, accept_loss
-    )
+    backups, target = optional(backup_dir, "backup_dir"), optional(output, "output")
+    safety = SafetyOptions(apply, planner.command, keep_originals, backups, target, ignore_lock, jobs, accept_loss)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)
     healed = run_repairs(paths, planner, circumstances, safety, errors, plan_files(plan_out, apply_plan))
 
@@ -155,7 +145,7 @@ def run_repairs(
 
     policy = OnError(errors)
     unread: list[Problem] = []
-    given = [path_text(path) for path in paths]
+    given = path_texts(paths)
     wanted = Repair(planner, circumstances, Clusters.around(given), unread.append)
     repaired = repair_all(_targets(wanted, given), wanted, safety, files)
 
@@ -187,6 +177,4 @@ def _targets(wanted: Repair, paths: Sequence[str]) -> list[Target]:
     for path in paths:
         if not targets.add_absent(path):
             targets.add(place_at(path))
-    if not paths:
-        raise ValueError("no path is given")
     return targets.all()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from kdump.findings import remedies as ways
 from kdump.findings.catalogue import CATALOGUE
@@ -88,7 +89,16 @@ Locate = Callable[[str], Replicas | None]
 """Finds out where else a partition is."""
 
 _ASIDE_CODES = frozenset({"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER", "KD-META-PARTITION-MISSING"})
-_LOG, _INDEX, _ASIDE = "log", "index", "aside"
+
+
+class _Family(Enum):
+    """Findings that are one thing together; each other code is a family of its own."""
+
+    LOG = auto()
+    INDEX = auto()
+    ASIDE = auto()
+
+
 _STAKES = {
     BrokerEffect.REFUSES: Stake.START,
     BrokerEffect.GOES_OFFLINE: Stake.DISK,
@@ -113,9 +123,9 @@ def diagnoses_of(
         for each in findings
         if _needs_somebody(each) and (each.path not in rebuilt or each.code == "KD-FILE-SWAP-DAMAGED")
     ]
-    families: dict[str, list[Finding]] = {}
+    families: dict[_Family | str, list[Finding]] = {}
     for finding in weighty:
-        families.setdefault(_family(finding.code), []).append(finding)
+        families.setdefault(_family_of(finding.code), []).append(finding)
     if loaded is not None:
         if loaded.outcome.failure is not None:
             yield of_failure(path, loaded.outcome.failure, weighty)
@@ -123,10 +133,10 @@ def diagnoses_of(
         is_known = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
         if not is_known and (loaded.has_findings or loaded.committed_missing):
             is_index = loaded.expiring or loaded.outcome.hides
-            families.setdefault(_INDEX if is_index else _ASIDE if loaded.stray else _LOG, [])
+            families.setdefault(_Family.INDEX if is_index else _Family.ASIDE if loaded.stray else _Family.LOG, [])
     for family, found in families.items():
         found.sort(key=_weight)
-        if family == _LOG:
+        if family is _Family.LOG:
             diagnosis = _of_log(path, loaded, found, locate, decide)
         else:
             diagnosis = _of_family(path, loaded, found, family)
@@ -151,13 +161,13 @@ def _order(path: str) -> tuple[str, str, int, str]:
     return folder, parsed.topic, parsed.partition, name
 
 
-def _family(code: str) -> str:
+def _family_of(code: str) -> _Family | str:
     kind = CATALOGUE[code]
     if code.startswith(("KD-LOG-", "KD-BATCH-")) or code in COMMITTED_CODES:
-        return _LOG
+        return _Family.LOG
     if code in _ASIDE_CODES:
-        return _ASIDE
-    return _INDEX if kind.remedies is ways.INDEX else code
+        return _Family.ASIDE
+    return _Family.INDEX if kind.remedies is ways.INDEX else code
 
 
 def _weight(finding: Finding) -> tuple[bool, bool, Stake, int]:
@@ -212,10 +222,10 @@ def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diag
     )  # fmt: skip
 
 
-def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family: str) -> Diagnosis | None:
+def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family: _Family | str) -> Diagnosis | None:
     """Return what has nothing to do with batches of the log: indexes, transactions, directories, timestamps."""
     expiring = loaded.expiring if loaded else ()
-    hiding = loaded if loaded and loaded.outcome.hides and family == _INDEX else None
+    hiding = loaded if loaded and loaded.outcome.hides and family is _Family.INDEX else None
     if not findings and (expiring or hiding):
         code = "KD-IDX-OFFSET" if hiding else "KD-TIDX-ZEROS"
     elif not findings:
@@ -223,8 +233,8 @@ def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family
     else:
         code = findings[0].code
     kind, known = CATALOGUE[code], EXPLANATIONS[code]
-    stake = Stake.COMMITTED if expiring and family == _INDEX else _stake(kind)
-    if family == _ASIDE and loaded is not None and loaded.stray:
+    stake = Stake.COMMITTED if expiring and family is _Family.INDEX else _stake(kind)
+    if family is _Family.ASIDE and loaded is not None and loaded.stray:
         stake = Stake.SERVICE
     if hiding:
         stake = Stake.COMMITTED if hiding.committed_missing else Stake.RECORDS

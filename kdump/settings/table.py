@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,7 +30,16 @@ MIN_SEGMENT_BYTES = 1 << 20
 """The least log.segment.bytes from 4.0 on, and segment.bytes of a topic from 4.1 on (KIP-1030)."""
 OLDEST_EPOCH_FORMAT = 2
 """The lowest record version with leader epochs and producer state."""
-DELETE, COMPACT = "delete", "compact"
+
+
+class CleanupPolicy(StrEnum):
+    """What becomes of old records: the words of cleanup.policy."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
+
+
+DELETE, COMPACT = CleanupPolicy
 PRODUCER = "producer"
 COMPRESSION: Mapping[str, int | None] = {
     PRODUCER: None,

@@ -168,6 +168,16 @@ class TestPlace:
         for name in ("errors", "warnings", "partitions", "segments", "bytes"):
             assert whole[name] == at_once[name], name
 
+    def test_the_notes_of_an_older_resume_file_count(self, run: Run, log: Log, tmp_path: Path) -> None:
+        place = tmp_path / "place"
+        run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place, "--format=jsonl")
+        content = json.loads(place.read_text())
+        content["so_far"] = {**content["so_far"], "infos": 40}
+        del content["so_far"]["notes"]
+        place.write_text(json.dumps(content))
+        run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place, "--format=jsonl")
+        assert summary(run)["pass"]["notes"] >= 40
+
     def test_text_says_when_a_pass_is_finished(self, run: Run, log: Log, tmp_path: Path) -> None:
         place = tmp_path / "place"
         said: list[str] = []
