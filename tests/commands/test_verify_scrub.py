@@ -62,8 +62,8 @@ def broker(log: Log) -> Iterator[int]:
     os.waitpid(child, 0)
 
 
-def summary(run: Run) -> dict[str, object]:
-    row: dict[str, object] = json.loads(run.lines[-1])
+def summary(run: Run) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads(run.lines[-1])
     return row
 
 
