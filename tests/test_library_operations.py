@@ -285,6 +285,8 @@ def test_repair_and_undo(damaged: Log) -> None:
 
 
 def test_a_repair_says_what_it_has_to_do_and_where_it_keeps_what_is_cut_out(damaged: Log, tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    shutil.copytree(damaged.partition, before)
     (undecided,) = kdump.repair(damaged.directory, now=NOW)
     assert not undecided.has_work
     (planned,) = kdump.repair(damaged.directory, request=Request(SALVAGE), now=NOW)
@@ -297,6 +299,12 @@ def test_a_repair_says_what_it_has_to_do_and_where_it_keeps_what_is_cut_out(dama
         (kept,) = map(Path, each.kept_cuts)
         assert kept.parent == directory
         assert kept.is_file()
+    lone, copy = tmp_path / "apart" / damaged.partition.name, tmp_path / "lone"
+    shutil.copytree(before, lone)
+    (copied,) = kdump.repair(lone, request=Request(SALVAGE), output=copy, apply=True, now=NOW)
+    (kept,) = map(Path, copied.kept_cuts)
+    assert kept.is_relative_to(copy / lone.name)
+    assert kept.is_file()
     (sound,) = kdump.repair(damaged.directory, now=NOW)
     assert not sound.has_work
 

@@ -102,9 +102,10 @@ class Repaired(NamedTuple):
         if self.change is None:
             return []
         files = [self.change.file(kept.file) for kept in self.change.cuts]
-        if any(os.path.dirname(file) != os.path.dirname(self.change.path) for file in files):
+        inside = os.path.join(os.path.dirname(self.change.path), "")
+        if not all(file.startswith(inside) for file in files):
             return files  # in another directory, that of backups
-        return [os.path.join(os.path.dirname(self.path), os.path.basename(file)) for file in files]
+        return [os.path.join(os.path.dirname(self.path), file.removeprefix(inside)) for file in files]
 
 
 def repair_all(
