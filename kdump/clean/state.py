@@ -170,7 +170,8 @@ def examine_partition(
     limits = [*_limits(segments, watermark, end, open_txns), *_lag_limit(segments, dirty, config, now)]
     limits.sort(key=lambda limit: limit.offset)
     uncleanable = max(dirty, limits[0].offset)
-    first_uncleanable = _segment_from(segments, uncleanable)
+    bases = (each.base_offset for each in _dirty_inactive(segments, uncleanable))
+    first_uncleanable = next(bases, segments[-1].base_offset)
     cleanable = between(segments, dirty, first_uncleanable)
     return PartitionState(
         log=log,
@@ -267,11 +268,6 @@ def _lag_limit(
 def _dirty_inactive(segments: Sequence[SegmentFacts], offset: int) -> Sequence[SegmentFacts]:
     """Return the segments from the one on that `offset` belongs to, without the active one."""
     return between(segments, offset, segments[-1].base_offset)
-
-
-def _segment_from(segments: Sequence[SegmentFacts], offset: int) -> int:
-    """Return the base offset of the first segment that holds something from `offset` on, at most the active one's."""
-    return next((each.base_offset for each in _dirty_inactive(segments, offset)), segments[-1].base_offset)
 
 
 def _overdue(segments: Sequence[SegmentFacts], dirty: int, lag: int, now: int) -> int | None:

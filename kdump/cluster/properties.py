@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from kdump.cluster.files import NewDirectory
 from kdump.cluster.old_properties import kept_settings
 from kdump.cluster.resurrection import Resurrection, metadata_disk
-from kdump.cluster.topics_at_hand import partition_settings
 from kdump.cluster.wanted import ControllerAt
 from kdump.settings import node
+from kdump.settings.sources import HASHED_TOPICS
 from kdump.settings.table import UNCLEAN_LEADER_ELECTION
 
 
@@ -36,7 +36,7 @@ def server_properties(
     yield UNCLEAN_LEADER_ELECTION.name, "false"
     yield "auto.create.topics.enable", "false"
     partitions = Counter(chosen.topic for chosen in found.partitions)
-    counts = {name: str(number) for name, number in partition_settings(partitions)}
+    counts = {each.name: str(partitions[topic]) for topic, each in HASHED_TOPICS.items() if topic in partitions}
     yield from counts.items()
     for name, value in _kept(found, node_id).items():
         if name not in counts:

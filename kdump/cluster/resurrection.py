@@ -44,7 +44,7 @@ from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.kraft_snapshot import Voter, snapshot
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.topics.cluster_image import ClusterImage
-from kdump.topics.image_records import encoded, records_of
+from kdump.topics.image_records import records_of
 from kdump.topics.metadata_log import release_of_level
 
 FIRST_OFFSET = 1000
@@ -94,7 +94,7 @@ class Resurrection:
     def snapshot(self, now: int) -> bytes:
         """Return the new metadata's file, as of a time in ms. Raises SchemaError."""
         voters = None if self.voter is None else [self.voter]
-        values = encoded(records_of(self.image))
+        values = (each.encode() for each in records_of(self.image))
         return b"".join(snapshot(values, timestamp=now, epoch=self.snapshot_epoch, voters=voters))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kdump.cluster.choice import Chosen
@@ -128,13 +128,6 @@ def _option(topic: str) -> str:
         names.CONSUMER_OFFSETS_TOPIC: "--offsets-partitions",
         names.TRANSACTION_STATE_TOPIC: "--transaction-partitions",
     }.get(topic, "--share-state-partitions")
-
-
-def partition_settings(counts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the lines of server.properties that let brokers expect these numbers of partitions."""
-    for topic, setting in HASHED_TOPICS.items():
-        if topic in counts:
-            yield setting.name, counts[topic]
 
 
 def leave_out_unknown(copies: Iterable[Copy], image: ClusterImage) -> list[Copy]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kdump.formats.schemas.cluster_metadata import TOPIC, encode_value
@@ -31,12 +31,6 @@ class MetadataRecord(NamedTuple):
     def encode(self) -> bytes:
         """Return the record's value. Raises SchemaError."""
         return encode_value(_API_KEYS[self.name], self.version, self.fields)
-
-
-def encoded(records: Iterable[MetadataRecord]) -> Iterator[bytes]:
-    """Yield the values of records. Raises SchemaError."""
-    for record in records:
-        yield record.encode()
 
 
 def records_of(image: ClusterImage) -> Iterator[MetadataRecord]:

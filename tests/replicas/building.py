@@ -12,7 +12,7 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.kraft_snapshot import kraft_batch
 from kdump.formats.uuids import format_uuid
 from kdump.topics.cluster_image import ClusterImage, Topic
-from kdump.topics.image_records import MetadataRecord, encoded, records_of
+from kdump.topics.image_records import MetadataRecord, records_of
 from tests.commands.logs import write_segment
 
 CLUSTER = "a2R1bXAgaXMgYSB0b29sLg"
@@ -151,7 +151,7 @@ def write_metadata(
     image.topics[TOPIC_ID] = Topic("orders", TOPIC_ID, {0: dict(partition)})
     if config:
         image.configs[2, "orders"] = dict(config)
-    values = [*encoded(records_of(image)), *[MetadataRecord("NoOpRecord", 0, {}).encode()] * extra]
+    values = [*(each.encode() for each in records_of(image)), *[MetadataRecord("NoOpRecord", 0, {}).encode()] * extra]
     pairs = [(None, value) for value in values]
     folder = root / f"b{broker}" / "__cluster_metadata-0"
     write_segment(folder, 0, [kraft_batch(pairs, 0, 1, NOW, is_control=False)])
