@@ -18,6 +18,7 @@ field alone. The libraries are loaded when they are first needed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -105,7 +106,10 @@ def delivered(
     except CodecError as error:
         failure = error.with_traceback(None)  # or it would hold on to what was decompressed
     pieces = _module(codec).kafka_pieces(data, magic, limit) if codec else iter(())
-    got = list(_until_failure(bounded(pieces, limit)))
+    got = []
+    with suppress(CodecError):
+        for piece in bounded(pieces, limit):
+            got.append(piece)
     return b"".join(got) if got else None, failure
 
 
@@ -130,13 +134,6 @@ def _module(codec: int) -> _Module:
     if not NONE < codec <= ZSTD:
         raise UnknownCodecError(f"Unknown compression type id: {codec}")
     return cast("_Module", import_module(f"{__name__}.{NAMES[codec]}"))
-
-
-def _until_failure(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    try:
-        yield from pieces
-    except CodecError:
-        return
 
 
 def check_level(codec: int, level: int) -> None:
