@@ -73,15 +73,9 @@ class Text(TextPrinter):
         self._heading(f"{safe_path(state.log.path)}{again}")
         self._lines(_facts(found))
         self._lines(_limits(state, self._now))
-        if cleaning is None:
-            self._lines(_done(found))
-            return
-        self._table(_HEAD, _comparison(cleaning), right=_HEAD[1:], indent="  ")
-        self._lines(_results(cleaning, found.capacity, self._now))
-        self._lines(_groups(cleaning))
-        if cleaning.is_full:
-            room = f"the offset map is full ({count_text(cleaning.keys)} keys; see log.cleaner.dedupe.buffer.size)"
-            self._lines([f"{room}: another pass continues at offset {cleaning.end_offset}"])
+        if cleaning is not None:
+            self._table(_HEAD, _comparison(cleaning), right=_HEAD[1:], indent="  ")
+            self._lines(_results(cleaning, found.capacity, self._now))
         self._lines(_done(found))
 
     def skipped(self, path: str, why: str) -> None:
@@ -211,6 +205,10 @@ def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str
         yield f"keeps {batches} without records, for producer state or last offset"
     if counts.converted:
         yield f"rewrites {number_words(counts.converted, 'batch', 'batches')} of format v0 or v1 in v2"
+    yield from _groups(cleaning)
+    if cleaning.is_full:
+        room = f"the offset map is full ({count_text(cleaning.keys)} keys; see log.cleaner.dedupe.buffer.size)"
+        yield f"{room}: another pass continues at offset {cleaning.end_offset}"
 
 
 def _horizon(horizon: int, now: int) -> str:

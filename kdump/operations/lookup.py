@@ -15,7 +15,7 @@ from kdump.formats.names import PartitionDirName
 from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
 from kdump.query.lookup import LATEST_TIERED, LogLookup, OffsetPosition, TimestampOffset
-from kdump.query.open_segment import Trace, no_trace
+from kdump.query.open_segment import Trace
 from kdump.releases import KafkaRelease
 from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Offsets, read_offsets
@@ -122,10 +122,6 @@ _Item = TypeVar("_Item")
 Tracing = Callable[[PartitionLog], Trace]
 
 
-def _no_tracing(_: PartitionLog) -> Trace:
-    return no_trace
-
-
 class Lookups:
     """Lookups in partitions; a checkpoint that cannot be parsed is reported, and is empty as for a broker.
 
@@ -142,17 +138,12 @@ class Lookups:
         self._checkpoints: dict[str, Offsets] = {}
 
     def located(
-        self,
-        logs: Iterable[PartitionLog],
-        request: OffsetRequest | TimestampRequest,
-        trace: Tracing = _no_tracing,
+        self, logs: Iterable[PartitionLog], request: OffsetRequest | TimestampRequest, trace: Tracing
     ) -> Iterator[Located | Failed]:
         """Yield where something is in each partition that is still there."""
         return self._answers(logs, lambda lookup: (self._located(lookup, request),), trace)
 
-    def answers(
-        self, log: PartitionLog, requests: Iterable[Request], trace: Tracing = _no_tracing
-    ) -> Iterator[Answer | Failed]:
+    def answers(self, log: PartitionLog, requests: Iterable[Request], trace: Tracing) -> Iterator[Answer | Failed]:
         """Yield the answers of a partition to requests, each when it is asked."""
         return self._answers((log,), lambda lookup: (_answer(lookup, request) for request in requests), trace)
 
