@@ -16,7 +16,7 @@ from kdump.findings.kind import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.printable import escape_json, safe
 from kdump.formats.words import number_words
-from kdump.operations.verify import Consideration, Totals, VerifyRequest, VerifyRun, consideration
+from kdump.operations.verify import Totals, VerifyRequest, VerifyRun, consideration
 from kdump.storage.live import tally
 from kdump.verify.options import Options
 from kdump.verify.tasks import check_path
@@ -140,10 +140,10 @@ def command(
         --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
       kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
-    how = consideration(paths, drops_pages=drop_cache, has_low_priority=_PRIORITIES[priority])
+    drops_pages, has_low_priority = consideration(paths, drop_cache, _PRIORITIES[priority])
     options = Options(
         jobs=jobs or 0,
-        drops_pages=how.drops_pages,
+        drops_pages=drops_pages,
         select=patterns_of(select),
         ignore=patterns_of(ignore),
         severities=tuple(severity_of(text) for text in severities),
@@ -159,7 +159,10 @@ def command(
     for path in (resume, state_file, *(path for _, path in reports)):
         if path is not None:
             check_target(path)
-    _make_way(how, verbose=verbose)
+    if has_low_priority:
+        _come_second(verbose=verbose)
+    if verbose and drops_pages:
+        note("pages that were read are given back to the system (--keep-cache keeps them)")
     request = VerifyRequest(max_duration, resume, state_file)
     chosen, unread = _existing(paths)
     output = Output(escape_json) if format_ is OutputFormat.SARIF else output_for(format_)
@@ -184,14 +187,10 @@ def command(
     return code
 
 
-def _make_way(how: Consideration, *, verbose: bool) -> None:
-    """Come after others for the processor and the disk, where that is wanted."""
-    if how.has_low_priority:
-        gained = lower_priority()
-        if verbose:
-            note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
-    if verbose and how.drops_pages:
-        note("pages that were read are given back to the system (--keep-cache keeps them)")
+def _come_second(*, verbose: bool) -> None:
+    gained = lower_priority()
+    if verbose:
+        note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
 
 
 def _printer(

@@ -35,22 +35,14 @@ class VerifyRequest(NamedTuple):
     state: str | None = None
 
 
-class Consideration(NamedTuple):
-    """How a verification makes way for others: it gives back what it has the system cache, and has a low priority."""
+def consideration(paths: Iterable[str], drops_pages: bool | None, has_low_priority: bool | None) -> tuple[bool, bool]:
+    """Return whether a verification gives back what it has the system cache, and whether it has a low priority.
 
-    drops_pages: bool
-    has_low_priority: bool
-
-
-def consideration(
-    paths: Iterable[str], *, drops_pages: bool | None = None, has_low_priority: bool | None = None
-) -> Consideration:
-    """Return how a verification of these paths makes way: as asked for; what is not said is so beside a broker."""
+    Both as asked for; what is not said (None) is so where a broker runs on one of the paths.
+    """
     is_beside = any(map(is_beside_broker, paths))
-    return Consideration(
-        is_beside if drops_pages is None else drops_pages,
-        is_beside if has_low_priority is None else has_low_priority,
-    )
+    drops = is_beside if drops_pages is None else drops_pages
+    return drops, is_beside if has_low_priority is None else has_low_priority
 
 
 class Verifying(Protocol):
