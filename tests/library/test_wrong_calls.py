@@ -368,3 +368,10 @@ def test_nothing_else_is_wrong_with_these_calls(place: Place, function: str) -> 
     elif isinstance(found, AbstractContextManager) and function in ("append", "serve"):
         with found:
             pass
+
+
+def test_a_wrong_request_of_an_iterator_is_named_when_it_comes(place: Place) -> None:
+    answers = kdump.lookups(place.partition, iter([OffsetRequest(1), "x"]))  # type: ignore[arg-type]
+    assert next(answers)
+    with pytest.raises(TypeError, match="requests is 'x'"):
+        next(answers)
