@@ -61,6 +61,7 @@ class AppendOptions:
     def __post_init__(self) -> None:
         """Raise ValueError, TypeError for what makes no sense."""
         check_type("packing", self.packing, Packing)
+        self.packing.check()
         check_truths(keeps_offsets=self.keeps_offsets)
         check_number("producer_id", self.producer_id, 0, may_be_none=True)
         check_number("producer_epoch", self.producer_epoch, 0, 32767, may_be_none=True)

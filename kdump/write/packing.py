@@ -48,6 +48,13 @@ class Packing:
     transactional: bool = False
 
     def __post_init__(self) -> None:
+        try:
+            self._check_format()
+        except (TypeError, UnsupportedForMessageFormatError):
+            self.check()  # which names the argument where it is one; it takes too long for each append
+            raise
+
+    def check(self) -> None:
         """Raise ValueError, TypeError for what no batch can have: it would be met halfway through an append."""
         check_number("magic", self.magic, 0, 2)
         check_number("codec", self.codec, 0, ZSTD)
@@ -58,6 +65,8 @@ class Packing:
         check_number("producer_epoch", self.producer_epoch, -1, 32767)
         check_number("base_sequence", self.base_sequence, -1, INT_MAX)
         check_truths(transactional=self.transactional)
+
+    def _check_format(self) -> None:
         if self.magic < 2 and self.codec == ZSTD:
             raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {self.magic}")
         if self.magic < 2 and (self.producer_id >= 0 or self.transactional):
