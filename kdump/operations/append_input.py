@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from kdump.disk.reading import list_directory
 from kdump.errors import KdumpError, RefusedError, check_number, check_several, check_truths, check_type, check_word
 from kdump.formats.encode import NewRecord
 from kdump.formats.java_text import INT_MAX
@@ -140,7 +141,7 @@ class Appender:
 
     def appended(self) -> Appended:
         """Return what was appended so far. Raises OSError."""
-        rolled = (base for base in base_offsets(self._log.path) if base > self._base_offset)
+        rolled = (base for base in base_offsets(list_directory(self._log.path)[1]) if base > self._base_offset)
         return Appended(self.tally, self._log.change, self._log.end_offset, tuple(rolled))
 
     def run(self, items: Iterator[Item]) -> None:
