@@ -130,6 +130,7 @@ def of_replicas(
 
     The call raises OSError, NameFormatError; KdumpError where none is of the `topic` that has to be there.
     """
+    OnError(errors)  # what is wrong with it is said first
     places = places_of(paths)
     if topic is not None and topic not in {each for place in places for each in topics_of(place)}:
         raise KdumpError(f"there is no partition of {topic} in these paths")

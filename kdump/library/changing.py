@@ -199,10 +199,11 @@ def retain(
 
     policy = OnError(errors)
     check_truths(tombstones=tombstones)
+    check_type("settings", settings, Mapping, may_be_none=True)
     groups = groups_of(paths)
     request = operation.RetainRequest(
-        clock(now), property_files(config, topic_configs), _given_settings(settings), log_start_offset, high_watermark,
-        tombstones,
+        clock(now), property_files(config, topic_configs), properties_of(settings, "settings"), log_start_offset,
+        high_watermark, tombstones,
     )  # fmt: skip
     safety = SafetyOptions(apply, "retain", keep_originals)
     safety.check()
@@ -265,11 +266,6 @@ def compact(
         yield from _of_groups(groups, lambda group: operation.compact(group, request, safety), policy)
 
     return results()
-
-
-def _given_settings(settings: Mapping[str, str] | None) -> Mapping[str, str]:
-    check_type("settings", settings, Mapping, may_be_none=True)
-    return properties_of(settings, "settings")
 
 
 def _idle_names(files: Iterable[PropertyFile], view: type[View]) -> Iterator[Note]:
