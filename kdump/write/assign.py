@@ -24,7 +24,6 @@ from kdump.formats.batch import (
     TRANSACTIONAL,
 )
 from kdump.formats.checksums import crc32, crc32c
-from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.message_set import (
     CRC,
@@ -39,7 +38,7 @@ from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.records import records_of
 from kdump.write.errors import InvalidTimestampError, MissingKeyError, UnsupportedForMessageFormatError
 from kdump.write.incoming import AppendOrigin, source_codec
-from kdump.write.packing import check_headers, encode_messages
+from kdump.write.packing import check_codec, check_headers, encode_messages
 
 _OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
@@ -77,8 +76,7 @@ class OffsetAssigner:
         target = source if self.config.codec is None else self.config.codec
         if (source or block.magic[0] >= 2) and block.length > 1:
             raise InvalidRecordError("Compressed outer record has more than one batch")
-        if target == ZSTD and magic < 2:
-            raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {magic}")
+        check_codec(target, magic)
         in_place = source == target and (magic > 0 or not source)
         if block.attributes[0] & CONTROL and block.magic[0] >= 2 and not source:
             in_place, target = True, source

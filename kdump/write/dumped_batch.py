@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
-from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.interchange.dumped import DumpedBatch
-from kdump.write.errors import UnsupportedForMessageFormatError
-from kdump.write.packing import check_headers, encode_messages
+from kdump.write.packing import check_codec, check_headers, encode_messages
 
 MAX_OFFSET_DELTA = (1 << 31) - 1
 
@@ -57,8 +55,7 @@ def as_stored(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | 
 
 def _check(batch: DumpedBatch, records: Sequence[NewRecord]) -> None:
     if batch.magic < 2:
-        if batch.codec == ZSTD:
-            raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {batch.magic}")
+        check_codec(batch.codec, batch.magic)
         for record in records:
             check_headers(record.headers, batch.magic)
     elif batch.base_offset is not None and not 0 <= batch.last_offset - batch.base_offset <= MAX_OFFSET_DELTA:

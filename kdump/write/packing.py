@@ -67,8 +67,7 @@ class Packing:
         check_truths(transactional=self.transactional)
 
     def _check_format(self) -> None:
-        if self.magic < 2 and self.codec == ZSTD:
-            raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {self.magic}")
+        check_codec(self.codec, self.magic)
         if self.magic < 2 and (self.producer_id >= 0 or self.transactional):
             raise UnsupportedForMessageFormatError(f"Idempotent messages are not supported for magic {self.magic}")
         if self.transactional and self.producer_id < 0:
@@ -178,6 +177,12 @@ def encode_messages(
     if codec:
         return encode_wrapper(records, magic, codec, append_time, attributes=attributes, level=level)
     return b"".join(encode_message(record, magic, attributes) for record in records)
+
+
+def check_codec(codec: int, magic: int) -> None:
+    """Raise UnsupportedForMessageFormatError for a codec that is younger than the format."""
+    if magic < 2 and codec == ZSTD:
+        raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {magic}")
 
 
 def check_headers(headers: Sequence[object], magic: int) -> None:
