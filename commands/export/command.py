@@ -28,7 +28,7 @@ from ..shell import values as filters
 from ..shell.choice import nothing_chosen, topics_at
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import topic_option
-from ..shell.output import NO_SUCH, Output, about, complain, os_error_text
+from ..shell.output import NO_SUCH, about, complain, os_error_text
 from ..shell.paths import check_not_kafkas, expand
 from ..shell.progress import PathCounter, ProgressBar
 from ..shell.reading_options import (
@@ -40,7 +40,7 @@ from ..shell.reading_options import (
     until_option,
 )
 from ..shell.replicas import chosen_replicas, directories_at, newest, replicas_at
-from ..shell.rows import OutputFormat, output_for, report_format_option
+from ..shell.rows import OutputFormat, output_for, printer_of, report_format_option
 from ..shell.schemas import payload_decoder, schemas_option
 from ..shell.session import Diagnostics, say_refused
 
@@ -207,16 +207,6 @@ def command(
     return _export(paths, topics, ExportRequest(folder, options, decoding, staging), cluster, format_)
 
 
-def _printer(out: Output, format_: OutputFormat) -> Printer:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write)
-    from .text import Text
-
-    return Text(out.write)
-
-
 def _export(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -244,7 +234,7 @@ def _export(
     results = export(farthest, request, report, engine, is_all=is_all, kept=_note_kept)
     try:
         with output_for(format_) as out:
-            diagnostics.before, printer = out.flush, _printer(out, format_)
+            diagnostics.before, printer = out.flush, printer_of(__package__, format_, out.write)
             for each in results:
                 _show(each, request.target, diagnostics, printer)
     except ExportOptionError as error:
@@ -325,7 +315,7 @@ def _export_lost(
     try:
         with output_for(format_) as out:
             found = lost_records(places, leader, folder, wall_clock(), diagnostics, chooses(topics))
-            _printer(out, format_).lost(found, leader)
+            printer_of(__package__, format_, out.write).lost(found, leader)
     except RefusedError as error:
         say_refused(error)
         return exit_codes.REFUSED

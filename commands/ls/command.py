@@ -22,7 +22,7 @@ from ..shell.options import color_option, topic_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import expand
 from ..shell.progress import PathCounter
-from ..shell.rows import OutputFormat, format_option, output_for
+from ..shell.rows import OutputFormat, format_option, output_for, printer_of
 from ..shell.session import Failures, note_unfinished
 
 if TYPE_CHECKING:
@@ -92,17 +92,12 @@ def command(
 
 
 def _printer(out: Output, format_: OutputFormat, color: str, *, graph: bool) -> Printer:
-    if format_ is OutputFormat.JSONL:
-        from .jsonl import JsonLines
-
-        return JsonLines(out.write)
-    if graph:
+    if graph and format_ is not OutputFormat.JSONL:
         from .graph import Graphs
 
         return Graphs(out.write, is_colored=wants_color(color))
-    from .text import Text
-
-    return Text(out.write, is_colored=wants_color(color))
+    printer: Printer = printer_of(__package__, format_, out.write, is_colored=wants_color(color))
+    return printer
 
 
 class _Listing(Failures):

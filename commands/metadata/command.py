@@ -70,7 +70,7 @@ def _state(path: str, at: int | None, diagnostics: Diagnostics) -> MetadataState
     if isinstance(place, KafkaFile):
         if at is not None:
             raise click.UsageError("--at needs the directory: a snapshot has one state only")
-        if place.name.kind not in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+        if place.name.kind not in names.METADATA_SNAPSHOT_KINDS:
             raise click.UsageError(f"{safe_path(path)}: expected a .checkpoint file or a directory")
         return state_of_snapshot(place.path, diagnostics)
     if isinstance(place, PartitionLog) and place.name and place.name.topic != names.CLUSTER_METADATA_TOPIC:

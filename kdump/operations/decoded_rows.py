@@ -29,7 +29,7 @@ class RowDecoder:
     def begin(self, origin: Origin) -> None:
         """Begin with the decoder of a log's topic; a snapshot of KRaft's may lie anywhere."""
         kind = names.parse_file_name(os.path.basename(origin.path)).kind
-        is_snapshot = kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
+        is_snapshot = kind in names.METADATA_SNAPSHOT_KINDS
         topic = names.CLUSTER_METADATA_TOPIC if is_snapshot else origin.topic
         self._decoder = decoder_of(topic) if topic else None
         self._topic = self._payloads.of_topic(topic) if self._payloads and not self._decoder else None

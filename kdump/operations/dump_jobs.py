@@ -22,7 +22,7 @@ from kdump.transactions.isolation_level import Isolation
 if TYPE_CHECKING:
     from kdump.change.kept import KeptPiece
 
-LOGS = (names.LOG, names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
+LOGS = (names.LOG, *names.METADATA_SNAPSHOT_KINDS)
 """The kinds of files that have batches; the others are tables (interchange.file_rows)."""
 
 Job: TypeAlias = "PartitionLog | KafkaFile | KeptPiece | LoneLog"
@@ -73,7 +73,7 @@ INCLUDED: Mapping[str, tuple[str, ...]] = {
     "timeindex": (names.TIME_INDEX,),
     "txnindex": (names.TXN_INDEX,),
     "snapshot": (names.PRODUCER_SNAPSHOT,),
-    "kraft-snapshot": (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT),
+    "kraft-snapshot": names.METADATA_SNAPSHOT_KINDS,
     "checkpoints": (
         *names.OFFSET_CHECKPOINTS,
         names.LEADER_EPOCH_CHECKPOINT,

@@ -152,7 +152,7 @@ class Inventory:
 
         Raises OSError.
         """
-        if name.kind not in (names.LOG, names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+        if name.kind not in (names.LOG, *names.METADATA_SNAPSHOT_KINDS):
             yield FileInfo(path, os.stat(path).st_size, name.kind)
             return
         info = segment_info(Segment(path), count=self._request.counts)

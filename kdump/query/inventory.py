@@ -240,7 +240,7 @@ def partition_info(
         codecs=_merged(segment.codecs for segment in segments),
         leader_epochs=tuple(epochs or ()),
         producer_snapshots=tuple(file for file in live if file.kind == names.PRODUCER_SNAPSHOT),
-        kraft_snapshots=tuple(file for file in live if file.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)),
+        kraft_snapshots=tuple(file for file in live if file.kind in names.METADATA_SNAPSHOT_KINDS),
         leftovers=tuple(file for file in files if file.state != names.LIVE),
         replaced=tuple(file for file in files if file.name in replaced),
         orphans=tuple(file for file in files if file.name in orphan_names),

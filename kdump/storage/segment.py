@@ -80,7 +80,7 @@ class Segment(Contents):
         if base_offset is not None:
             name = names.segment_file_name(base_offset, ".log")
         parsed = names.parse_file_name(name)
-        self.is_checkpoint = parsed.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
+        self.is_checkpoint = parsed.kind in names.METADATA_SNAPSHOT_KINDS
         if not self.is_checkpoint and (parsed.kind != names.LOG or parsed.offset is None):
             raise NameFormatError(f"{log_path}: not the name of a segment, which is <base offset>.log")
         self.log_path = log_path

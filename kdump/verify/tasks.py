@@ -257,7 +257,7 @@ class Tasks:
         folder, name = os.path.split(path)
         folder = folder or "."
         parsed = parse_file_name(name)
-        if parsed.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+        if parsed.kind in names.METADATA_SNAPSHOT_KINDS:
             from kdump.verify.kraft import check_kraft_snapshot
 
             yield DirectoryFindings(check_kraft_snapshot(path, self._reading(names.CLUSTER_METADATA_TOPIC)))
