@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from tests.commands.running import Run
 from tests.unpacking import unpack
 from tests.verify.test_old_brokers import ARCHIVE
@@ -50,7 +48,7 @@ class TestOldBrokers:
 def test_a_log_of_cluster_metadata_with_other_index_entries(run: Run, tmp_path: Path, strategy: str) -> None:
     """A controller recovers its log at every start; that is its routine, and no repair."""
     unpack(ARCHIVE.with_name("release-4.3.1.tar.xz"), tmp_path)
-    metadata = tmp_path / "disk1" / "__cluster_metadata-0"
-    os.truncate(metadata / "00000000000000000000.index", 4 * OFFSET_ENTRY_SIZE)
-    assert run("rebuild-index", metadata, "--all") == 1
-    assert run("repair", tmp_path / "disk1", "--strategy", strategy) == 0
+    settings = tmp_path / "server.properties"
+    settings.write_text("index.interval.bytes=100\n")
+    assert run("rebuild-index", tmp_path / "disk1" / "__cluster_metadata-0", "--config", settings, "--all") == 1
+    assert run("repair", tmp_path / "disk1", "--config", settings, "--strategy", strategy) == 0
