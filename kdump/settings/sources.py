@@ -197,15 +197,15 @@ class Settings(NamedTuple):
         """Return the settings of a topic.
 
         `was_cleaned`: the cleaner has been at it, so it is compacted where nothing says what its own policy is. A
-        broker's own topics are as it creates them, but for what is said of them by name; for the metadata log the
-        settings of all topics do not count at all (KafkaMetadataLog).
+        broker's own topics are as it creates them, but for what is said of them by name. For the metadata log a
+        server's settings of its topics do not count (KafkaMetadataLog): of a file for all only topics' names do.
         """
         shared = [_layer(METADATA, self.cluster.get((BROKER_RESOURCE, name), {})) for name in ("", str(self.node_id))]
         general = [Layer(file.path, file.properties, True) for file in self.files if file.topics is None]
         own = _layer(METADATA, self.cluster.get((TOPIC_RESOURCE, topic), {}))
         named = [Layer(file.path, file.properties, True) for file in self.files if file.is_for(topic)]
         if topic == names.CLUSTER_METADATA_TOPIC:
-            shared, general = [], []
+            shared, general = [], [_of_topics(layer) for layer in general]
         if topic in _INTERNAL:
             # the metadata has what brokers of its own release have created the topic with
             properties = {} if own.properties else built_in(topic, TopicSettings((*shared, *general)))
@@ -227,6 +227,12 @@ def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, st
     if segment_bytes is None:
         return properties
     return {**properties, SEGMENT_BYTES.name: str((server or TopicSettings()).get(segment_bytes))}
+
+
+def _of_topics(layer: Layer) -> Layer:
+    """Return what has the name that it has for a topic, which no server has in its own file."""
+    properties = {name: text for name, text in layer.properties.items() if name in BY_NAME and BY_NAME[name].is_topics}
+    return layer._replace(properties=properties)
 
 
 def _for_all(layer: Layer) -> Layer:

@@ -221,6 +221,8 @@ def test_the_metadata_log_has_kafkas_defaults_whatever_the_server_has() -> None:
     found = Settings({(4, ""): {"log.index.interval.bytes": "9"}}, files=(PropertyFile("f", None, given),))
     assert LoadingSettings.of(found.of("__cluster_metadata")) == LoadingSettings()
     assert RetentionSettings.of(found.of("__cluster_metadata")).retention_ms == -1
+    own_names = PropertyFile("f", None, {"index.interval.bytes": "5"})
+    assert LoadingSettings.of(Settings(files=(own_names,)).of("__cluster_metadata")).index_interval_bytes == 5
     named = PropertyFile("f", "__cluster_metadata", {"index.interval.bytes": "5"})
     assert LoadingSettings.of(Settings(files=(named,)).of("__cluster_metadata")).index_interval_bytes == 5
 
