@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from operator import attrgetter
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -16,10 +15,6 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import Run, damaged_batches
 from kdump.storage.segment import Segment
 
-_columns = attrgetter(
-    "offset", "timestamp", "sequence", "key_position", "key_length", "value_position", "value_length",
-    "headers_position", "headers_count",
-)  # fmt: skip
 _NO_PICKS = range(0)
 _NO_RECORDS = RecordBlock(0)
 
@@ -42,7 +37,17 @@ class Selected(NamedTuple):
     def spans(self) -> Iterator[tuple[int, ...]]:
         """Yield for each: offset, timestamp, sequence, key and value (position, length), headers (position, count)."""
         records, picks = self.records, self.picks
-        columns = _columns(records)
+        columns = (
+            records.offset,
+            records.timestamp,
+            records.sequence,
+            records.key_position,
+            records.key_length,
+            records.value_position,
+            records.value_length,
+            records.headers_position,
+            records.headers_count,
+        )
         if len(picks) == 1:
             at = picks[0]
             return iter([tuple([column[at] for column in columns])])

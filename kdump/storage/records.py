@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kdump.blocks import BatchBlock, content_at
-from kdump.formats.batch import (
-    CODEC_MASK,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    TimestampType,
-    is_control_batch,
-)
+from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, TimestampType
 from kdump.formats.codecs import DEFAULT_LIMIT, codec_name
 from kdump.formats.sequences import last_sequence
 from kdump.named_tuples import NamedTuple
@@ -60,7 +53,7 @@ class Batch(NamedTuple):
     @property
     def is_control(self) -> bool:
         """Whether the records are markers of Kafka's own rather than a client's."""
-        return is_control_batch(self.attributes, self.magic)
+        return self.magic >= 2 and bool(self.attributes & CONTROL)  # is_control_batch, without a call for each
 
     @property
     def is_wrapper(self) -> bool:
