@@ -207,6 +207,8 @@ class _Site:
         elif self.log_dir:
             with suppress(FileNotFoundError):
                 self.like = os.stat(os.path.join(self.folder, names.META_PROPERTIES))
+        if self.log is None:
+            os.stat(self.folder)  # a new log is made in a directory that is there
         for folder in (path if self.log else self.folder, self.log_dir):
             if folder and not os.access(folder, os.W_OK | os.X_OK):
                 raise RefusedError(f"{folder}: nothing can be written here (permissions, or a read-only file system)")

@@ -318,6 +318,14 @@ def test_growing(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (data / names.CLEAN_SHUTDOWN).exists()
 
 
+def test_a_new_log_in_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    how = Opening(create=NewLog())
+    with pytest.raises(FileNotFoundError) as raised, opened(str(tmp_path / "absent" / "orders-0"), CONFIG, how):
+        pass
+    assert raised.value.filename == str(tmp_path / "absent")
+    assert os.listdir(tmp_path) == []
+
+
 def test_nothing_can_be_written(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(RefusedError, match="nothing can be written here"), opened(str(data / "orders-0"), CONFIG, HOW):
