@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kdump.change.guard import DroppedBatches
 from kdump.change.plan import Operation
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
@@ -51,7 +52,8 @@ class JsonPrinter(RowPrinter):
             "problems": list(task.problems),
             "notes": list(task.notes),
             "isDecisionNeeded": task.decision is not None,
-            "dropped": _held(task.dropped),
+            "dropped": _batches(task.dropped.lost),
+            "droppedByKind": {kind.value: _batches(batches) for kind, batches in task.dropped.items()},
             "logStartOffset": task.extent[0] if task.extent else None,
             "logEndOffset": task.extent[1] if task.extent else None,
             "lost": _held(task.outcome.loss) if task.outcome and salvaged is None else None,
@@ -71,6 +73,10 @@ class JsonPrinter(RowPrinter):
         counts = {"partitionsWithWork": work, "partitionsFailed": failed}
         fields = counts | {"isApplied": applies, "nothingChanged": reason or None}
         self.row("summary", fields, _OLD_SUMMARY)
+
+
+def _batches(batches: DroppedBatches) -> Row:
+    return fields_of(batches, "batches records first_offset last_offset")
 
 
 def _operation(operation: Operation) -> Row:

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kdump.change.guard import DropKind, Dropped, DroppedBatches
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.findings.remedies import DAMAGED_BATCH
 from kdump.formats import names
 from kdump.formats.names import FileKind, parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.formats.words import MAX_PLAIN, byte_words, count_text, listed, number_words, offset_range
+from kdump.formats.words import MAX_PLAIN, byte_words, count_text, listed, number_words, offset_range, offset_words
 from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
 from kdump.operations.safe_plans import SafePlan, safe_plan
@@ -88,8 +89,8 @@ class TextPrinter:
         if task.plan is not None and not done.has_work:
             self._notes(done.path, task)
             return
-        self._dropped += task.dropped.records
-        self._has_unaccepted |= not self._safety.accepts(task.dropped.records)
+        self._dropped += task.dropped.lost.records
+        self._has_unaccepted |= not self._safety.allowance.allows(task.dropped)
         self._gives_up |= task.salvaged is not None and bool(task.salvaged.given_up)
         text = self._block(done, task)
         plan = _safe_line(done, task) if self._summarizes else None
@@ -145,8 +146,8 @@ class TextPrinter:
         if done.change is not None:
             lines += (f"  kept    {safe_path(path)}" for path in done.kept_cuts)
             lines.append(self._good("done"))
-        elif task.plan and not self._safety.accepts(task.dropped.records):
-            lines.append(f"needs --accept-loss {task.dropped.records}")
+        elif task.plan and not self._safety.allowance.allows(task.dropped):
+            lines.append(f"needs --accept-loss {task.dropped.lost.records}")
         return "\n".join([safe_path(done.path), *(f"  {line}" for line in lines)]) + "\n\n"
 
     def _interrupted(self, done: Repaired) -> Iterator[str]:
@@ -240,30 +241,30 @@ class TextPrinter:
             elif parse_file_name(failure.file).kind in names.INDEX_KINDS:  # all that is wrong with one is left out
                 yield "  segment.index.bytes is too small for this log: set a larger one, in --config too"
         elif task.salvaged:
-            yield from self._salvage(task.salvaged)
+            yield from self._salvage(task.salvaged, task.dropped)
         elif task.outcome and not task.problems:
-            yield self._lost(task.outcome.loss)
+            yield self._lost(task.dropped, task.outcome.loss)
+        yield from _not_lost(task.dropped)
         yield from map(safe, _fixed_lines(task.fixed))
         yield from map(safe, task.notes)
         if task.extent:
             yield f"log start offset {task.extent[0]}, log end offset {task.extent[1]}"
 
-    def _lost(self, loss: Loss) -> str:
-        if loss.batches:
-            return f"{self._bad('drops:')} {loss_words(loss)}"
+    def _lost(self, dropped: Dropped, loss: Loss) -> str:
+        if dropped.lost.batches:
+            return f"{self._bad('drops:')} {_batch_words(dropped.lost)}{_older(dropped)}"
         kept = self._good("no valid batch is dropped")
         if loss.has_data:
             return f"{kept}; cuts an incomplete batch ({byte_words(loss.bytes)})"
         return kept + (f"; cuts {loss_words(loss)}, never written" if loss.bytes else "")
 
-    def _salvage(self, salvaged: Salvaged) -> Iterator[str]:
+    def _salvage(self, salvaged: Salvaged, dropped: Dropped) -> Iterator[str]:
         for cut in salvaged.cuts:
             size = byte_words(cut.stop - cut.start)
             yield self._bad("given up:") + safe(f" {size} of {cut.file} from byte {cut.start}: {cut.why}")
-        if salvaged.dropped.batches:
-            yield f"{self._bad('drops:')} {loss_words(salvaged.dropped)}: their offsets fit nowhere"
+        if salvaged.kept is None or dropped.lost.batches:
+            yield self._lost(dropped, salvaged.outcome.loss)
         if salvaged.kept is None:
-            yield self._lost(salvaged.outcome.loss)
             return
         yield f"kept: {_held(salvaged.kept)}"
         if salvaged.kafka_keeps is None:
@@ -274,6 +275,34 @@ class TextPrinter:
             yield f"{self._good('put in:')} {safe(str(marker))} ({marker.gap.name})"
         for producer in salvaged.open_txns if salvaged.cuts else ():
             yield _open_txn(producer)
+
+
+_NOT_LOST = {
+    DropKind.DUPLICATE: "a second time: the same batches stay",
+    DropKind.REPACKED: "whose records stay in other batches",
+    DropKind.COMPACTED: "that compaction has superseded, deleted or aborted",
+    DropKind.SET_ASIDE: "in files that the broker deletes at its start",
+}
+
+
+def _not_lost(dropped: Dropped) -> Iterator[str]:
+    """Yield what goes beside what is lost, and why that is no loss."""
+    return (f"removes {_batch_words(dropped[kind])}, {why}" for kind, why in _NOT_LOST.items() if kind in dropped)
+
+
+def _batch_words(batches: DroppedBatches) -> str:
+    number = number_words(batches.batches, "valid batch", "valid batches")
+    records = number_words(batches.records, "record")
+    return f"{number} of {records}, {offset_words(batches.first_offset, batches.last_offset)}"
+
+
+def _older(dropped: Dropped) -> str:
+    """Return which of the lost batches a broker would truncate for those of a later leader epoch."""
+    older = dropped.get(DropKind.OLDER_EPOCH)
+    if older is None:
+        return ""
+    which = "all" if DropKind.LOST not in dropped else number_words(older.records, "record")
+    return f" ({which} of an older leader epoch: batches of a later one stay at these offsets)"
 
 
 class SafeLine(NamedTuple):
@@ -292,7 +321,7 @@ def _rank(done: Repaired, task: Task) -> int:
     """Return how soon a plan has to be seen: what was interrupted or fails, what cuts or drops, what is routine."""
     if done.interrupted or task.failure:
         return 0
-    return 1 if task.cuts or task.dropped.records else 2
+    return 1 if task.cuts or task.dropped.lost.batches else 2
 
 
 def _open_txn(producer: ProducerEntry) -> str:

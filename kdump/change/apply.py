@@ -23,6 +23,7 @@ from kdump.change.checks import (
     check_writable,
     source_before,
 )
+from kdump.change.guard import NO_LOSS, Allowance, DropsError, dropped_batches
 from kdump.change.journal import Changes
 from kdump.change.place import ChangeFiles, log_directory_of, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
@@ -54,13 +55,20 @@ class Draft(NamedTuple):
 
 
 def apply_plan(
-    plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True, cuts: Sequence[Cut] = ()
+    plan: Plan,
+    files: ChangeFiles,
+    *,
+    command: str = "",
+    keep_old: bool = True,
+    cuts: Sequence[Cut] = (),
+    allowance: Allowance = NO_LOSS,
 ) -> Change:
     """Apply `plan` as the change with these files, which are in the same file system.
 
     A partition directory that is not there is made, like the log directory. Unless `keep_old`, nothing of it remains
     but the bytes that `cuts` name. Raises OSError (before any change where something cannot be written), RefusedError
-    where there is not enough space, a file is a symbolic link, or one is not what the plan was made for.
+    where there is not enough space, a file is a symbolic link, or one is not what the plan was made for, and DropsError
+    where more valid batches would go than the `allowance` has.
     """
     makes = not is_named(plan.path)
     if makes:
@@ -69,22 +77,33 @@ def apply_plan(
         check_changeable(plan)
         check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
         drafts = [_draft(plan, each) for each in plan.operations]
-        return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts, made_directory=makes)
+        return carry_out(
+            plan.path,
+            drafts,
+            files,
+            command=command,
+            keep_old=keep_old,
+            cuts=cuts,
+            made_directory=makes,
+            allowance=allowance,
+        )
     except BaseException:
         if makes and not is_named(files.path(place.JOURNAL)):
             durable.remove_empty_directory(plan.path)
         raise
 
 
-def apply_staged(plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True) -> Change:
+def apply_staged(
+    plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True, allowance: Allowance = NO_LOSS
+) -> Change:
     """Apply a plan whose new files are on the disk already, at the paths that `files` has for them.
 
-    The plan needs no recipes. Raises OSError, RefusedError.
+    The plan needs no recipes. Raises OSError, RefusedError, DropsError.
     """
     drafts = [
         Draft(each, files.path(place.NEW, each.name) if each.action == REPLACE else "") for each in plan.operations
     ]
-    return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old)
+    return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old, allowance=allowance)
 
 
 def carry_out(
@@ -97,14 +116,21 @@ def carry_out(
     cuts: Sequence[Cut] = (),
     undoes: str = "",
     made_directory: bool = False,
+    allowance: Allowance = NO_LOSS,
 ) -> Change:
     """Apply these operations on the partition directory `path`; the change as it is done.
 
-    `undoes` is the id of the change that they take back, `made_directory` says that the directory was made for them.
-    Raises OSError, RefusedError.
+    `undoes` is the id of the change that they take back: what goes then is what that had put there. `made_directory`
+    says that the directory was made for them. Raises OSError, RefusedError, DropsError.
     """
     path, drafts = os.path.abspath(path), list(drafts)
-    check_made_for(path, [draft.operation for draft in drafts])
+    operations = [draft.operation for draft in drafts]
+    check_made_for(path, operations)
+    if not undoes:
+        contents = {draft.operation.name: _content(draft) for draft in drafts}
+        dropped = dropped_batches(path, operations, contents, allowance)
+        if not allowance.allows(dropped):
+            raise DropsError(path, dropped)
     before = state_of(path)
     begun = wall_clock()
     change = Change(
@@ -268,6 +294,13 @@ def make_place(directory: str, partition_directory: str) -> None:
         durable.make_directories(directory, os.stat(partition_directory), allow_other_owner=True)
         durable.sync_directory(os.path.dirname(directory))
     check_writable(directory)
+
+
+def _content(draft: Draft) -> Recipe:
+    """Return what a draft of a REPLACE puts in place, of another one nothing. Raises OSError."""
+    if draft.source:
+        return SourceBytes(os.path.abspath(draft.source), 0, os.path.getsize(draft.source))
+    return draft.recipe or NewContent(b"", 0)
 
 
 def _staged(change: Change, drafts: Iterable[Draft]) -> Iterator[Step]:

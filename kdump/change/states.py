@@ -45,9 +45,7 @@ def state_of(partition_directory: str) -> PartitionState:
     """Return what a partition is now. Raises OSError."""
     path = os.path.abspath(partition_directory)
     log_directory = os.path.dirname(path)
-    return PartitionState(
-        files_of(path), offsets_of(path), is_named(os.path.join(log_directory, names.CLEAN_SHUTDOWN))
-    )
+    return PartitionState(files_of(path), offsets_of(path), is_named(os.path.join(log_directory, names.CLEAN_SHUTDOWN)))
 
 
 def files_of(path: str) -> dict[str, FileState]:

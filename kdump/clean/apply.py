@@ -9,6 +9,7 @@ from functools import partial
 from kdump.change import place
 from kdump.change.apply import apply_staged, discard, make_place
 from kdump.change.checks import SPARE_BYTES, check_changeable, check_room
+from kdump.change.guard import Allowance
 from kdump.change.place import ChangeFiles
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.plan import CLEANED, cleaning_plan
@@ -45,7 +46,7 @@ def clean_in_place(state: PartitionState, clean: Clean, files: ChangeFiles, *, k
         discard(files, state.log.path)
         raise
     if plan:
-        apply_staged(plan, files, command="compact", keep_old=keep_old)
+        apply_staged(plan, files, command="compact", keep_old=keep_old, allowance=Allowance(compacts=True))
     else:
         discard(files, state.log.path)
     return cleaning

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from kdump.change.plan import CHECKPOINT, Operation, Plan, make_plan
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import format_leader_epochs
-from kdump.formats.names import live_logs, parse_file_name
+from kdump.formats.names import parse_file_name
 from kdump.formats.words import byte_words, number_words, offset_words
 from kdump.operations.heal_front import earlier_notes, front_notes, front_of, lowered_log_start
 from kdump.operations.heal_sources import (
@@ -25,10 +24,8 @@ from kdump.operations.heal_sources import (
     peer_of,
 )
 from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
+from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.repair.duplicates import not_taken
-from kdump.repair.load_result import directory_after_load
 from kdump.repair.replicas import Replicas
 from kdump.repair.task import Task
 from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
@@ -36,8 +33,6 @@ from kdump.replicas.healed_segments import Taken
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
-from kdump.storage.planned_log import LogView
-from kdump.storage.recipe import SourceBytes, parts_of
 from kdump.topics.clusters import Clusters
 
 _RANGES_NAMED, _RANGES_NOTED = 3, 10
@@ -85,9 +80,8 @@ def plan_heal(
     recipes = {each.name: plan.recipes[each.name] for each in operations if each.name in plan.recipes}
     extent = outcome.log_start_offset, outcome.log_end_offset
     notes = (*front_notes(log, front, healing), *_notes(healing), *before, *_not_in_sync(peers, healing, replicas))
-    dropped = _dropped(log, outcome)
     plan = Plan(log.path, tuple(operations), recipes)
-    return Task(log.path, plan, extent, outcome=outcome, dropped=dropped, notes=notes)
+    return Task(log.path, plan, extent, outcome=outcome, notes=notes)
 
 
 # --- what comes of it ------------------------------------------------------------------------------------------------
@@ -122,39 +116,6 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
             f" {healing.end}. "
         )
     return outcome
-
-
-def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
-    """Return the copy's own valid batches of which nothing is left: there are to be none, by a reading of its own.
-
-    What is taken from another copy stands for one of the same size and CRC, which does not cover offset and epoch.
-    Raises OSError.
-    """
-    before, healed = PlannedPartition(log), directory_after_load(log, outcome)
-    own: dict[str, list[tuple[int, int]]] = {}
-    copies: Counter[tuple[int, int]] = Counter()
-    for _, name in live_logs(healed.names()):
-        at = 0
-        with LogView(healed, name) as view:
-            for part in parts_of(healed.files[name]):
-                if isinstance(part, SourceBytes) and part.name in before.files:
-                    own.setdefault(part.name, []).append((part.start, part.start + part.size))
-                else:
-                    for block in view.blocks(at, at + part.size):
-                        copies.update(zip(block.size[: block.length], block.crc[: block.length], strict=True))
-                at += part.size
-    lost: list[Loss] = []
-    for segment in log.segments:
-        name = os.path.basename(segment.log_path)
-        if healed.files.get(name) == before.files[name]:
-            continue
-        for batch in not_taken(segment, sorted(own.get(name, ()))):
-            content = batch.identity.size, batch.identity.crc
-            if copies[content]:
-                copies[content] -= 1
-            else:
-                lost.append(batch.loss)
-    return total_loss(lost)
 
 
 def _concerns(operation: Operation, changed: set[int | None]) -> bool:

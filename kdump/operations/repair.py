@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kdump.change.guard import dropped_batches
 from kdump.disk.locks import GrowthWatch, check_not_locked
 from kdump.disk.reading import is_named
 from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
@@ -237,14 +238,25 @@ def _one(
         from kdump.change.saved_plan import check_same
 
         check_same(wanted.plans, task.plan)
-    if not safety.applies or not task.plan:
+    if not task.plan:
         return done
-    check_loss(path, task.dropped, safety)
+    dropped = dropped_batches(path, task.plan.operations, task.plan.recipes)
+    done = done._replace(task=task._replace(dropped=dropped))
+    if not safety.applies:
+        return done
+    check_loss(path, dropped, safety)
     check_backup_dir(safety, path)
     guard.check_still(path)
     from kdump.change.apply import apply_plan
 
-    change = apply_plan(task.plan, guard.files(path), command=safety.command, keep_old=safety.keep_old, cuts=task.cuts)
+    change = apply_plan(
+        task.plan,
+        guard.files(path),
+        command=safety.command,
+        keep_old=safety.keep_old,
+        cuts=task.cuts,
+        allowance=safety.allowance,
+    )
     return done._replace(change=change, kept=safety.keep_old or bool(change.cuts))
 
 

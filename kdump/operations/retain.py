@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kdump.change.apply import apply_plan
+from kdump.change.guard import Allowance, DropsError
 from kdump.change.plan import Plan
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
@@ -112,19 +113,25 @@ def _examined(place: _Place, paths: Iterable[str]) -> Iterator[PartitionRetentio
 
 
 def _carry_out(group: PartitionGroup, found: Iterable[PartitionRetention], guard: Guard) -> Iterator[Event]:
-    plans = []
+    plans: list[tuple[Plan, Allowance]] = []
     for each in found:
         try:
             check_allowed(each)
             if each.has_work:
-                plans.append(partition_plan(each))
+                plans.append((partition_plan(each), Allowance(below=each.new_log_start_offset)))
         except (OSError, KdumpError) as error:
             yield Failed(each.log.path, error)
-    for plan in plans:
+    for plan, _ in plans:
         guard.check_still(plan.path)
-    for plan in plans:
-        apply_plan(plan, guard.files(plan.path), command="retain", keep_old=guard.safety.keep_old)
-    yield Deleted(group.log_directory, plans, guard.id if plans and guard.safety.keep_old else None)
+    applied: list[Plan] = []
+    for plan, allowance in plans:
+        files = guard.files(plan.path)
+        try:
+            apply_plan(plan, files, command="retain", keep_old=guard.safety.keep_old, allowance=allowance)
+            applied.append(plan)
+        except DropsError as error:
+            yield Failed(plan.path, error)
+    yield Deleted(group.log_directory, applied, guard.id if applied and guard.safety.keep_old else None)
 
 
 class _Place:

@@ -31,7 +31,7 @@ class SafePlan(NamedTuple):
 
 def safe_plan(done: Repaired, task: Task) -> SafePlan | None:
     """Return the plan of a task if it is one; None where it drops something, or more has to be told of it."""
-    if task.dropped.records or task.salvaged is not None or task.plan is None:
+    if task.dropped.lost.batches or task.salvaged is not None or task.plan is None:
         return None
     if done.interrupted or task.failure or task.problems or task.fixed or task.notes:
         return None

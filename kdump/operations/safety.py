@@ -9,14 +9,14 @@ from errno import ENOENT
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from kdump.change.guard import ANY_LOSS, Allowance, Dropped
 from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
 from kdump.disk.reading import is_directory, real_path
 from kdump.errors import ArgumentError, KdumpError, RefusedError, check_number, check_truths, check_type
-from kdump.formats.words import number_words, offset_range
+from kdump.formats.words import number_words, offset_words
 from kdump.named_tuples import NamedTuple
-from kdump.recovery.outcome import Loss
 from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 
@@ -57,9 +57,10 @@ class SafetyOptions(NamedTuple):
                 raise ValueError("backup_dir says where originals are kept, and none are to be")
             check_is_there(self.backup_dir)
 
-    def accepts(self, records: int) -> bool:
-        """Return whether a partition may lose so many valid records."""
-        return not records or self.accept_loss in (ALL_LOSSES, records)
+    @property
+    def allowance(self) -> Allowance:
+        """What the change of a partition may drop."""
+        return ANY_LOSS if isinstance(self.accept_loss, str) else Allowance(self.accept_loss or 0)
 
 
 class Guard:
@@ -215,16 +216,15 @@ def check_backup_dir(safety: SafetyOptions, path: str) -> None:
         )
 
 
-def check_loss(path: str, dropped: Loss, safety: SafetyOptions) -> None:
+def check_loss(path: str, dropped: Dropped, safety: SafetyOptions) -> None:
     """Raise RefusedError where a plan drops valid records, unless as many as it drops were named."""
-    if safety.accepts(dropped.records):
+    if safety.allowance.allows(dropped):
         return
-    name = os.path.basename(path)
-    number = number_words(dropped.records, "valid record")
-    offsets = offset_range(dropped.first_offset, dropped.last_offset)
+    lost = dropped.lost
+    number, offsets = number_words(lost.records, "valid record"), offset_words(lost.first_offset, lost.last_offset)
     raise RefusedError(
-        f"this plan drops {number} of {name} (offsets {offsets}). Without --strategy, repair lists the ways that"
-        f" lose nothing, or less. To drop them all the same: --accept-loss {dropped.records}"
+        f"this plan drops {number} of {os.path.basename(path)} ({offsets}). Other ways, safest first: kdump doctor"
+        f" {path}. To drop them all the same: --accept-loss {lost.records}"
     )
 
 

@@ -15,7 +15,7 @@ from kdump.change.plan import Cut, Plan, make_plan
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import LoadOutcome, total_loss
+from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import as_if_killed, reasons
 from kdump.repair.needed import needed
@@ -83,8 +83,7 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     plan = make_plan(log.path, files, why, outcome.present)
     if was_closed(log, startup) and request.kinds is None:
         plan = needed(plan, log, found, clean=True)
-    dropped = total_loss(step.loss for step in outcome.steps if step.loss and step.loss.batches)
-    return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=dropped)
+    return Task(log.path, plan, _extent(outcome), outcome=outcome)
 
 
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
@@ -106,7 +105,7 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
         return Task(log.path, None, cuts=saved.cuts, outcome=saved.outcome, salvaged=saved)
     task = _planned(log, startup, request, found, saved.outcome)
     cuts = _cuts(saved, task)
-    return task._replace(cuts=cuts, salvaged=saved._replace(cuts=cuts), dropped=saved.dropped)
+    return task._replace(cuts=cuts, salvaged=saved._replace(cuts=cuts))
 
 
 def _cuts(saved: Salvaged, task: Task) -> tuple[Cut, ...]:

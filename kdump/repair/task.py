@@ -6,12 +6,13 @@ import os
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kdump.change.guard import NOTHING_DROPPED, Dropped
 from kdump.change.plan import KINDS, ORPHANS, Cut, Plan
 from kdump.errors import check_number, check_several, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.named_tuples import NamedTuple
-from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
+from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
 
 if TYPE_CHECKING:
     from kdump.repair.decision import Damaged, Decision
@@ -74,9 +75,9 @@ class Task(NamedTuple):
 
     `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
     in the way. It is empty where a `decision` is needed first. `extent` is the log's start and end offset (absolute)
-    afterwards, None where it is not known. `dropped` counts the valid batches that the plan drops. `outcome` and
-    `salvaged` are what the plan was made from, `fixed` the bits that it flips back, `notes` what else to
-    know of it. `was_closed` tells that the broker's next start checks no segment.
+    afterwards, None where it is not known. `dropped` are the valid batches that the plan drops, by the guard. `outcome`
+    and `salvaged` are what the plan was made from, `fixed` the bits that it flips back, `notes` what else to know of
+    it. `was_closed` tells that the broker's next start checks no segment.
     """
 
     path: str
@@ -86,7 +87,7 @@ class Task(NamedTuple):
     problems: tuple[str, ...] = ()
     outcome: LoadOutcome | None = None
     salvaged: Salvaged | None = None
-    dropped: Loss = Loss()
+    dropped: Dropped = NOTHING_DROPPED
     decision: Decision | None = None
     fixed: tuple[Damaged, ...] = ()
     notes: tuple[str, ...] = ()

@@ -11,12 +11,31 @@ from kdump.errors import FILE_NOT_FOUND, KdumpError, LoadError
 from kdump.storage.log_reader import BUFFER_SIZE
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import Joined, NewContent, Recipe, SourceBytes, piece_of
+from kdump.storage.walked import WalkedLogs
 
 MAX_AT_ONCE = 1 << 28
 """Bytes of the largest file that is read into memory: checkpoints and snapshots have far less."""
 
 
-class PlannedPartition:
+class PlannedFiles:
+    """Files of the directory `path`, each as the recipe by which it could be made.
+
+    `walked` is what is known of the real .log files, None if nothing is.
+    """
+
+    def __init__(self, path: str, files: dict[str, Recipe], walked: WalkedLogs | None = None) -> None:
+        """Begin with these files, by name."""
+        self.path = path
+        self.files = files
+        self.walked = walked
+        self._prefix = os.path.join(path, "")
+
+    def full(self, name: str) -> str:
+        """Return the path of a file; the name of one that is in another directory is its path."""
+        return name if os.path.isabs(name) else self._prefix + name
+
+
+class PlannedPartition(PlannedFiles):
     """The files of a partition directory, each as the recipe by which it could be made.
 
     `present` is what the system says of the real files, `source` their sizes; `reasons` why a file was deleted last.
@@ -25,14 +44,12 @@ class PlannedPartition:
 
     def __init__(self, log: PartitionLog) -> None:
         """Start with the files as they are. Raises OSError."""
-        self.path = log.path
-        self._prefix = os.path.join(log.path, "")
+        super().__init__(log.path, {}, log.walked)
         self.directories = log.directories
-        self.walked = log.walked
         self.contents = log.contents
         self.present = {name: status_of(self._prefix + name) for name in log.files}
         self.source = {name: status.size for name, status in self.present.items()}
-        self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
+        self.files = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
 
     def copy(self) -> PlannedPartition:
@@ -40,10 +57,6 @@ class PlannedPartition:
         other = copy(self)
         other.files, other.reasons = dict(self.files), dict(self.reasons)
         return other
-
-    def full(self, name: str) -> str:
-        """Return the path of a file; the name of one that is in another directory is its path."""
-        return name if os.path.isabs(name) else self._prefix + name
 
     def names(self) -> list[str]:
         """Return the names of the files, sorted."""

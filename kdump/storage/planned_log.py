@@ -15,14 +15,14 @@ from kdump.errors import CORRUPT_RECORD, ILLEGAL_ARGUMENT, KAFKA, LoadError
 from kdump.formats.batch import wrap64
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.storage.log_reader import LogFile
-from kdump.storage.planned import PlannedPartition
+from kdump.storage.planned import PlannedFiles
 from kdump.storage.recipe import NewContent, Part, parts_of
 
 
 class LogView(LogFile):
     """An open planned .log. `name` is that of the file; a block need not hold all of its batches' bytes."""
 
-    def __init__(self, directory: PlannedPartition, name: str) -> None:
+    def __init__(self, directory: PlannedFiles, name: str) -> None:
         """Open the .log of this name. Raises OSError."""
         recipe = directory.files[name]
         self._directory = directory

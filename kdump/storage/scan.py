@@ -142,7 +142,7 @@ class _Walk:
         last_offset = block.last_offset[row]
         if not self._lowest <= last_offset < MAX_OFFSET:
             return False
-        following = _entry(self._log, block.position[row] + block.size[row], self.end)
+        following = valid_entry(self._log, block.position[row] + block.size[row], self.end)
         return following is not None and following.base_offset[0] == last_offset + 1
 
     def _resync(self, position: int) -> int:
@@ -170,7 +170,7 @@ class _Walk:
         at = -1
         while True:
             at = kernels.find_batch(data, at + 1, len(data), self.end - position, self._lowest, self._highest)
-            if at < 0 or _entry(self._log, position + at, self.end):
+            if at < 0 or valid_entry(self._log, position + at, self.end):
                 return at
 
 
@@ -254,7 +254,7 @@ def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limi
     return block
 
 
-def _entry(log: LogFile, position: int, end: int) -> BatchBlock | None:
+def valid_entry(log: LogFile, position: int, end: int) -> BatchBlock | None:
     """Return the whole entry with a valid CRC that starts at `position`, as a block's only row; None if none is."""
     entry = log.entry_at(position, end)
     if entry.status != BLOCK_FULL:

@@ -18,6 +18,7 @@ from kdump.change.change import Change, ChangeState
 from kdump.change.checkpoint_lines import offset_in, put_offset
 from kdump.change.checks import SPARE_BYTES, check_space
 from kdump.change.copy_out import complete, copy_log_directory
+from kdump.change.guard import ANY_LOSS
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Changes, changes_of
 from kdump.change.kept import kept_pieces
@@ -119,18 +120,18 @@ class TestPlan:
 
 def test_a_change_notes_when_it_began(partition: Path) -> None:
     first = time.time_ns() // 1_000_000
-    change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+    change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
     assert first <= change.begun <= time.time_ns() // 1_000_000
 
 
 def test_originals_are_kept_where_nothing_else_is_asked_for(partition: Path) -> None:
     before = content(partition)
-    change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+    change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
     undo(change)
     assert content(partition) == before
     files = new_change(str(partition))
     Path(files.path(place.NEW, A)).write_bytes(b"new")
-    undo(apply_staged(plan(partition, {A: NEW})._replace(recipes={}), files))
+    undo(apply_staged(plan(partition, {A: NEW})._replace(recipes={}), files, allowance=ANY_LOSS))
     assert content(partition) == before
 
 
@@ -147,7 +148,7 @@ def test_what_somebody_writes_while_all_is_prepared_stops_the_change(
     found = plan(partition, {A: NEW})
     monkeypatch.setattr(durable, "write_file", write)
     with pytest.raises(RefusedError, match=r"note is new \(4 bytes\)"):
-        apply_plan(found, new_change(str(partition)))
+        apply_plan(found, new_change(str(partition)), allowance=ANY_LOSS)
     assert content(partition) == {A: b"first", B: b"second file", C: b"a third", "note": b"mine"}
     assert files_of_changes(partition.parent) == []
 
@@ -158,13 +159,13 @@ def test_a_place_for_originals_that_cannot_be_written_stops_the_change(
     before, backup = content(partition), tmp_path / "backup"
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith(str(backup)))
     with pytest.raises(PermissionError, match="cannot be written"):
-        apply_plan(plan(partition, {A: NEW}), new_change(str(partition), str(backup)))
+        apply_plan(plan(partition, {A: NEW}), new_change(str(partition), str(backup)), allowance=ANY_LOSS)
     assert content(partition) == before
     assert files_of_changes(tmp_path) == []
 
 
 def test_undo_looks_for_permissions_before_it_begins(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+    change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
     after = content(partition)
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(partition))
     with pytest.raises(PermissionError):
@@ -175,7 +176,7 @@ def test_undo_looks_for_permissions_before_it_begins(partition: Path, monkeypatc
 
 def test_taking_back_looks_for_permissions_before_it_begins(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with killed_after(1):
-        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
     after = content(partition)
     (change,) = journal.unfinished(str(partition))
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(partition))
@@ -189,14 +190,14 @@ def test_the_second_change_of_one_second_is_number_2(partition: Path, monkeypatc
     monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2026, 1, 2, 3, 4, 5, 4, 2, 0)))
     for data in (b"one", b"two", b"odd"):
         wanted = kept_as_they_are(partition, B, C) | {A: NewContent(data, 3)}
-        apply_plan(plan(partition, wanted), new_change(str(partition)))
+        apply_plan(plan(partition, wanted), new_change(str(partition)), allowance=ANY_LOSS)
     stamp = "20260102T030405"
     assert [each.id for each in changes_of(str(partition))] == [stamp, f"{stamp}-2", f"{stamp}-3"]
 
 
 def test_a_directory_that_was_made_goes_though_the_change_is_read_again(partition: Path) -> None:
     made = partition.with_name("orders-1")
-    apply_plan(plan(made, {A: NEW}), new_change(str(made)))
+    apply_plan(plan(made, {A: NEW}), new_change(str(made)), allowance=ANY_LOSS)
     (change,) = changes_of(str(made))
     undo(change)
     assert not made.exists()
@@ -223,7 +224,9 @@ class TestRoom:
         """The end of a file comes back in a new file with all of it."""
         before = content(partition)
         change = apply_plan(
-            plan(partition, kept_as_they_are(partition, A, C) | {B: SourceBytes(B, 0, 4)}), new_change(str(partition))
+            plan(partition, kept_as_they_are(partition, A, C) | {B: SourceBytes(B, 0, 4)}),
+            new_change(str(partition)),
+            allowance=ANY_LOSS,
         )
         after = content(partition)
         free(monkeypatch, SPARE_BYTES + len(before[B]) - missing)
@@ -235,7 +238,9 @@ class TestRoom:
 class TestCuts:
     def test_a_stretch_in_the_middle_is_kept_as_it_was(self, partition: Path) -> None:
         found = plan(partition, kept_as_they_are(partition, A, C) | {B: NewContent(b"sefile", 6)})
-        change = apply_plan(found, new_change(str(partition)), keep_old=False, cuts=(Cut(B, 2, 6, "damaged"),))
+        change = apply_plan(
+            found, new_change(str(partition)), keep_old=False, cuts=(Cut(B, 2, 6, "damaged"),), allowance=ANY_LOSS
+        )
         assert [Path(change.file(kept.file)).read_bytes() for kept in change.cuts] == [b"cond"]
         assert [path.name.split("+")[2] for path in files_of_changes(partition.parent)] == ["cut", "journal"]
 
@@ -243,7 +248,7 @@ class TestCuts:
         (partition / name(20, "index")).write_bytes(b"an index")
         wanted: dict[str, Recipe] = {A: NEW, B: SourceBytes(B, 0, 4)}
         wanted[name(20, "index")] = SourceBytes(name(20, "index"), 0, 2)
-        change = apply_plan(plan(partition, wanted), new_change(str(partition)), command="repair")
+        change = apply_plan(plan(partition, wanted), new_change(str(partition)), command="repair", allowance=ANY_LOSS)
         pieces = list(kept_pieces(change))
         assert [(piece.file, piece.start, piece.stop, piece.base_offset) for piece in pieces] == [
             (B, 4, 11, 20),
@@ -257,7 +262,7 @@ class TestCuts:
 
     def test_the_first_segment_begins_at_0(self, partition: Path) -> None:
         wanted = kept_as_they_are(partition, B, C) | {A: SourceBytes(A, 0, 2)}
-        (piece,) = kept_pieces(apply_plan(plan(partition, wanted), new_change(str(partition))))
+        (piece,) = kept_pieces(apply_plan(plan(partition, wanted), new_change(str(partition)), allowance=ANY_LOSS))
         assert (piece.file, piece.start, piece.base_offset) == (A, 2, 0)
 
 
@@ -274,7 +279,7 @@ class TestCheckpoints:
         assert offset_in(str(checkpoint), "orders", 0) == -1
 
     def test_one_that_was_written_since_stops_the_undo(self, partition: Path) -> None:
-        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
         checkpoint = partition.parent / names.RECOVERY_POINT_CHECKPOINT
         checkpoint.write_text("0\n1\norders 0 7\n")
         judged = judge(change)
@@ -285,7 +290,7 @@ class TestCheckpoints:
         checkpoint = partition.parent / names.CLEANER_CHECKPOINT
         checkpoint.write_text("0\n1\norders 0 59\n")
         found = Plan(str(partition), (Operation(CHECKPOINT, names.CLEANER_CHECKPOINT, -1, old_size=59),), {})
-        change = apply_plan(found, new_change(str(partition)))
+        change = apply_plan(found, new_change(str(partition)), allowance=ANY_LOSS)
         assert checkpoint.read_text() == "0\n0\n"
         undo(change)
         assert checkpoint.read_text() == "0\n1\norders 0 59\n"
@@ -295,7 +300,7 @@ class TestPlaces:
     @pytest.mark.parametrize("backup", [None, "backup"])
     def test_originals_are_found_where_they_lie(self, partition: Path, tmp_path: Path, backup: str | None) -> None:
         backup_dir = str(tmp_path / backup) if backup else None
-        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition), backup_dir))
+        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition), backup_dir), allowance=ANY_LOSS)
         notes = files_of_changes(partition.parent, place.ELSEWHERE)
         assert [path.parent for path in notes] == ([partition.parent] if backup else [])
         for found in (changes_of(str(partition)), changes_of(str(partition), backup_dir), all_of(partition)):
@@ -308,7 +313,9 @@ class TestPlaces:
         with pytest.MonkeyPatch.context() as patch, suppress(Killed):
             patch.setattr(apply, "_staged", killed)
             patch.setattr(apply, "discard", lambda *_: None)
-            apply_plan(plan(partition, {A: NEW}), new_change(str(partition), str(tmp_path / "backup")))
+            apply_plan(
+                plan(partition, {A: NEW}), new_change(str(partition), str(tmp_path / "backup")), allowance=ANY_LOSS
+            )
         assert [path.parent.name for path in files_of_changes(tmp_path)] == ["orders-0", "logs"]
         assert finish_interrupted(str(partition)) == []
         assert files_of_changes(tmp_path) == []
@@ -316,7 +323,7 @@ class TestPlaces:
 
     def test_a_log_directory_that_was_moved_takes_its_changes_along(self, partition: Path) -> None:
         before = content(partition)
-        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
         moved = partition.parent.rename(partition.parent.with_name("moved")) / partition.name
         (change,) = changes_of(str(moved))
         assert change.path == str(moved)
@@ -326,7 +333,7 @@ class TestPlaces:
 
     def test_originals_elsewhere_of_a_directory_that_was_moved(self, partition: Path, tmp_path: Path) -> None:
         before, backup = content(partition), tmp_path / "backup"
-        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition), str(backup)))
+        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition), str(backup)), allowance=ANY_LOSS)
         moved = partition.parent.rename(tmp_path / "moved") / partition.name
         assert [(each.id, each.path) for each in changes_of(str(moved), str(backup))] == [(change.id, str(moved))]
         undo(changes_of(str(moved), str(backup))[0])
@@ -336,7 +343,7 @@ class TestPlaces:
         self, partition: Path, tmp_path: Path
     ) -> None:
         backup = tmp_path / "backup"
-        apply_plan(plan(partition, {A: NEW}), new_change(str(partition), str(backup)))
+        apply_plan(plan(partition, {A: NEW}), new_change(str(partition), str(backup)), allowance=ANY_LOSS)
         other = tmp_path / "other" / partition.name
         shutil.copytree(partition, other)
         assert changes_of(str(other), str(backup)) == []
@@ -351,7 +358,11 @@ class TestPlaces:
         for number in ("", "-2", "-10"):
             recipe = NewContent(number.encode().rjust(4), 4)
             wanted = kept_as_they_are(partition, B, C) | {A: recipe}
-            apply_plan(plan(partition, wanted), ChangeFiles(str(partition.parent), stamp + number, partition.name))
+            apply_plan(
+                plan(partition, wanted),
+                ChangeFiles(str(partition.parent), stamp + number, partition.name),
+                allowance=ANY_LOSS,
+            )
         assert [each.id for each in changes_of(str(partition))] == [stamp, f"{stamp}-2", f"{stamp}-10"]
 
 
@@ -366,7 +377,7 @@ def all_of(partition: Path) -> list[Change]:
 def test_what_need_not_be_kept_is_cleared_away_where_a_kill_came_before(partition: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, suppress(Killed):
         patch.setattr(apply, "tidy", killed)
-        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), keep_old=False)
+        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), keep_old=False, allowance=ANY_LOSS)
     assert files_of_changes(partition.parent, place.OLD) != []
     clear_leftovers(str(partition))
     assert files_of_changes(partition.parent) == []
@@ -374,7 +385,7 @@ def test_what_need_not_be_kept_is_cleared_away_where_a_kill_came_before(partitio
 
 def test_what_an_interrupted_change_keeps_is_not_cleared_away(partition: Path) -> None:
     with killed_after(1):
-        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), keep_old=False)
+        apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), keep_old=False, allowance=ANY_LOSS)
     before = files_of_changes(partition.parent)
     clear_leftovers(str(partition))
     assert files_of_changes(partition.parent) == before != []
@@ -389,7 +400,9 @@ class TestWhatUndoSays:
         while at < len(data):
             at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
             ends.append(at)
-        change = apply_plan(plan(partition, {A: SourceBytes(A, 0, ends[2])}), new_change(str(partition)))
+        change = apply_plan(
+            plan(partition, {A: SourceBytes(A, 0, ends[2])}), new_change(str(partition)), allowance=ANY_LOSS
+        )
         assert change.log_end_offset == 6
         (partition / A).write_bytes(data[: ends[2 + batches]])
         judged = judge(change)
@@ -398,13 +411,13 @@ class TestWhatUndoSays:
 
     @pytest.mark.parametrize(("number", "more"), [(3, ""), (4, "; 1 more"), (6, "; 3 more")])
     def test_three_differences_and_how_many_more(self, partition: Path, number: int, more: str) -> None:
-        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
         for each in range(number):
             (partition / f"note-{each}").write_text("mine")
         assert judge(change).why.endswith(f"note-2 is new (4 bytes){more}")
 
     def test_files_are_read_only_where_that_is_asked_for(self, partition: Path) -> None:
-        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)))
+        change = apply_plan(plan(partition, {A: NEW}), new_change(str(partition)), allowance=ANY_LOSS)
         info = (partition / A).stat()
         (partition / A).write_bytes(b"odd")
         os.utime(partition / A, ns=(info.st_atime_ns, info.st_mtime_ns))
@@ -416,7 +429,7 @@ class TestWhatUndoSays:
 def test_undoing_an_undo_of_new_and_replaced_files(partition: Path) -> None:
     """What an undo notes of the files that it moves back is what they were."""
     wanted = kept_as_they_are(partition, B) | {A: NEW, name(60, "log"): NewContent(b"a fourth", 8)}
-    change = apply_plan(plan(partition, wanted), new_change(str(partition)))
+    change = apply_plan(plan(partition, wanted), new_change(str(partition)), allowance=ANY_LOSS)
     undoing = undo(change)
     assert undoing is not None
     assert {(step.operation.action, step.operation.name): step.operation.old_size for step in undoing.steps} == {

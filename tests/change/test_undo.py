@@ -13,6 +13,7 @@ import kdump
 from kdump.change import journal, place
 from kdump.change.apply import apply_plan
 from kdump.change.change import Change, ChangeState
+from kdump.change.guard import ANY_LOSS
 from kdump.change.interrupted import check_finishable, finish_interrupted
 from kdump.change.place import new_change
 from kdump.change.plan import Plan
@@ -58,7 +59,7 @@ def planned(partition: Path, strategy: Strategy = TRUNCATE_LOG) -> Plan:
 
 
 def repaired(partition: Path, strategy: Strategy = TRUNCATE_LOG) -> Change:
-    return apply_plan(planned(partition, strategy), new_change(str(partition)), command="repair")
+    return apply_plan(planned(partition, strategy), new_change(str(partition)), command="repair", allowance=ANY_LOSS)
 
 
 def state(log_dir: Path) -> dict[str, object]:
@@ -159,7 +160,7 @@ def test_later_changes_are_taken_back_first(partition: Path) -> None:
     first = repaired(partition)
     (partition / name(0, "index")).unlink()
     between = state(partition.parent)
-    second = apply_plan(planned(partition), new_change(str(partition)), command="repair")
+    second = apply_plan(planned(partition), new_change(str(partition)), command="repair", allowance=ANY_LOSS)
     with pytest.raises(RefusedError, match="has changed since"):
         undo(first)
     undo(second)
@@ -324,7 +325,7 @@ def test_undo_killed_anywhere(partition: Path, tmp_path: Path, strategy: Strateg
 def test_rolling_back_killed_anywhere(partition: Path, tmp_path: Path, steps: int) -> None:
     before, plan = state(partition.parent), planned(partition)
     with killed_after(min(steps, len(plan.operations) - 1)):
-        apply_plan(plan, new_change(str(partition)))
+        apply_plan(plan, new_change(str(partition)), allowance=ANY_LOSS)
     check_killed(partition, tmp_path, roll_back_all, before)
 
 

@@ -21,6 +21,7 @@ from kdump.change import journal, place
 from kdump.change.apply import apply_plan
 from kdump.change.change import Change, ChangeState
 from kdump.change.copy_out import PART_SUFFIX
+from kdump.change.guard import ANY_LOSS
 from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
@@ -187,7 +188,7 @@ class TestApply:
             copy = Path(shutil.copytree(data / partition, data.parent / "copies" / partition))
             plan = examine(kdump.open_log(str(copy)), STARTUP, Request(TRUNCATE_LOG)).plan
             assert plan is not None
-            apply_plan(plan, new_change(str(copy)))
+            apply_plan(plan, new_change(str(copy)), allowance=ANY_LOSS)
             wanted[partition] = content(copy)
         assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert {partition: content(data / partition) for partition in DAMAGED} == wanted
@@ -525,7 +526,7 @@ class TestInterrupted:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_carry_out", kill)
             with pytest.raises(KeyboardInterrupt):
-                apply_plan(plan, files, command="repair", cuts=task.cuts)
+                apply_plan(plan, files, command="repair", cuts=task.cuts, allowance=ANY_LOSS)
         return files.id
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])

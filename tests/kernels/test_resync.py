@@ -141,3 +141,17 @@ def test_the_kernels_agree_on_noise() -> None:
         data = bytes(rng.choices((0, 0, 0, 0, 1, 2, 14, 49, 0xFF), k=200))
         results = {kernel.find_batch(data, 0, len(data), 300, 0, 1 << 62) for kernel in KERNELS}
         assert len(results) == 1
+
+
+@ENTRIES
+def test_a_frame_is_any_size_that_fits_before_a_known_magic(kernel: ModuleType, entry: bytes) -> None:
+    unlike = bytes(8) + entry[8:12] + b"\xff" * 4 + entry[16:17] + b"\xff" * (len(entry) - 17)
+    for garbage in (b"", b"\xff" * 100, bytes(40)):
+        data = garbage + unlike
+        assert kernel.find_frame(data, 0, len(data), len(data)) == len(garbage)
+        assert kernel.find_frame(data, 0, len(data), len(data) - 1) == -1
+        assert kernel.find_frame(data, len(garbage) + 1, len(data), len(data)) == -1
+        assert kernel.find_frame(data, 0, len(garbage) + 16, 1000) == -1
+    for size, magic in ((13, 2), (-1, 2), (14, 3)):
+        data = bytes(8) + size.to_bytes(4, "big", signed=True) + bytes(4) + bytes((magic,)) + b"\xff" * 60
+        assert kernel.find_frame(data, 0, len(data), len(data)) == -1

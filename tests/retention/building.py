@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kdump.change.apply import apply_plan
+from kdump.change.guard import ANY_LOSS
 from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
@@ -53,7 +54,7 @@ def settle(partition: Path, now: int = NOW) -> None:
     """Give a partition every file that a broker has written when it has closed the log."""
     _, plan = plan_recovery(PartitionLog(str(partition)), Startup(now))
     assert plan is not None
-    apply_plan(plan, new_change(str(partition)), keep_old=False)
+    apply_plan(plan, new_change(str(partition)), keep_old=False, allowance=ANY_LOSS)
 
 
 def checkpoint(log_dir: Path, name: str, **offsets: int) -> None:

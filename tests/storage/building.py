@@ -17,7 +17,7 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import scan
 
 KERNELS = ("native", "portable")
-FUNCTIONS = ("RecordColumns", "check", "crc32", "crc32c", "decode", "find_batch", "walk")
+FUNCTIONS = ("RecordColumns", "check", "crc32", "crc32c", "decode", "find_batch", "find_frame", "walk")
 
 
 def use_kernels(name: str, patch: pytest.MonkeyPatch) -> None:

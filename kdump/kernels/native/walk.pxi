@@ -149,6 +149,26 @@ def find_batch(data, int64_t start, int64_t stop, int64_t left, int64_t lowest, 
     return found
 
 
+def find_frame(data, int64_t start, int64_t stop, int64_t left):
+    """Return the index in `data[start:stop]` of the first entry with a size that fits and a known magic, or -1."""
+    cdef Py_buffer buffer
+    cdef int64_t index, found = -1
+    cdef const uint8_t *p
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        if start < 0 or stop > buffer.len:
+            raise ValueError("the range is not inside the data")
+        with nogil:
+            for index in range(start, stop - FRAME_SIZE + 1):
+                p = <const uint8_t *>buffer.buf + index
+                if p[MAGIC_AT] <= 2 and MIN_SIZE_FIELD <= get32(p + LENGTH_AT) <= left - index - LOG_OVERHEAD:
+                    found = index
+                    break
+    finally:
+        PyBuffer_Release(&buffer)
+    return found
+
+
 cdef int64_t find_entry(
     const uint8_t *data, int64_t start, int64_t stop, int64_t left, int64_t lowest, int64_t highest
 ) noexcept nogil:

@@ -9,7 +9,7 @@ from kdump.kernels.portable.columns import RecordColumns, murmur2
 from kdump.kernels.portable.compaction import OffsetMap, encode_kept, rewrite
 from kdump.kernels.portable.encode import encode
 from kdump.kernels.portable.records import check, decode
-from kdump.kernels.portable.resync import find_batch
+from kdump.kernels.portable.resync import find_batch, find_frame
 from kdump.kernels.portable.rows import RowText
 from kdump.kernels.portable.text import LogText
 from kdump.kernels.portable.walk import skip_entries, walk
@@ -28,6 +28,7 @@ __all__ = [
     "encode",
     "encode_kept",
     "find_batch",
+    "find_frame",
     "murmur2",
     "rewrite",
     "skip_entries",

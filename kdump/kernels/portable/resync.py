@@ -5,6 +5,7 @@ from __future__ import annotations
 from kdump.formats.batch import (
     CODEC_MASK,
     FRAME,
+    FRAME_SIZE,
     HEADER,
     HEADER_SIZE,
     KNOWN_ATTRIBUTES,
@@ -43,6 +44,19 @@ def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest
             continue
         if _plausible_batch(data, index, highest) if magic == 2 else _plausible_message(data, index, stop, size, magic):
             return index
+    return -1
+
+
+def find_frame(data: bytes | bytearray, start: int, stop: int, left: int) -> int:
+    """Return the index in `data[start:stop]` of the first entry with a size that fits and a known magic, or -1.
+
+    `left` as for `find_batch`. Nothing else of the header is looked at, nor the CRC.
+    """
+    for index in range(start, stop - FRAME_SIZE + 1):
+        if data[index + MAGIC_AT] <= 2:
+            size = FRAME.unpack_from(data, index)[1]
+            if MIN_SIZE_FIELD <= size <= left - index - LOG_OVERHEAD:
+                return index
     return -1
 
 
