@@ -16,7 +16,7 @@ from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from tests.repair.damaged import marker, name
-from tests.storage.building import flipped
+from tests.storage.building import flipped, with_valid_crc
 
 LOST, OLDER, DUPLICATE = DropKind.LOST, DropKind.OLDER_EPOCH, DropKind.DUPLICATE
 REPACKED, COMPACTED, RETENTION = DropKind.REPACKED, DropKind.COMPACTED, DropKind.RETENTION
@@ -156,6 +156,33 @@ class TestKept:
             LOST: DroppedBatches(1, 2, 30, 31),
         }
 
+    def test_what_cannot_be_read_is_only_kept_by_the_same_batch(self, case: Case) -> None:
+        unreadable = with_valid_crc(batch(12)[:-3] + b"\xff\xff\xff")
+        case.write(B, unreadable + batch(14))
+        (case.path / "folder").mkdir()
+        assert case.dropped({A: case.whole(A), B: new(unreadable)}) == {LOST: DroppedBatches(1, 2, 14, 15)}
+        other = new(batch(13, 1) + batch(14, codec=4))
+        assert case.dropped({A: case.whole(A), B: other}) == {
+            LOST: DroppedBatches(1, 2, 12, 13),
+            REPACKED: DroppedBatches(1, 2, 14, 15),
+        }
+        assert case.dropped({A: case.whole(A), B: new(b"\0" + unreadable)}) == {
+            DUPLICATE: DroppedBatches(1, 2, 12, 13),
+            LOST: DroppedBatches(1, 2, 14, 15),
+        }
+
+    def test_messages_in_wrappers_stay_in_batches(self, case: Case) -> None:
+        records = [NewRecord(20 + n, 1000 + n, b"key %d" % (20 + n), b"v") for n in range(3)]
+        case.write(B, encode_wrapper(records, 1, 1))
+        assert case.dropped({A: case.whole(A), B: new(batch(20, 3) + batch(40))}) == {
+            REPACKED: DroppedBatches(1, 3, 20, 22)
+        }
+        case.write(B, batch(20, 3) + batch(40))
+        wrapper = new(encode_wrapper(records, 1, 1) + batch(40))
+        assert case.dropped({A: case.whole(A), B: wrapper})[REPACKED] == DroppedBatches(1, 3, 20, 22)
+        case.write(B, batch(10))
+        assert case.dropped({A: case.whole(A), B: wrapper}) == {LOST: DroppedBatches(1, 2, 10, 11)}
+
 
 class TestEpochs:
     def test_an_older_one_at_the_same_offsets_is_named(self, case: Case) -> None:
@@ -266,6 +293,14 @@ def test_a_control_batch_that_breaks_off_ends_no_transaction(tmp_path: Path) -> 
     data = encode_batch([NewRecord(0, 1000, b"x", b"v")], NewBatch(TRANSACTIONAL, 7, 0, 0))
     case = Case(tmp_path, A=data, B=broken)
     assert case.dropped({A: new(b""), B: case.whole(B)}, Allowance(compacts=True)) == {LOST: DroppedBatches(1, 1, 0, 0)}
+
+
+def test_an_emptied_marker_and_a_batch_larger_than_the_buffer(tmp_path: Path) -> None:
+    unreadable = with_valid_crc(batch(40)[:-3] + b"\xff\xff\xff")
+    emptied = encode_batch([], NewBatch(TRANSACTIONAL | CONTROL, 7, 0, -1, 0, 20, 20, 1000, 1000))
+    large = batch(30, 1, key=b"k", value=b"v" * (3 << 20))
+    case = Case(tmp_path, A=batch(0, 1, key=b"k"), B=emptied + batch(25, 1) + large + unreadable)
+    assert case.dropped({B: case.whole(B)}, Allowance(compacts=True)) == {COMPACTED: DroppedBatches(1, 1, 0, 0)}
 
 
 def test_any_loss_may_be_accepted(case: Case) -> None:
