@@ -350,10 +350,9 @@ def _draft(plan: Plan, operation: Operation) -> Draft:
     if operation.action != REPLACE:
         return Draft(operation)
     recipe = plan.recipes[operation.name]
-    if not operation.name.endswith(f".{names.LOG}") or isinstance(recipe, NewContent):
+    source = next((part.name for part in parts_of(recipe) if isinstance(part, SourceBytes)), "")
+    if not operation.name.endswith(f".{names.LOG}") or not source:
         return Draft(operation, recipe=recipe)
-    sources = [recipe, *parts_of(recipe)]
-    source = next(part.name for part in sources if isinstance(part, SourceBytes))
     return Draft(operation, recipe=recipe, modified=os.stat(os.path.join(plan.path, source)).st_mtime_ns)
 
 

@@ -30,7 +30,7 @@ from kdump.change.undo import Verdict, judge, undo
 from kdump.disk import durable
 from kdump.errors import RefusedError
 from kdump.formats import names
-from kdump.storage.recipe import NewContent, Recipe, SourceBytes
+from kdump.storage.recipe import Joined, NewContent, Recipe, SourceBytes
 from tests.change.files import A, B, C
 from tests.change.kept import Killed, killed_after
 from tests.change.kept import change_files as files_of_changes
@@ -463,3 +463,9 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(partition: Path, monkeypat
     assert sorted(done[:4]) == sorted(files)
     assert done[4:] == [f"{name_before}/orders-0", name_before, ". named"]
     assert content(target / partition.name) == content(partition)
+
+
+def test_a_log_may_be_made_of_new_bytes_alone(partition: Path) -> None:
+    parts = (NewContent(b"one", 3), NewContent(b"two", 3))
+    apply_plan(plan(partition, {A: Joined(parts)}), new_change(str(partition)))
+    assert (partition / A).read_bytes() == b"onetwo"
