@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from kdump.disk.rights import ALL_RIGHTS
 from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Outcome, Result
@@ -309,7 +310,7 @@ def test_control_characters_are_escaped_in_json(tmp_path: Path) -> None:
 
 
 def test_the_journal_says_where_it_is(tmp_path: Path) -> None:
-    assert Journal(str(tmp_path)).temporary("x").startswith(str(tmp_path / FOLDER))
+    assert Journal(str(tmp_path), ALL_RIGHTS).temporary("x").startswith(str(tmp_path / FOLDER))
     assert issubclass(JournalError, KdumpError)
 
 
