@@ -194,6 +194,8 @@ class Text(TextPrinter):
 
     def _column_table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
         """Print the rows under their heads; columns in which nothing is known of any row are left out."""
+        if not rows:
+            return
         cells = [(column, [column.cell(row) for row in rows]) for column in columns]
         times = [cell for column, found in cells if column.is_time for cell in found if isinstance(cell, int)]
         date, show = times_of_table(times)

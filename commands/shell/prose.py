@@ -11,7 +11,6 @@ _TOGETHER = r"(?<=\d) (?=(?:d|h|min|s|ms|bytes?|B|[KMGT]iB|%)\b)|(?<=\bbyte) (?=
 """Where a line does not end: between a number and its unit."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _COMMAND = r"(?:(?<=\s)|^)(?:kdump|kafka-[a-z-]+\.sh) (?=\S)"
-_WORD = r" *[^ ]+"
 _WORD_OF_COMMAND = r" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:'[^']*'|[^ '])+| *[^ ]+"
 """An option stays with its value."""
 STYLE = "\ud800"
@@ -19,6 +18,7 @@ STYLE = "\ud800"
 _ESCAPE = rf"{STYLE}\[[0-9;]*m"
 _QUOTED = r"(?<!\w)\$?'[^']*'"
 """A word of a shell, in which no line ends."""
+_WORD = rf" *(?:{_QUOTED}|[^ ])+"
 # re keeps what it has compiled; most runs fold no line
 MAX_WIDTH = 100
 MIN_WIDTH = 40

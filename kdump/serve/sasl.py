@@ -137,6 +137,11 @@ def read_users(path: str) -> dict[str, str]:
     return users
 
 
+def is_open_to_others(path: str) -> bool:
+    """Return whether others than its owner may read a file. Raises OSError."""
+    return os.stat(path).st_mode & 0o044 != 0
+
+
 def make_credential(mechanism: str, password: str) -> Credential:
     """Return a credential with a new salt."""
     return _derive(mechanism, password, os.urandom(_SALT_BYTES), ITERATIONS)
