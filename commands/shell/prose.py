@@ -11,13 +11,13 @@ _TOGETHER = r"(?<=\d) (?=(?:d|h|min|s|ms|bytes?|B|[KMGT]iB|%)\b)|(?<=\bbyte) (?=
 """Where a line does not end: between a number and its unit."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _COMMAND = r"(?:(?<=\s)|^)(?:kdump|kafka-[a-z-]+\.sh) (?=\S)"
-_WORD_OF_COMMAND = r" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:'[^']*'|[^ '])+| *[^ ]+"
-"""An option stays with its value."""
 STYLE = "\ud800"
 """What stands for the ESC of a style until text goes out: it is in no path, and all other controls are escaped."""
 _ESCAPE = rf"{STYLE}\[[0-9;]*m"
-_QUOTED = r"(?<!\w)\$?'[^']*'"
+_QUOTED = r"""(?<!\w)\$?'[^']*'(?:"'"'[^']*')*"""
 """A word of a shell, in which no line ends."""
+_WORD_OF_COMMAND = rf" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:{_QUOTED}|[^ '])+| *[^ ]+"
+"""An option stays with its value."""
 _WORD = rf" *(?:{_QUOTED}|[^ ])+"
 # re keeps what it has compiled; most runs fold no line
 MAX_WIDTH = 100

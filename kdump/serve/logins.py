@@ -14,7 +14,7 @@ LOGIN_SECONDS = 10.0
 MAX_PENDING = 100
 """Connections without a login. One more takes the place of the oldest one of the address that has most of them."""
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 8.0
+LONGEST_PAUSE = 2.0
 """Seconds after which a wrong password is answered: twice as many for each one that an address has tried."""
 _FORGOTTEN_SECONDS = 600.0
 _MAX_ORIGINS = 10_000

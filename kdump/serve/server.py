@@ -99,6 +99,7 @@ class Server:
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._admitted: set[Connection] = set()
         self._pending: dict[Connection, _Pending] = {}
         self.logins = Logins()
         self._room = asyncio.Condition()
@@ -171,7 +172,7 @@ class Server:
                 self.say(f"cannot take a connection: {error.strerror}")
                 await asyncio.sleep(1)
                 continue
-            if len(self._connections) - len(self._pending) >= self.options.max_connections:
+            if len(self._admitted) >= self.options.max_connections:
                 self.say(self._too_many)
                 sock.close()
                 continue
@@ -190,13 +191,17 @@ class Server:
         task = asyncio.get_running_loop().create_task(self._serve(connection, sock, client))
         self._connections[task] = connection
         task.add_done_callback(self._forget)
-        if self.users is not None:
-            if len(self._pending) >= MAX_PENDING:
-                self._end_oldest()
-            self._pending[connection] = _Pending(task, origin_of(host))
+        if self.users is None:
+            self._admitted.add(connection)
+            return
+        if len(self._pending) >= MAX_PENDING:
+            self._end_oldest()
+        self._pending[connection] = _Pending(task, origin_of(host))
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._pending.pop(self._connections.pop(task), None)
+        connection = self._connections.pop(task)
+        self._pending.pop(connection, None)
+        self._admitted.discard(connection)
 
     def _end_oldest(self) -> None:
         """End the connection that waits for its login for the longest, of the address that has most of those."""
@@ -211,8 +216,9 @@ class Server:
         self.logins.succeeded(host)
         if pending is not None and pending.limit is not None:
             pending.limit.reschedule(None)
-        if len(self._connections) - len(self._pending) > self.options.max_connections:
+        if len(self._admitted) >= self.options.max_connections:
             raise RequestError(self._too_many)
+        self._admitted.add(connection)
 
     @property
     def _too_many(self) -> str:
