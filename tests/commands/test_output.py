@@ -129,7 +129,7 @@ def test_what_is_written_for_the_user_has_no_rights_that_the_directory_has_not(t
     (tmp_path / "data").chmod(0o700)
     (tmp_path / "report.sarif").touch(mode=0o666)  # one that is there keeps no more
     partition = tmp_path / "data" / "orders-0"
-    run("verify", partition, "--report", f"sarif={tmp_path / 'report.sarif'}", "--state", tmp_path / "state")
+    run("verify", partition, "--report", f"sarif:{tmp_path / 'report.sarif'}", "--state", tmp_path / "state")
     run("stats", partition, "--report", tmp_path / "stats.html")
     run("repair", partition, "--unclean", "--plan-out", tmp_path / "plan.json")
     for name in ("report.sarif", "state", "stats.html", "plan.json"):
