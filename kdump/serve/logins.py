@@ -13,6 +13,8 @@ LOGIN_SECONDS = 10.0
 """Within which a client has logged in; its connection ends else."""
 MAX_PENDING = 100
 """Connections without a login. One more takes the place of the oldest one of the address that has most of them."""
+CROWDED_SECONDS = 0.005
+"""Between two new connections while so many wait for a login."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 2.0
 """Seconds after which a wrong password is answered: twice as many for each one that an address has tried."""

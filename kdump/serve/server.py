@@ -22,7 +22,7 @@ from kdump.serve.context import Context
 from kdump.serve.fetch import FetchAnswer
 from kdump.serve.group import Group
 from kdump.serve.groups import Commits, Coordinator, logged_groups
-from kdump.serve.logins import LOGIN_SECONDS, MAX_PENDING, Logins, origin_of
+from kdump.serve.logins import CROWDED_SECONDS, LOGIN_SECONDS, MAX_PENDING, Logins, origin_of
 from kdump.serve.partition import ServedPartition
 from kdump.serve.protocol.frames import Request, RequestError
 from kdump.serve.sasl import Users
@@ -36,7 +36,7 @@ GROWTH = 32
 """What a request grows to, at most, while it is answered: a partition of 16 bytes becomes several objects."""
 GRACE_SECONDS = 2.0
 """How long answers under way may take when the server ends."""
-_BACKLOG = 512
+_BACKLOG = 1024
 
 Result = TypeVar("Result")
 
@@ -177,6 +177,8 @@ class Server:
                 sock.close()
                 continue
             self._begin(sock, node_id)
+            # who floods us with connections waits; those who are connected do not
+            await asyncio.sleep(CROWDED_SECONDS if len(self._pending) >= MAX_PENDING else 0)
 
     def _begin(self, sock: socket.socket, node_id: int) -> None:
         try:

@@ -90,7 +90,7 @@ SWEEP = (
     ("rebuild-index", "FIRST"),
     ("trim", "FIRST", "-v"),
     ("undo", "FIRST"),
-    ("resurrect", "DIRECTORIES", "--into", "NEW"),
+    ("resurrect", "FIRST", "--into", "NEW"),
     ("quorum", "show", "DIRECTORIES"),
 )
 
