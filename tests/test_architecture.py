@@ -72,6 +72,32 @@ def test_what_is_open_is_written_to_by_disk_and_where_it_is_no_file() -> None:
     } == set(WITHOUT_FILES)
 
 
+PRINTS = {
+    "commands/cli.py": "the version, and that a run was interrupted",
+    "commands/help/command.py": "helps",
+    "commands/shell/engine.py": "how many tasks are done",
+    "commands/shell/output.py": "all else, with controls escaped",
+    "commands/shell/progress.py": "progress, with controls escaped",
+}
+"""Who prints past `commands.shell.output`, and what: nothing else may, as names and records would drive terminals."""
+
+
+def test_text_goes_out_where_it_is_escaped() -> None:
+    found = {
+        path
+        for path, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and path.startswith("commands/") and _name(node.func) in ("print", "click.echo")
+    }
+    assert found == set(PRINTS)
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        return f"{function.value.id}.{function.attr}"
+    return function.id if isinstance(function, ast.Name) else ""
+
+
 def test_only_disk_locks_files() -> None:
     found = [
         path

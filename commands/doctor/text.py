@@ -175,7 +175,7 @@ class Page:
 
     def _entry(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
         yield from self._head(number, diagnosis)
-        example = f"{os.path.basename(diagnosis.paths[0])}: " if len(diagnosis.paths) > 1 else ""
+        example = f"{safe_path(os.path.basename(diagnosis.paths[0]))}: " if len(diagnosis.paths) > 1 else ""
         for each in diagnosis.shown:
             said = f"{_place(diagnosis, each)}{safe(each.text)}" if isinstance(each, Finding) else safe(each)
             yield from self._field("found", f"{example}{said}")
@@ -220,7 +220,7 @@ class Page:
             return
         if action.command[0] != "kdump":
             yield from self._field(label, f"{condition}{safe(action.text)}{loses} Check first:")
-            yield from folded_command([safe(word) for word in action.command], self._width, first=" " * _COLUMN)
+            yield from folded_command([quoted(word) for word in action.command], self._width, first=" " * _COLUMN)
             return
         first = f"  {label:<{_COLUMN - 2}}{condition}"
         words = [quoted(word) for word in action.command]
@@ -307,7 +307,7 @@ class Page:
         yield from folded(self._checked(), self._width, first="Checked: ", indent="")
         if copies := seen_words(health.copies):
             yield from folded(copies, self._width, first="Copies: ", indent="")
-        yield f"Next: kdump verify {asked_paths(self._paths)}, at any time, also while it runs."
+        yield f"Next: kdump verify {asked_paths(self._paths)} (at any time, also while it runs)"
 
 
 def _stake_words(diagnosis: Diagnosis) -> str:

@@ -11,7 +11,7 @@ from kdump.blocks import content_at
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, CONTROL, DELETE_HORIZON, TRANSACTIONAL, TimestampType, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe
 from kdump.formats.words import count_text, number_words, offset_range, size_text
 from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
@@ -381,7 +381,7 @@ def fields_lines(found: BatchApart) -> Iterator[str]:
         yield f"One flipped bit explains it: byte {flipped.position}, {change}{place}."
         yield f"Other damage looks the same in about 1 of {count_text(flipped.lookalike_odds)} cases."
         if found.partition:
-            yield f"Restore it: kdump repair {safe_path(found.partition)} --fix-bit (loses nothing)"
+            yield f"Restore it: {command_line('kdump', 'repair', found.partition, '--fix-bit')} (loses nothing)"
     elif not batch.is_valid and batch.is_complete:
         yield "No single flipped bit explains it. More: kdump explain KD-LOG-CRC"
 

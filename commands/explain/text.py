@@ -10,7 +10,7 @@ from kdump.findings.kafka_messages import KafkaMessage, said_of
 from kdump.findings.kind import FindingKind
 from kdump.findings.server_log import Entry, ServerLog
 from kdump.formats.names import is_partition_dir
-from kdump.formats.printable import safe
+from kdump.formats.printable import safe, shell_word
 from kdump.formats.words import either, number_words
 
 from ..shell.line_budget import LineBudget
@@ -76,9 +76,10 @@ def _placed(text: str, place: str | None) -> str:
         return text
     is_partition = is_partition_dir(os.path.basename(place))
     directory = os.path.dirname(place) if is_partition else place
-    words = {"LOG_DIRECTORY": directory}
+    words = {"LOG_DIRECTORY": shell_word(directory)}
     if is_partition:
-        words |= {"PARTITION_DIRECTORY": place, "OTHER/PARTITION": f"OTHER/{os.path.basename(place)}"}
+        copy = f"OTHER/{os.path.basename(place)}"
+        words |= {"PARTITION_DIRECTORY": shell_word(place), "OTHER/PARTITION": shell_word(copy)}
     return " ".join(words.get(word, word) for word in text.split(" "))
 
 

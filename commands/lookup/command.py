@@ -36,7 +36,7 @@ from ..shell import exit_codes
 from ..shell.choice import has_partition, nothing_chosen, topics_at
 from ..shell.line_budget import LineBudget, unlisted
 from ..shell.options import kafka_option, topic_option
-from ..shell.output import Output, complain
+from ..shell.output import Output, complain, say_line
 from ..shell.paths import directories
 from ..shell.progress import PathCounter
 from ..shell.reading_options import isolation_option
@@ -229,7 +229,7 @@ class _Run(Complaints):
         label = self._label(log.path)
         if self._options.format is OutputFormat.TEXT and self._options.batch is None:
             return lambda step: self._out.write(f"  {label}{safe(step)}\n")
-        return lambda step: click.echo(f"  {label}{safe(step)}", err=True)
+        return lambda step: say_line(f"  {label}{safe(step)}")
 
     def _failed(self, error: Exception, path: str) -> None:
         if isinstance(error, BrokenPipeError):

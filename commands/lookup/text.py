@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdump.formats import names
-from kdump.formats.printable import safe_path
+from kdump.formats.printable import command_line
 from kdump.formats.words import byte_words, offset_range
 from kdump.operations.lookup import Located
 from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition
@@ -48,7 +48,7 @@ def _missing_words(located: Located) -> str:
     if committed is None or committed <= end:
         return ""
     offsets = offset_range(end, committed - 1)
-    return f"\nCommitted offsets {offsets} are missing: kdump doctor {safe_path(located.path)}"
+    return f"\nCommitted offsets {offsets} are missing: {command_line('kdump', 'doctor', located.path)}"
 
 
 def timestamp_words(asked: int, located: Located, *, is_committed: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.words import listed, number_words, offset_range, size_text
 from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement, replication_counts
@@ -109,7 +109,7 @@ class Text(TextPrinter):
             self._line("")
             self._partitions(partitions)
             if any(info.is_damaged for info in partitions):
-                self._line(f"!: damaged, see kdump doctor {safe_path(info.path)}.")
+                self._line(f"!: damaged, see {command_line('kdump', 'doctor', info.path)}")
             remote = sum(partition.remote_start_offset is not None for partition in partitions)
             if remote:
                 tiered = number_words(remote, "partition")
@@ -194,6 +194,8 @@ class Text(TextPrinter):
 
     def _column_table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
         """Print the rows under their heads; columns in which nothing is known of any row are left out."""
+        if not rows:
+            return
         cells = [(column, [column.cell(row) for row in rows]) for column in columns]
         times = [cell for column, found in cells if column.is_time for cell in found if isinstance(cell, int)]
         date, show = times_of_table(times)

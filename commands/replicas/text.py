@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path, shell_word
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.compared import PartitionReplicas, Verdict
@@ -243,13 +242,13 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
     )
     yield f"    {_ELECT} \\"
     yield "      --election-type UNCLEAN \\"
-    yield f"      --topic {shlex.quote(safe(found.key.topic))} --partition {found.key.partition}"
+    yield f"      --topic {shell_word(found.key.topic)} --partition {found.key.partition}"
     yield from _folded(f"    Then start the other brokers. Loses {loss_words(found, best)}.", "    ")
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:
     """Yield a command of these parts, in one line if it fits, else in several."""
-    texts = [shlex.join(map(safe_path, part)) for part in parts]
+    texts = [command_line(*part) for part in parts]
     line = label + " ".join(texts)
     if len(line) <= _WIDTH:
         yield line

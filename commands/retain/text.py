@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from kdump.change.change import Change
 from kdump.change.plan import Plan
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.words import byte_words, duration, listed, number_words, offset_range, size_text
 from kdump.operations.retain import ONLY_START
 from kdump.retention.advice import Advice, advice_on
@@ -90,7 +90,7 @@ class Text(TextPrinter):
             verb = "loses" if self._changed == 1 else "lose"
             self._line(
                 f"  {number_words(self._changed, 'partition')} of these {verb} data at the next start:"
-                f" kdump doctor {shown}"
+                f" {command_line('kdump', 'doctor', path)}"
             )
         self._routine = self._changed = self._more = 0
         if totals.freed.segments:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
+from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, NameFormatError
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
+from kdump.named_tuples import NamedTuple
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.groups import Commits
 from kdump.serve.pieces import OnDamage
-from kdump.serve.sasl import Users, read_users
+from kdump.serve.sasl import Users, is_open_to_others, read_users
 from kdump.serve.server import ServeOptions, Server
 
 from ..shell import exit_codes
@@ -34,6 +37,17 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 _MAX_PORT = 65535
 _ANYBODY = ("0.0.0.0", "::")
+
+
+class UsersFile(NamedTuple):
+    """The passwords of --users by name, and the file that they are in."""
+
+    users: dict[str, str]
+    path: str
+
+
+def _users_in(path: str) -> UsersFile:
+    return UsersFile(read_users(path), path)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -66,7 +80,7 @@ def _address(text: str) -> tuple[str, int]:
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="The certificate's private key in PEM; by default in the same file.")
 @click.option("--users", "passwords", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    callback=read_by(read_users),
+    callback=read_by(_users_in),
     help="Only these users may connect, by SASL PLAIN or SCRAM: a line NAME:PASSWORD each.")
 @click.option("--metadata-users", "has_metadata_users", is_flag=True,
     help="The users with SCRAM credentials in the cluster's metadata may connect.")
@@ -85,7 +99,7 @@ def command(
     on_damage: OnDamage,
     tls_cert: str | None,
     tls_key: str | None,
-    passwords: dict[str, str] | None,
+    passwords: UsersFile | None,
     has_metadata_users: bool,
     ignores_lock: bool,
     verbose: int,
@@ -124,9 +138,9 @@ def command(
         say(f"  {first} --ignore-lock serves it all the same.")
         return exit_codes.REFUSED
     options = ServeOptions(*address, advertised=advertise, tls=_tls(tls_cert, tls_key), **limits)
-    users = Users.of(cluster.image, passwords, has_metadata_users=has_metadata_users)
+    users = Users.of(cluster.image, passwords and passwords.users, has_metadata_users=has_metadata_users)
     server = Server(cluster, options, printer.say, printer.access if verbose else None, users)
-    asyncio.run(_serve(server, address, printer))
+    asyncio.run(_serve(server, address, printer, passwords))
     return exit_codes.OK
 
 
@@ -144,7 +158,7 @@ def _tls(cert: str | None, key: str | None) -> ssl.SSLContext | None:
     return context
 
 
-async def _serve(server: Server, address: tuple[str, int], printer: Printer) -> None:
+async def _serve(server: Server, address: tuple[str, int], printer: Printer, passwords: UsersFile | None) -> None:
     """Serve until a signal ends it. Raises KdumpError."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -154,8 +168,26 @@ async def _serve(server: Server, address: tuple[str, int], printer: Printer) -> 
         addresses = await server.start()
     except OSError as error:
         raise KdumpError(f"cannot listen on {safe(host)}:{port}: {error.strerror or error}") from None
-    if host in _ANYBODY and server.users is None:
-        printer.say("anybody who can reach this machine can read everything; --users FILE lets in only these users")
+    for warning in _warnings(server, host, passwords):
+        printer.say(warning)
     printer.listening(server.cluster, addresses)
     await server.wait()
     await server.close()
+
+
+def _warnings(server: Server, host: str, passwords: UsersFile | None) -> Iterator[str]:
+    """Yield what others could read here that they should not. Raises OSError."""
+    if host in _ANYBODY and server.users is None:
+        yield "anybody who can reach this machine can read everything; --users FILE lets in only these users"
+    if server.users is not None and server.options.tls is None and not _is_loopback(host):
+        yield "warning: passwords and records cross the network as plain text; --tls-cert FILE encrypts them"
+    if passwords is not None and is_open_to_others(passwords.path):
+        close = command_line("chmod", "600", passwords.path)
+        yield f"warning: others can read the passwords in {passwords.path}: {close}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host == "localhost"

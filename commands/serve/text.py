@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import click
-
 from kdump.formats.printable import safe
 from kdump.formats.words import number_words
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access
 
-from ..shell.output import Output
+from ..shell.output import Output, say_line
 
 
 class Text:
@@ -27,14 +25,13 @@ class Text:
 
     def say(self, text: str) -> None:
         """Take a line about what is served, or about a connection."""
-        click.echo(f"kdump: {safe(text)}", err=True)
+        say_line(f"kdump: {safe(text)}")
 
     def access(self, access: Access) -> None:
         """Take a line about a request."""
         errors = f" {','.join(access.errors)}" if access.errors else ""
         user = f" user={safe(access.user)}" if access.user else ""
-        click.echo(
+        say_line(
             f"{access.client} {safe(access.client_id or '-')}{user} {access.api} v{access.version}"
-            f" in={access.request_bytes} out={access.response_bytes} {access.milliseconds:.1f} ms{errors}",
-            err=True,
+            f" in={access.request_bytes} out={access.response_bytes} {access.milliseconds:.1f} ms{errors}"
         )

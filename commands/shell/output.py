@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import click
 
 from kdump.errors import ArgumentError, HoldsLogDirectoriesError
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_lines, safe_path, shell_word
 from kdump.formats.words import number_words
 
 from . import exit_codes
 from .pager import begin_pager, may_page, stream_of
 from .progress import hide_progress
-from .prose import error_lines, fitted
+from .prose import STYLE, error_lines, fitted
 from .screen import Screen
 from .whole_lines import write_lines
 
@@ -48,6 +48,15 @@ if TYPE_CHECKING:
 def verbatim(text: str) -> str:
     """Return a text as it is: what a program reads is never folded."""
     return text
+
+
+def displayed(text: str, width: int | None = None) -> str:
+    """Return text for people as it goes out: in lines that fit `width`, with no controls but line ends and styles.
+
+    Names and records are escaped here once more, so that no line of output can forget to.
+    """
+    text = STYLE.join(map(safe_lines, text.split(STYLE)))
+    return (text if width is None else fitted(text, width)).replace(STYLE, "\x1b")
 
 
 class OutputError(click.ClickException):
@@ -79,9 +88,7 @@ class Output:
         self._stream: BinaryIO = sys.stdout.buffer
         screen = Screen.current
         width = screen.width
-        self._finish = finish
-        if finish is None and width is not None:
-            self._finish = lambda text: fitted(text, width)
+        self._finish = finish or (lambda text: displayed(text, width))
         self._screen = screen if finish is None else None  # of text only
         self._pager: subprocess.Popen[bytes] | None = None
         self._may_page = finish is None and may_page()
@@ -161,13 +168,13 @@ class Output:
         if not text:
             return
         hide_progress()
-        data = (self._finish(text) if self._finish else text).encode(self._encoding, "backslashreplace")
+        data = self._finish(text).encode(self._encoding, "backslashreplace")
         with output_errors():
             write_lines(self._stream, data)
 
 
 def complain(text: str, *, is_one_of_many: bool = False, who: str = "kdump") -> bool:
-    """Print one line on stderr, once in a run, and return whether it was printed. The text must be safe already.
+    """Print one line on stderr, once in a run, and return whether it was printed.
 
     Of those that are one of many, as of partitions, what is more than a screen takes is counted.
     """
@@ -191,10 +198,15 @@ def say_interrupted(what: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message on stderr, in lines that fit the screen. The text must be safe already."""
+    """Print a message on stderr, in lines that fit the screen."""
     hide_progress()
-    for line in error_lines(text):
+    for line in error_lines(safe_lines(text)):
         click.echo(line, err=True)
+
+
+def say_line(text: str) -> None:
+    """Print one line on stderr, however long."""
+    click.echo(safe_lines(text), err=True)
 
 
 def nothing_changed(reason: str) -> str:
@@ -213,27 +225,27 @@ def say_uncomplained() -> None:
 
 
 def note(text: str) -> None:
-    """Print a note on stderr, which is no finding; none with -q. The text must be safe already."""
+    """Print a note on stderr, which is no finding; none with -q."""
     if not Screen.current.is_quiet:
         complain(f"note: {text}")
 
 
 def again(*more: str) -> str:
     """Return the command line of this run, but how its lines are shown, with some words after it."""
-    return _line([*_as_shown(Screen.current.words), *more])
+    return command_line("kdump", *_as_shown(Screen.current.words), *more)
 
 
 def to_apply() -> str:
     """Return the command line that applies what this run has shown: the plan that it has saved, if it has saved one."""
     words = Screen.current.words
     saved = [re.sub("^--plan-out(?==|$)", "--apply-plan", word) for word in words]
-    return again("--apply") if saved == [*words] else _line(_as_shown(saved))
+    return again("--apply") if saved == [*words] else command_line("kdump", *_as_shown(saved))
 
 
 def holds_text(error: HoldsLogDirectoriesError) -> str:
     """Return what a directory is not, and this command line with the log directories that are in it."""
     words = [other for word in Screen.current.words for other in (error.inside if word == error.path else (word,))]
-    return f"not a log directory; it holds {len(error.inside)}: {_line(words)}"
+    return f"not a log directory; it holds {len(error.inside)}: {command_line('kdump', *words)}"
 
 
 def to_apply_all_the_same(more: str = "") -> str:
@@ -247,15 +259,9 @@ def _as_shown(words: Iterable[str]) -> list[str]:
     return [word for word in words if word not in _HOW_SHOWN]
 
 
-def _line(words: list[str]) -> str:
-    return " ".join(map(quoted, ("kdump", *words)))
-
-
 def quoted(word: str) -> str:
     """Return a word of a command line as a shell takes it; safe to print."""
-    from shlex import quote
-
-    return safe(quote(word))
+    return shell_word(word)
 
 
 def error_text(error: Exception) -> str:
@@ -322,7 +328,7 @@ class Style:
         self.before = self.after = ""
         if is_colored:
             styled = click.style("\0", fg=foreground, bold=bold or None, dim=dim or None)
-            self.before, _, self.after = styled.partition("\0")
+            self.before, _, self.after = styled.replace("\x1b", STYLE).partition("\0")
 
     def __call__(self, text: str) -> str:
         """Return the text in colour."""

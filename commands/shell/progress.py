@@ -12,7 +12,7 @@ from typing import TypeVar
 import click
 
 from kdump.disk.reading import watched_by
-from kdump.formats.printable import safe_path
+from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, duration, number_words, size_text
 
 from .screen import DEFAULT_WIDTH, Screen
@@ -64,7 +64,7 @@ class Progress:
             return
         self._next = now + INTERVAL
         said = f"{self._command}  {self.line()}" if self._command else self.line()
-        sys.stderr.write(f"\r\x1b[K{said[: _columns() - 1]}")
+        sys.stderr.write(f"\r\x1b[K{safe(said)[: _columns() - 1]}")
         sys.stderr.flush()
         self._is_written = True
 
@@ -78,7 +78,7 @@ def hide_progress() -> None:
 def say_progress() -> None:
     """Print on stderr how far the run has got: somebody has sent SIGUSR1."""
     progress = Progress.current
-    click.echo("kdump: " + ("no progress to report yet" if progress is None else progress.line()), err=True)
+    click.echo("kdump: " + ("no progress to report yet" if progress is None else safe(progress.line())), err=True)
 
 
 def _columns() -> int:

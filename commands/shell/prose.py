@@ -11,10 +11,14 @@ _TOGETHER = r"(?<=\d) (?=(?:d|h|min|s|ms|bytes?|B|[KMGT]iB|%)\b)|(?<=\bbyte) (?=
 """Where a line does not end: between a number and its unit."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _COMMAND = r"(?:(?<=\s)|^)(?:kdump|kafka-[a-z-]+\.sh) (?=\S)"
-_WORD = r" *[^ ]+"
-_WORD_OF_COMMAND = r" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:'[^']*'|[^ '])+| *[^ ]+"
+STYLE = "\ud800"
+"""What stands for the ESC of a style until text goes out: it is in no path, and all other controls are escaped."""
+_ESCAPE = rf"{STYLE}\[[0-9;]*m"
+_QUOTED = r"""(?<!\w)\$?'[^']*'(?:"'"'[^']*')*"""
+"""A word of a shell, in which no line ends."""
+_WORD_OF_COMMAND = rf" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:{_QUOTED}|[^ '])+| *[^ ]+"
 """An option stays with its value."""
-_ESCAPE = r"\x1b\[[0-9;]*m"
+_WORD = rf" *(?:{_QUOTED}|[^ ])+"
 # re keeps what it has compiled; most runs fold no line
 MAX_WIDTH = 100
 MIN_WIDTH = 40
@@ -60,8 +64,9 @@ def folded(text: str, width: int | None, *, first: str = "", indent: str | None 
     from textwrap import wrap
 
     after = " " * len(first) if indent is None else indent
+    together = re.sub(_QUOTED, lambda word: word[0].replace(" ", _NO_BREAK), re.sub(_TOGETHER, _NO_BREAK, text))
     lines = wrap(
-        re.sub(_TOGETHER, _NO_BREAK, text), width,
+        together, width,
         initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [line.replace(_NO_BREAK, " ") for line in lines] or [first.rstrip()]

@@ -146,9 +146,11 @@ class RowOutput(Output):
 class ReportFile:
     """A report in a file, which is there as a whole when the run is over and not before."""
 
-    def __init__(self, format_: OutputFormat, path: str) -> None:
+    def __init__(self, format_: OutputFormat, path: str, sources: Sequence[str]) -> None:
+        """Begin a report about `sources`: the file gets no rights that these paths do not have."""
         self.format = format_
         self.path = path
+        self._sources = sources
         self._pieces: list[str] = []
         is_rows = format_ in (OutputFormat.JSON, OutputFormat.JSONL)
         is_document = format_ is OutputFormat.JSON
@@ -161,12 +163,14 @@ class ReportFile:
     def end(self, code: int) -> None:
         """Write the file, at the end of a run with this exit code. Raises OSError."""
         from kdump.disk.durable import replace_alone
+        from kdump.disk.rights import rights_of
 
         if self._envelope is not None:
             self._pieces.append(self._envelope.end(code))
         text = "".join(self._pieces)
         data = escape_json(text) if self._envelope is not None or self.format is OutputFormat.SARIF else text
-        replace_alone(self.path, data.encode("utf-8", "backslashreplace"), durable=False)
+        encoded = data.encode("utf-8", "backslashreplace")
+        replace_alone(self.path, encoded, durable=False, rights=rights_of(self._sources))
 
 
 def output_for(format_: OutputFormat) -> Output:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kdump.change.unfinished import unfinished_in
 from kdump.errors import BrokerRunsError, HoldsLogDirectoriesError, KdumpError, KdumpRunsError, Problem, RefusedError
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.words import count_text, number_words
 from kdump.storage.around import directory_around
 from kdump.storage.directory import LogDirectory
@@ -237,6 +237,6 @@ def _note_unmentioned() -> None:
 def _note_changes(log_directory: str, partitions: list[str]) -> None:
     try:
         for path, text in unfinished_in(log_directory, partitions):
-            note(f"{safe_path(path)}: {safe(text)}: kdump undo {safe_path(path)} shows the ways out")
+            note(f"{safe_path(path)}: {safe(text)}: {command_line('kdump', 'undo', path)} shows the ways out")
     except OSError as error:
         note(os_error_text(error, log_directory))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.findings.kind import Remedy
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.words import byte_words, number_words, offset_range
 
 from . import exit_codes
@@ -70,7 +70,7 @@ def check_and_undo(check: str, undo: Mapping[str, str]) -> Iterator[str]:
     """
     yield f"Check: kdump {check}"
     for id_, where in reversed([*undo.items()]):
-        yield f"Undo:  kdump undo {where} --change {id_}"
+        yield f"Undo:  kdump undo {where} --change {quoted(id_)}"
 
 
 def start_words(who: str, stops: object, offline: Collection[str], directories: Collection[str] = ()) -> str:
@@ -105,7 +105,8 @@ def loss_words(loss: Loss) -> str:
 
 
 def way_out(remedy: Remedy, path: str) -> str:
-    """Return a way out in sentences, with what it loses; `path` is safe already."""
-    command = " ".join(remedy.words(path))
-    said = f"{command} ({remedy.note})" if command and remedy.note else command or remedy.note
-    return f"{said[:1].upper()}{said[1:]}. Loses {remedy.loses}." if not command else f"{said}. Loses {remedy.loses}."
+    """Return a way out in sentences, with what it loses."""
+    command = command_line(*remedy.words(path))
+    if not command:
+        return f"{remedy.note[:1].upper()}{remedy.note[1:]}. Loses {remedy.loses}."
+    return f"{command} ({remedy.note}). Loses {remedy.loses}." if remedy.note else f"{command} (loses {remedy.loses})"

@@ -9,7 +9,7 @@ import click
 
 from kdump.disk.reading import is_named
 from kdump.errors import ConfigError, NameFormatError, RefusedError
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.time_units import wall_clock
 from kdump.operations.append import NewLog, Opening, rules_beside, writing_settings
 from kdump.operations.cluster_rules import ClusterRules
@@ -124,7 +124,7 @@ def say_backup(log: LogWriter) -> None:
     if log.change:
         complain(
             f"note: {safe(log.partition)}: indexes and snapshots were rebuilt, as after an unclean shutdown; the old"
-            f" ones are kept: kdump undo {safe_path(log.path)} --change {log.change}"
+            f" ones are kept: {command_line('kdump', 'undo', log.path, '--change', log.change)}"
         )
 
 

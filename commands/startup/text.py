@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.words import listed, number_words, offset_range, size_text
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
@@ -154,7 +154,7 @@ class Text:
         if loaded.expiring:
             yield _line("expires", _expiring_words(loaded.expiring))
         if loaded.expiring or outcome.hides:
-            yield _line("do", f"kdump rebuild-index {safe_path(loaded.path)} --apply   (loses nothing)")
+            yield _line("do", f"{command_line('kdump', 'rebuild-index', loaded.path, '--apply')}   (loses nothing)")
 
     def _verdict(self, loaded: Loaded) -> str:
         outcome = loaded.outcome
@@ -202,8 +202,8 @@ class Text:
         return f"{said}\n" + (self._next() if needs_somebody else "")
 
     def _next(self) -> str:
-        paths = " ".join(map(safe_path, self._totals.directories or self._named))
-        return f"Next: {'before you start it: ' if self._totals.losing else ''}kdump doctor {paths}\n"
+        command = command_line("kdump", "doctor", *(self._totals.directories or self._named))
+        return f"Next: {'before you start it: ' if self._totals.losing else ''}{command}\n"
 
 
 def _rank(loaded: Loaded) -> int:

@@ -124,7 +124,7 @@ def command(
     if report is not None:
         from .html import page
 
-        file = ReportFile(OutputFormat.HTML, report)
+        file = ReportFile(OutputFormat.HTML, report, [each.log.path for each in replicas])
         file.write(page(found, now=now, retention_ms=retention_ms))
         file.end(diagnostics.code)
     return diagnostics.code

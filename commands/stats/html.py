@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from shlex import quote
 
 from kdump.formats.codecs import codec_name
 from kdump.formats.iso_times import iso_time
-from kdump.formats.printable import safe_path
+from kdump.formats.printable import command_line, safe_path
 from kdump.formats.words import byte_words, number_words, size_text
 from kdump.named_tuples import NamedTuple
 from kdump.operations.stats import UNEVEN, WORTHWHILE, TopicStats
@@ -135,9 +134,9 @@ def _damage(topics: Iterable[TopicStats]) -> Iterator[str]:
     yield f'<p class="bad">{number_words(len(found), "partition")} with damage:</p>'
     for each in sorted(found, key=lambda each: -each.stats.damaged)[:MAX_ROWS]:
         what = f"{number_words(each.stats.damage_count, 'damaged range')}, {byte_words(each.stats.damaged)}"
-        command = f"kdump doctor {quote(each.path)}"
+        command = command_line("kdump", "doctor", each.path)
         yield f"<p>{escaped(f'{each.topic}-{each.partition}')}: {what}</p>"
-        yield f"<p><code>{escape(safe_path(command))}</code></p>"
+        yield f"<p><code>{escape(command)}</code></p>"
     if len(found) > MAX_ROWS:
         yield _note(f"{len(found) - MAX_ROWS} more: kdump verify names them.")
 

@@ -10,7 +10,7 @@ from kdump.change.change import Change
 from kdump.change.old_backups import OldBackup
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.time_units import MS, wall_clock
 from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.undo import Closed, Listed, Pruned, Undone
@@ -156,17 +156,19 @@ def _age(ms: int) -> str:
 
 
 def _next(change: Change, path: str, why: str) -> str:
-    path = safe_path(path)
     if why:
-        return f"kdump undo {path} --change {change.id} --close (keeps the partition as it is now)"
+        close = command_line("kdump", "undo", path, "--change", change.id, "--close")
+        return f"{close} (keeps the partition as it is now)"
     if change.undoes:
-        return f"kdump undo {path} --change {change.undoes} --apply (finishes the interrupted undo)"
+        undo = command_line("kdump", "undo", path, "--change", change.undoes, "--apply")
+        return f"{undo} (finishes the interrupted undo)"
     name, _, how = change.command.partition(" ")
-    options: dict[str, str] = {
-        **{each: f" --strategy {each}" for each in (SALVAGE, TRUNCATE_LOG)}, FIX_BIT: f" --{FIX_BIT}"
+    options: dict[str, tuple[str, ...]] = {
+        **{each: ("--strategy", each) for each in (SALVAGE, TRUNCATE_LOG)}, FIX_BIT: (f"--{FIX_BIT}",)
     }
-    command = f"{safe(name) if name not in ('', 'append') else 'repair'} {path}{options.get(how, '')}"
-    return f"kdump {command} --apply (finishes the interrupted change)"
+    command = name if name not in ("", "append") else "repair"
+    line = command_line("kdump", command, path, *options.get(how, ()), "--apply")
+    return f"{line} (finishes the interrupted change)"
 
 
 def _summary(operations: Iterable[Operation]) -> str:

@@ -168,7 +168,7 @@ def command(
     output = Output(escape_json) if format_ is OutputFormat.SARIF else output_for(format_)
     with ProgressBar(chosen) as bar, output as out:
         printer = partial(_printer, is_strict=fail_on is FailOn.WARNING, verbose=bool(verbose), paths=paths)
-        files = [ReportFile(kind, path) for kind, path in reports]
+        files = [ReportFile(kind, path, chosen) for kind, path in reports]
         printers = [printer(format_, out, is_colored=wants_color(color), width=Screen.current.width)]
         printers += (printer(file.format, file) for file in files)
         options = options._replace(progress=PeriodicFlush(out, bar).progress)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING, BrokerEffect
-from kdump.formats.printable import safe, safe_path
+from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.words import count_text, duration, elapsed, number_words, size_text
 from kdump.operations.verify import Totals
 
@@ -219,11 +219,10 @@ def consequences(finding: Finding, group: str) -> Iterator[str]:
         is_about_answers = finding.kind.effect == BrokerEffect.SERVES_WRONG_DATA
         yield known.of_consumers.of("Consumers") if is_about_answers else known.broker
     remedies = finding.remedies
-    place = safe_path(group)
-    if len(remedies) == 1 or (remedies and remedies[0].words(place)):
-        yield f"do: {way_out(remedies[0], place)}"
+    if len(remedies) == 1 or (remedies and remedies[0].words(group)):
+        yield f"do: {way_out(remedies[0], group)}"
     elif remedies:
-        yield f"do: kdump doctor {place} (choose: lossless first)"
+        yield f"do: {command_line('kdump', 'doctor', group)} (choose: lossless first)"
     else:
         yield f"do: nothing. More: kdump explain {finding.code}"
 

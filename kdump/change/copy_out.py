@@ -17,6 +17,7 @@ from kdump.disk import durable
 from kdump.disk.copies import copy_file, copy_status, reflink
 from kdump.disk.durable import new_directory, remove_tree
 from kdump.disk.reading import is_directory, is_named, list_directory
+from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 
@@ -30,17 +31,18 @@ class CopyError(KdumpError):
     """There is something in the way of a copy."""
 
 
-def begin_copy(target: str) -> str:
+def begin_copy(target: str, sources: Iterable[str]) -> str:
     """Make the directory that a copy is begun in, for `complete` to give it the final name `target`; its path.
 
-    What an earlier copy left behind that did not get that far is removed. Raises CopyError, OSError.
+    It has no rights that these `sources` do not have. What an earlier copy left behind that did not get that far is
+    removed. Raises CopyError, OSError.
     """
     if is_named(target) and (not is_directory(target) or os.listdir(target)):
         raise CopyError(f"{target}: exists already; give the name of a directory that is to be made")
     part = os.path.abspath(target) + PART_SUFFIX
     if is_directory(part):
         remove_tree(part)
-    new_directory(part)
+    new_directory(part, rights_of(sources))
     return part
 
 
@@ -62,7 +64,7 @@ def copy_log_directory(
     `partitions` are names. The copy is begun under another name, for `complete` to give it the final one. Raises
     CopyError, OSError, and RefusedError where there is not enough space; of the copy nothing is left then.
     """
-    part = begin_copy(target)
+    part = begin_copy(target, [source])
     folders = [(os.path.join(source, name), os.path.join(part, name)) for name in partitions]
     copies = [
         (os.path.join(source, name), os.path.join(part, name))

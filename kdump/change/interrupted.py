@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from kdump.change import journal
 from kdump.change.apply import clear_leftovers, finish
 from kdump.change.change import Change
 from kdump.change.checks import differences, in_words
 from kdump.errors import RefusedError
+from kdump.formats.printable import command_line
 
 
 def finish_interrupted(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
@@ -33,5 +32,5 @@ def check_finishable(change: Change) -> None:
     raise RefusedError(
         f"{change.path}: change {change.id} ({change.command or 'kdump'}) was interrupted, and the partition was"
         f" changed since: {in_words(found)}. To keep it as it is now, with the originals kept:"
-        f" kdump undo {os.path.join(change.path)} --change {change.id} --close --apply"
+        f" {command_line('kdump', 'undo', change.path, '--change', change.id, '--close', '--apply')}"
     )

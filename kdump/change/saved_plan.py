@@ -10,6 +10,7 @@ from kdump.change.plan import REPLACE, Plan
 from kdump.change.states import files_of, offsets_of
 from kdump.disk import durable
 from kdump.disk.reading import read_small
+from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import listed
 from kdump.named_tuples import NamedTuple
@@ -51,8 +52,10 @@ def save(path: str, command: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a plan file. Raises OSError."""
     import json
 
-    document = {"type": "kdump.plan", "version": VERSION, "command": command, "partitions": list(rows)}
-    durable.replace_alone(path, json.dumps(document, indent=1).encode() + b"\n", durable=True)
+    partitions = list(rows)
+    document = {"type": "kdump.plan", "version": VERSION, "command": command, "partitions": partitions}
+    rights = rights_of(row["path"] for row in partitions)
+    durable.replace_alone(path, json.dumps(document, indent=1).encode() + b"\n", durable=True, rights=rights)
 
 
 def load(path: str) -> SavedPlans:

@@ -19,6 +19,7 @@ from kdump.disk import durable
 from kdump.disk.copies import copy_file, copy_status
 from kdump.disk.durable import make_directories
 from kdump.disk.reading import is_named
+from kdump.disk.rights import rights_of
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
@@ -83,13 +84,15 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
     """
     source = os.path.abspath(state.log.path)
     target = os.path.join(directory, os.path.basename(source))
-    make_directories(directory)
+    rights = rights_of([source])
+    make_directories(directory, rights=rights)
     _check_room(state, clean, directory, makes_copies=True)
     with durable.filled_directory(target):
         cleaning = clean(Staging(partial(os.path.join, target))) if clean else None
         for name in _staying(state, cleaning):
             copy_file(os.path.join(source, name), os.path.join(target, name))
         copy_status(source, target)
+        durable.narrow(target, rights)
     durable.sync_directory(directory)
     return cleaning
 

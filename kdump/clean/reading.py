@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kdump.errors import CleaningError, OnError
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.printable import command_line
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import DecodedRows, decoded
 from kdump.storage.log_reader import LogFile
@@ -29,7 +30,7 @@ def read_batches(
 
 def repair_first(path: str) -> str:
     """Say what to do with the partition directory at `path` before it can be cleaned."""
-    return f"repair it first: kdump repair {path} shows the ways"
+    return f"repair it first: {command_line('kdump', 'repair', path)} shows the ways"
 
 
 def _wrong(damage: Damage) -> str:

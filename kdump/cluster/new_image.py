@@ -10,6 +10,7 @@ from kdump.cluster.choice import Chosen, leader_of, replica_order
 from kdump.cluster.nodes import Node
 from kdump.cluster.wanted import Note, NoteKind
 from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.formats.printable import shell_word
 from kdump.releases import (
     METADATA_VERSION,
     KafkaRelease,
@@ -144,13 +145,14 @@ def hold_retention(image: ClusterImage, topics: Iterable[str]) -> Iterator[Note]
         for name in (RETENTION_MS.name, RETENTION_BYTES.name):
             old = values.get(name)
             values[name] = "-1"
-            change = f"--add-config {name}={old}" if old is not None else f"--delete-config {name}"
-            command = f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {topic} {change}"
+            change = f"--add-config {shell_word(f'{name}={old}')}" if old is not None else f"--delete-config {name}"
+            command = f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {shell_word(topic)} {change}"
             yield Note(NoteKind.SETTING, topic, f"{name}=-1 for now; to go back: {command}")
 
 
 def _alter(kind: int, name: str, change: str) -> str:
-    what = f"--topic {name}" if kind == TOPIC_RESOURCE else f"--broker {name}" if name else "--broker-defaults"
+    broker = f"--broker {shell_word(name)}" if name else "--broker-defaults"
+    what = f"--topic {shell_word(name)}" if kind == TOPIC_RESOURCE else broker
     return f"kafka-configs.sh --bootstrap-server HOST:PORT --alter {what} --add-config {change}"
 
 

@@ -13,6 +13,7 @@ from kdump.cluster.metadata_copies import MetadataCopy, newest
 from kdump.cluster.wanted import ALL_LOSSES, MetadataFrom, Refusal, Wanted
 from kdump.disk.locks import lock_holder
 from kdump.formats.config_resources import TOPIC_RESOURCE
+from kdump.formats.printable import command_line
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import listed, number_words
 from kdump.releases import (
@@ -57,11 +58,11 @@ def check_interrupted(disk: Disk, partitions: Iterable[str]) -> Iterator[Refusal
     Raises OSError.
     """
     for path, text in unfinished_in(disk.path, partitions):
-        yield Refusal(path, text, f"finish it, or take it back: kdump undo {path}")
+        yield Refusal(path, text, f"finish it, or take it back: {command_line('kdump', 'undo', path)}")
     for change in Changes(disk.path).of(disk.path):
         if change.state == ChangeState.INTERRUPTED:
-            way_out = f"take it back: kdump undo {disk.path} --change {change.id} --apply"
-            yield Refusal(disk.path, f"change {change.id} ({change.command}) was interrupted", way_out)
+            undo = command_line("kdump", "undo", disk.path, "--change", change.id, "--apply")
+            yield Refusal(disk.path, f"change {change.id} ({change.command}) was interrupted", f"take it back: {undo}")
 
 
 def check_metadata(copies: Sequence[MetadataCopy], taken: MetadataCopy | None, wanted: Wanted) -> Iterator[Refusal]:
@@ -89,7 +90,8 @@ def check_metadata(copies: Sequence[MetadataCopy], taken: MetadataCopy | None, w
 
 def _damaged(copy: MetadataCopy) -> Refusal:
     problem = copy.problems[0].text if copy.problems else "nothing can be read"
-    way_out = f"see kdump verify {copy.path}; without it: --metadata PATH of another one, or --metadata none"
+    verify = command_line("kdump", "verify", copy.path)
+    way_out = f"see {verify}; without it: --metadata PATH of another one, or --metadata none"
     return Refusal(copy.path, f"this copy of the metadata is damaged: {problem}", way_out)
 
 
@@ -114,7 +116,8 @@ def _lost(chosen: Chosen) -> Refusal:
     copy = max(chosen.copies, key=lambda copy: copy.end)
     end = chosen.best.valid_end if chosen.best else 0
     reason = f"the best copy ends at offset {end}; {copy.path} has valid batches up to {copy.end - 1} after damage"
-    return Refusal(chosen.name, reason, f"repair that copy first: kdump repair {copy.path} shows the ways")
+    repair = command_line("kdump", "repair", copy.path)
+    return Refusal(chosen.name, reason, f"repair that copy first: {repair} shows the ways")
 
 
 def check_release(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusal]:

@@ -18,6 +18,7 @@ from kdump.formats import names
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.kraft_snapshot import Voter, kraft_batch, voters_pair
 from kdump.formats.names import segment_file_name
+from kdump.formats.printable import command_line
 from kdump.formats.uuids import is_reserved_directory_id
 from kdump.named_tuples import NamedTuple
 from kdump.settings.node import SERVER_PROPERTIES, VOTERS, voters_text
@@ -130,7 +131,8 @@ def _check_copies(quorum: Quorum, wanted: Sequence[VoterAt]) -> Iterator[Refusal
     for copy in quorum.copies:
         if not copy.is_sound:
             problem = copy.problems[0].text if copy.problems else "it cannot be read"
-            yield Refusal(copy.path, f"damaged: {problem}", f"repair it first: kdump verify {copy.path} shows more")
+            verify = command_line("kdump", "verify", copy.path)
+            yield Refusal(copy.path, f"damaged: {problem}", f"repair it first: {verify} shows more")
         elif copy.state and copy.state.newer_records:
             yield Refusal(copy.path, "has records that are newer than this kdump", "use a newer kdump")
     if quorum.best is None:

@@ -7,7 +7,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kdump.disk.durable import sync_file
+from kdump.disk.durable import new_file, sync_file
+from kdump.disk.rights import OWNER_ONLY
 
 if TYPE_CHECKING:
     from tarfile import TarFile
@@ -19,7 +20,7 @@ def reflink(source: str, target: str) -> bool:
     """Make a copy that shares the source's bytes; whether the file system can. Raises OSError."""
     import fcntl
 
-    with open(source, "rb") as old, open(target, "xb") as new:
+    with open(source, "rb") as old, new_file(target, rights=OWNER_ONLY) as new:
         try:
             fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
         except OSError:
@@ -36,6 +37,7 @@ def copy_file(source: str, target: str) -> None:
     if not reflink(source, target):
         import shutil  # which loads all compressors that Python has
 
+        new_file(target, rights=OWNER_ONLY).close()  # until it has the mode of the original
         shutil.copyfile(source, target)
     copy_status(source, target)
     sync_file(target)

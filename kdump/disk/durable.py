@@ -6,9 +6,11 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import BinaryIO, Self
 
 from kdump.disk.reading import OpenFile, ReadOnlyFile, is_named
+from kdump.disk.rights import ALL_RIGHTS, OWNER_ONLY, Rights
 
 _EXCHANGE = 2
 _AT_FDCWD = -100
@@ -38,19 +40,21 @@ def write_file(
     *,
     part: str | None = None,
     allow_other_owner: bool = False,
+    rights: Rights = ALL_RIGHTS,
 ) -> None:
     """Write a new file of these pieces onto the disk, with the owner and mode of another. Raises OSError.
 
-    `modified` is the modification time (ns) that it gets, if not that of now. `allow_other_owner`: who may not give a
-    file away keeps it. With `part`, where an interrupted run may have left something, it is written there, and then
-    gets its name in the place of another file; that name is not yet on the disk.
+    `rights` bound its mode; until it has that of the other one it is its owner's alone. `modified` is the modification
+    time (ns) that it gets, if not that of now. `allow_other_owner`: who may not give a file away keeps it. With `part`,
+    where an interrupted run may have left something, it is written there, and then gets its name in the place of
+    another file; that name is not yet on the disk.
     """
     if part is not None:
         remove_file(part)
-        write_file(part, pieces, like, modified, allow_other_owner=allow_other_owner)
+        write_file(part, pieces, like, modified, allow_other_owner=allow_other_owner, rights=rights)
         os.replace(part, path)
         return
-    with named(path), new_file(path) as out:
+    with named(path), new_file(path, rights=rights if like is None else OWNER_ONLY) as out:
         for piece in pieces:
             if piece.count(0) == len(piece):
                 out.seek(len(piece), os.SEEK_CUR)  # a hole, as in a preallocated file
@@ -58,12 +62,32 @@ def write_file(
                 out.write(piece)
         out.truncate()
         out.flush()
-        settle(out.fileno(), like, modified, allow_other_owner=allow_other_owner)
+        settle(out.fileno(), like and _within(like, rights), modified, allow_other_owner=allow_other_owner)
 
 
-def new_file(path: str, buffering: int = -1) -> BinaryIO:
+def new_file(path: str, buffering: int = -1, rights: Rights = ALL_RIGHTS) -> BinaryIO:
     """Open a file to be written that is not there yet. Raises OSError."""
-    return open(path, "xb", buffering=buffering)
+    return open(path, "xb", buffering=buffering, opener=partial(_open_with, rights))
+
+
+def _open_with(rights: Rights, path: str, flags: int) -> int:
+    """Open a file, which has these rights if this makes it. Raises OSError."""
+    try:
+        descriptor = os.open(path, flags | os.O_EXCL, rights.limit(0o666))
+    except FileExistsError:
+        if flags & os.O_EXCL:
+            raise
+        return os.open(path, flags, rights.limit(0o666))
+    _narrow(descriptor, rights)
+    return descriptor
+
+
+def _narrow(descriptor: int, rights: Rights) -> None:
+    """Take from an open file or directory what rights do not allow its group, which its directory may have chosen."""
+    info = os.fstat(descriptor)
+    mode = info.st_mode & 0o7777
+    if mode != rights.limit(mode, info.st_gid):
+        os.fchmod(descriptor, rights.limit(mode, info.st_gid))
 
 
 def settle(
@@ -83,9 +107,9 @@ def make_link(target: str, path: str) -> None:
     os.symlink(target, path)
 
 
-def append_file(path: str, pieces: Iterable[bytes | bytearray] = ()) -> None:
+def append_file(path: str, pieces: Iterable[bytes | bytearray] = (), rights: Rights = ALL_RIGHTS) -> None:
     """Add bytes to the end of a file, which is made if it is not there; not yet on the disk. Raises OSError."""
-    with open(path, "ab") as out:
+    with open(path, "ab", opener=partial(_open_with, rights)) as out:
         out.writelines(pieces)
 
 
@@ -95,6 +119,15 @@ def take_after(descriptor: int, like: os.stat_result) -> None:
     info = os.fstat(descriptor)
     if (info.st_uid, info.st_gid) != (like.st_uid, like.st_gid):
         os.fchown(descriptor, like.st_uid, like.st_gid)
+
+
+def _within(like: os.stat_result, rights: Rights) -> os.stat_result:
+    return os.stat_result((rights.limit(like.st_mode, like.st_gid), *like[1:]))
+
+
+def narrow(path: str, rights: Rights) -> None:
+    """Take from a directory what rights do not allow. Raises OSError."""
+    with_descriptor(path, partial(_narrow, rights=rights), getattr(os, "O_DIRECTORY", 0))
 
 
 def file_in(folder: os.stat_result) -> os.stat_result:
@@ -184,19 +217,25 @@ class WritableFile(OpenFile):
         self._fd = os.open(path, os.O_RDWR)
 
     @classmethod
-    def create(cls, path: str, like: os.stat_result | None = None, mode: int = 0o666) -> Self:
+    def create(
+        cls, path: str, like: os.stat_result | None = None, mode: int = 0o666, rights: Rights = ALL_RIGHTS
+    ) -> Self:
         """Return a new empty file with the owner and mode of another, or else `mode` as far as the umask lets it.
+
+        `rights` bound both.
 
         A file of that name is emptied. Raises OSError.
         """
         self = cls.__new__(cls)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), mode)
-        if like is not None:
-            try:
-                take_after(self._fd, like)
-            except OSError:
-                self.close()
-                raise
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        self._fd = os.open(path, flags, rights.limit(mode) if like is None else 0o600)
+        try:
+            if like is not None:
+                take_after(self._fd, _within(like, rights))
+            _narrow(self._fd, rights)
+        except OSError:
+            self.close()
+            raise
         return self
 
     def write(self, data: bytes | bytearray, position: int) -> None:
@@ -215,17 +254,23 @@ class WritableFile(OpenFile):
 
 
 def replace_file(
-    path: str, data: bytes, *, durable: bool, like: os.stat_result | None = None, part: str | None = None
+    path: str,
+    data: bytes,
+    *,
+    durable: bool,
+    like: os.stat_result | None = None,
+    part: str | None = None,
+    rights: Rights = ALL_RIGHTS,
 ) -> None:
     """Let the file hold `data`: a reader finds the old content or the new. `durable`: it is on the disk after that.
 
-    It gets the owner and mode of the file that it replaces, or else those of `like`. It is written at `part`, or else
-    beside the other as a broker does. Raises OSError; what was there before is then still there.
+    It gets the owner and mode of the file that it replaces, or else those of `like`, within `rights`. It is written at
+    `part`, or else beside the other as a broker does. Raises OSError; what was there before is then still there.
     """
     with suppress(FileNotFoundError):
         like = os.stat(path, follow_symlinks=False)
     part = part or f"{path}.tmp"
-    with WritableFile.create(part, like) as file, named(path):
+    with WritableFile.create(part, like, rights=rights) as file, named(path):
         file.write(data, 0)
         if durable:
             file.sync()
@@ -234,7 +279,7 @@ def replace_file(
         sync_directory(os.path.dirname(path) or os.curdir)
 
 
-def replace_alone(path: str, data: bytes, *, durable: bool) -> None:
+def replace_alone(path: str, data: bytes, *, durable: bool, rights: Rights) -> None:
     """Do for a user's file what `replace_file` does for Kafka's, and write over nothing beside it.
 
     A file of Kafka's has its `.tmp` beside it meanwhile, as with a broker; a user's file of that name is the user's.
@@ -244,21 +289,25 @@ def replace_alone(path: str, data: bytes, *, durable: bool) -> None:
 
     try:
         with temporary_place(os.path.dirname(os.path.abspath(path))) as part:
-            replace_file(path, data, durable=durable, part=part)
+            replace_file(path, data, durable=durable, part=part, rights=rights)
     except OSError as error:
         error.filename = path  # what was asked for
         raise
 
 
-def new_directory(path: str) -> None:
+def new_directory(path: str, rights: Rights = ALL_RIGHTS) -> None:
     """Make a directory that is not there yet; its name is not yet on the disk. Raises OSError."""
-    os.mkdir(path)
+    os.mkdir(path, rights.limit(0o777))
+    narrow(path, rights)
 
 
 @contextmanager
 def filled_directory(path: str) -> Iterator[None]:
-    """Make a directory to be filled in here; it is on the disk then, or removed where that fails. Raises OSError."""
-    os.mkdir(path)
+    """Make a directory to be filled in here; it is on the disk then, or removed where that fails. Raises OSError.
+
+    It is its owner's alone until what fills it gives it another mode.
+    """
+    os.mkdir(path, OWNER_ONLY.mode)
     try:
         yield
         sync_directory(path)
@@ -267,12 +316,22 @@ def filled_directory(path: str) -> Iterator[None]:
         raise
 
 
-def make_directories(path: str, like: os.stat_result | None = None, *, allow_other_owner: bool = False) -> None:
+def make_directories(
+    path: str, like: os.stat_result | None = None, *, allow_other_owner: bool = False, rights: Rights = ALL_RIGHTS
+) -> None:
     """Make a directory, and those that it is in, where they are not there; `like` gives it its owner. Raises OSError.
 
     `allow_other_owner`: who may not give a directory away keeps it.
     """
-    os.makedirs(path, exist_ok=True)
+    if not os.path.isdir(path):
+        around = os.path.dirname(path.rstrip("/"))
+        if around:
+            make_directories(around, rights=rights)
+        try:
+            new_directory(path, rights)
+        except FileExistsError:  # another thread was first
+            if not os.path.isdir(path):
+                raise
     if like is not None:
         with suppress(PermissionError) if allow_other_owner else nullcontext():
             os.chown(path, like.st_uid, like.st_gid)

@@ -11,13 +11,16 @@ from typing import IO, Any, cast
 
 from kdump.disk.reading import STANDARD_INPUT
 from kdump.errors import KdumpError
+from kdump.formats.words import size_text
 from kdump.named_tuples import NamedTuple
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PACKED = (".gz", ".zst")
 _PIECE = 1 << 20
 _MIN_FREE = 1 << 30
-"""Bytes that unpacking leaves free on the disk."""
+"""Bytes that are left free on a disk."""
+_MAX_UNPACKED = 16 << 30
+"""Bytes that a packed file may become: eight of the largest segments that Kafka writes."""
 
 
 class Unpacked(NamedTuple):
@@ -58,6 +61,13 @@ def temporary_place(folder: str | None = None, name: str = "new") -> Iterator[st
         yield os.path.join(work, name)
 
 
+def has_room(folder: str) -> bool:
+    """Return whether the disk of a directory has room for more. Raises OSError."""
+    import shutil
+
+    return shutil.disk_usage(folder).free >= _MIN_FREE
+
+
 def nameless_file() -> IO[bytes]:
     """Return a new temporary file, which is gone once everybody has closed it. Raises OSError."""
     from tempfile import TemporaryFile
@@ -89,7 +99,6 @@ def _unpacked(source: BufferedReader, begin: bytes) -> BufferedIOBase:
 
 def _copy(source: BufferedIOBase, target: IO[bytes], path: str) -> str:
     """Copy everything, or as much as can be unpacked: why the rest cannot be. Raises KdumpError for a full disk."""
-    import shutil
     import zlib
     from gzip import BadGzipFile
 
@@ -102,6 +111,9 @@ def _copy(source: BufferedIOBase, target: IO[bytes], path: str) -> str:
             return f"unpacking ended with an error after {target.tell()} bytes of log: {error}"
         if not piece:
             return ""
-        if shutil.disk_usage(os.path.dirname(target.name)).free < _MIN_FREE:
+        if target.tell() + len(piece) > _MAX_UNPACKED:
+            most = size_text(_MAX_UNPACKED)
+            raise KdumpError(f"{path} unpacks to more than {most}: unpack it where there is room, and name that file")
+        if not has_room(os.path.dirname(target.name)):
             raise KdumpError(f"{path}: {os.path.dirname(target.name)} has no room to unpack it; TMPDIR names another")
         target.write(piece)

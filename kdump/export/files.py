@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kdump.disk.durable import new_file, remove_file
+from kdump.disk.rights import Rights
 from kdump.export.options import NO_CODEC, ExportFormat, ExportOptions
 
 GROUP_BYTES = 32 << 20
@@ -30,13 +31,13 @@ class RowFile(Protocol):
         """Write the rest, and end the file. Raises OSError."""
 
 
-def create(path: str, schema: pa.Schema, options: ExportOptions) -> RowFile:
+def create(path: str, schema: pa.Schema, options: ExportOptions, rights: Rights) -> RowFile:
     """Return a new file, in the place of what a task that ended early has left. Raises OSError."""
     codec = options.effective_codec
     remove_file(path)
     if options.format == ExportFormat.PARQUET:
-        return _Parquet(new_file(path), schema, codec)
-    return _Text(new_file(path), schema, codec, is_csv=options.format == ExportFormat.CSV)
+        return _Parquet(new_file(path, rights=rights), schema, codec)
+    return _Text(new_file(path, rights=rights), schema, codec, is_csv=options.format == ExportFormat.CSV)
 
 
 class _Parquet:

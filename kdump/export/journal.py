@@ -19,6 +19,7 @@ from typing import Any
 
 from kdump.disk.durable import append_file, make_directories, move, remove_file, replace_file
 from kdump.disk.reading import read_small
+from kdump.disk.rights import Rights
 from kdump.disk.syncing import sync
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.options import ExportOptions
@@ -69,8 +70,10 @@ Outcome = tuple[Unit, Result | Failure]
 class Journal:
     """The account of one export."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, rights: Rights) -> None:
+        """`rights` are those that files and directories get which it makes."""
         self.folder = folder
+        self._rights = rights
         self._own = os.path.join(folder, FOLDER)
 
     def open(self, options: ExportOptions, units: Iterable[Unit]) -> dict[str, Result]:
@@ -79,14 +82,14 @@ class Journal:
         What a killed run was writing is removed. Raises OSError, JournalError, and RefusedError where something else
         is in the directory.
         """
-        make_directories(self.folder)
+        make_directories(self.folder, rights=self._rights)
         others = [name for name in sorted(os.listdir(self.folder)) if name not in (FOLDER, SUCCESS)]
         path = os.path.join(self._own, _OPTIONS)
         before = self._read(path)
         if before is None:
             if others:
                 raise RefusedError(f"{self.folder} is not empty, and no export was begun in it: give another directory")
-            make_directories(self._own)
+            make_directories(self._own, rights=self._rights)
             self._write(path, options.as_json())
             sync([path], self._own)
             return {}
@@ -143,7 +146,7 @@ class Journal:
     def publish(self, temporary: str, path: str) -> None:
         """Give a complete file its name, `path` below the directory. Raises OSError."""
         final = os.path.join(self.folder, path)
-        make_directories(os.path.dirname(final))
+        make_directories(os.path.dirname(final), rights=self._rights)
         move(temporary, final)
 
     def complete(self, unit: Unit, result: Result) -> None:
@@ -163,7 +166,7 @@ class Journal:
             return
         accounts = [os.path.join(self._own, name) for name in os.listdir(self._own)]
         sync([*accounts, *(folder for folder, _, _ in os.walk(self.folder))], self.folder)
-        append_file(path)
+        append_file(path, rights=self._rights)
         sync([self.folder], self.folder)
 
     def not_whole(self) -> None:
@@ -215,7 +218,7 @@ class Journal:
         return found
 
     def _write(self, path: str, content: dict[str, Any]) -> None:
-        replace_file(path, json.dumps(content, separators=(",", ":")).encode(), durable=False)
+        replace_file(path, json.dumps(content, separators=(",", ":")).encode(), durable=False, rights=self._rights)
 
 
 def files_of(folder: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from kdump.disk.durable import append_file, remove_tree
 from kdump.disk.reading import open_stream
+from kdump.disk.rights import rights_of
 from kdump.disk.unpacked import temporary_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.journal import FOLDER, SUCCESS, files_of
@@ -135,7 +136,8 @@ class _Account:
 
     def add(self, path: str, state: State) -> None:
         """Note a file that has arrived. Raises OSError."""
-        append_file(self._path, (f"{json.dumps([self._url, path, *state])}\n".encode(),))
+        line = f"{json.dumps([self._url, path, *state])}\n"
+        append_file(self._path, (line.encode(),), rights_of([os.path.dirname(self._path)]))
 
 
 @contextmanager

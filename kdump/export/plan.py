@@ -57,6 +57,11 @@ class Unit(NamedTuple):
         return sum(each.stop - each.start for each in self.all)
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The logs that its records are of."""
+        return tuple(each.path for each in self.all)
+
+    @property
     def source(self) -> dict[str, object]:
         """What tells whether it is still what was exported."""
         source: dict[str, object] = {
@@ -115,7 +120,7 @@ def _folder(log: PartitionLog) -> str:
 
 
 def _stem(log: PartitionLog) -> str:
-    return quote(f"{log.name.topic}-{log.name.partition}" if log.name else _folder(log), safe="")
+    return quote(os.fsencode(f"{log.name.topic}-{log.name.partition}" if log.name else _folder(log)), safe="")
 
 
 def plan(logs: Iterable[PartitionLog], options: ExportOptions) -> list[Unit]:

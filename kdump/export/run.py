@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import chain, starmap
 
+from kdump.disk.rights import rights_of
 from kdump.errors import check_number
 from kdump.export.journal import Journal, Outcome
 from kdump.export.options import ExportOptions
@@ -54,7 +55,7 @@ def export(
     are there already too, and then what it came to. Raises OSError, KdumpError for what concerns the directory as a
     whole.
     """
-    journal = Journal(folder)
+    journal = Journal(folder, rights_of(path for unit in units for path in unit.paths))
     done = journal.open(options, units)
     summary = Summary(folder)
     left = [unit for unit in units if unit.name not in done]

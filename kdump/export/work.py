@@ -14,6 +14,7 @@ import pyarrow as pa
 from kdump.columns import Labels, RecordTables, read_records
 from kdump.columns.arrays import floor_divide, scalar
 from kdump.columns.names import HEADERS
+from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError
 from kdump.export.files import RowFile, create
 from kdump.export.journal import Journal, Lost, Outcome, Result, Written
@@ -49,7 +50,8 @@ def export_units(
 
     Their files go to the disk together, and get their names then.
     """
-    journal = Journal(folder)
+    units = list(units)
+    journal = Journal(folder, rights_of(path for unit in units for path in unit.paths))
     outcomes: list[Outcome] = []
     made: list[_Made] = []
     for unit in units:
@@ -166,6 +168,7 @@ class _Output:
         self._unit = unit
         self._journal = journal
         self._options = options
+        self._rights = rights_of(unit.paths)
         self._open: dict[str, _Open] = {}
         self._closed: list[_Open] = []
         self._numbers: dict[str, int] = {}
@@ -200,11 +203,13 @@ class _Output:
         number = self._numbers[date] = self._numbers.get(date, -1) + 1
         name = f"{self._unit.name}.{number:04d}{self._options.suffix}"
         temporary = self._journal.temporary(f"{name}.{quote(date, safe='')}" if date else name)
-        return _Open(os.path.join(self._folder(date), name), temporary, create(temporary, schema, self._options))
+        file = create(temporary, schema, self._options, self._rights)
+        return _Open(os.path.join(self._folder(date), name), temporary, file)
 
     def _folder(self, date: str) -> str:
         values = {TOPIC: self._unit.topic, PARTITION: str(self._unit.partition), DATE: date}
-        return os.path.join("", *(f"{level}={quote(values[level], safe='')}" for level in self._options.by))
+        levels = (f"{level}={quote(os.fsencode(values[level]), safe='')}" for level in self._options.by)
+        return os.path.join("", *levels)
 
     def _close(self, date: str) -> None:
         target = self._open.pop(date)

@@ -24,6 +24,7 @@ from kdump.disk import durable
 from kdump.disk.durable import make_directories, make_directory, remove_tree
 from kdump.disk.locks import GrowthWatch, check_not_locked
 from kdump.disk.reading import is_directory
+from kdump.disk.rights import ALL_RIGHTS, OWNER_ONLY, Rights
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
@@ -117,7 +118,7 @@ def build(found: Resurrection, into: str, now: int, still: GrowthWatch) -> Resur
         check_not_locked(disk.path)
     into = os.path.abspath(into)
     make_directories(os.path.dirname(into))
-    part = begin_copy(into)
+    part = begin_copy(into, [disk.path for disk in found.disks])
     try:
         for node in found.nodes:
             _build_node(found, node, os.path.join(part, f"node-{node.id}"), now)
@@ -156,15 +157,15 @@ def _partition_metadata(topic_id: bytes) -> bytes:
     return format_partition_metadata(PartitionMetadata(0, topic_id))
 
 
-def _write(path: str, content: bytes) -> None:
+def _write(path: str, content: bytes, rights: Rights = ALL_RIGHTS) -> None:
     like = durable.file_in(os.stat(os.path.dirname(path)))
-    durable.write_file(path, (content,), like, allow_other_owner=True)
+    durable.write_file(path, (content,), like, allow_other_owner=True, rights=rights)
 
 
 def _write_metadata(found: Resurrection, folder: str, now: int) -> None:
-    """Make the directory of the new metadata, with its snapshot, on the disk. Raises OSError."""
+    """Make the directory of the new metadata, with its snapshot, which has secrets, on the disk. Raises OSError."""
     make_directory(folder)
-    _write(os.path.join(folder, found.snapshot_name), found.snapshot(now))
+    _write(os.path.join(folder, found.snapshot_name), found.snapshot(now), OWNER_ONLY)
     durable.sync_directory(folder)
 
 

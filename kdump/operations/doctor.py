@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeVar
 
-from kdump.disk.reading import FileStatus, status_of
+from kdump.disk.reading import FileStatus, is_named, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import SEVERITIES, Severity
@@ -258,7 +258,8 @@ class Doctor:
     def _place_of(self, failure: Failure) -> str:
         """Return the log directory whose file keeps the broker from starting, else what the failure names."""
         holders = (each.path for each in self.health.directories if failure in each.state.failures)
-        return next(holders, failure.file)
+        named = (os.path.join(each.path, failure.file) for each in self.health.directories)
+        return next(holders, next(filter(is_named, named), failure.file))
 
     def _locate(self, path: str) -> Replicas | None:
         return self._tried(path, lambda: replicas_of(PartitionLog(path), self._clusters))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kdump.disk import durable
+from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError, Problem, ProblemError, RefusedError, Report
 from kdump.formats.batch import CONTROL
 from kdump.formats.printable import escape_json
@@ -50,7 +51,8 @@ def lost_records(
     cannot lead. Raises RefusedError where something is in the folder, OSError; KdumpError where there is no partition.
     """
     check_not_kafkas(folder)
-    durable.make_directories(folder)
+    places = list(places)
+    durable.make_directories(folder, rights=rights_of(place.path for place in places))
     if os.listdir(folder):
         raise RefusedError(f"{folder} is not empty")
     is_any = False
@@ -82,7 +84,8 @@ def write_lost(found: PartitionReplicas, leader: int, folder: str, report: Repor
         return LostRecords(topic, partition, None, 0)
     path = os.path.join(folder, f"{topic}-{partition}.jsonl")
     lines = _Lines(report)
-    durable.write_file(path, lines.of(found, choice))
+    rights = rights_of(copy.path for copy in found.copies)
+    durable.write_file(path, lines.of(found, choice), rights=rights)
     return LostRecords(topic, partition, path, lines.records)
 
 
@@ -103,7 +106,7 @@ class _Lines:
                     continue
                 for first, last in _spans(lost):
                     for _ in self._write(log, first, last, lost.keys):
-                        yield "".join(map(escape_json, self._written)).encode()
+                        yield "".join(map(escape_json, self._written)).encode("utf-8", "backslashreplace")
                         self._written.clear()
 
     def _write(self, log: PartitionLog, first: int, last: int, keys: LostKeys | None) -> Iterator[None]:

@@ -19,6 +19,7 @@ from kdump.formats import names
 from kdump.formats.faults import END
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name, segment_file_name
+from kdump.formats.printable import command_line
 from kdump.formats.time_units import wall_clock
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
@@ -134,4 +135,4 @@ def _damaged(path: str, position: int) -> NotAppendableError:
 
 
 def _advice(path: str) -> str:
-    return f"first: kdump repair {path}"
+    return f"first: {command_line('kdump', 'repair', path)}"

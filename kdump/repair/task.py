@@ -11,6 +11,7 @@ from kdump.change.plan import KINDS, ORPHANS, Cut, Plan
 from kdump.errors import check_number, check_several, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
+from kdump.formats.printable import command_line
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
 
@@ -108,7 +109,8 @@ def first_damage(outcome: LoadOutcome | None) -> tuple[str, str] | None:
 
 def not_rebuilt(path: str, damage: str) -> str:
     """Return why indexes are left: `damage` names the .log in the partition's `path`, and what is wrong with it."""
-    return f"{os.path.join(path, damage)}. Indexes were not rebuilt. First: kdump repair {path}"
+    repair = command_line("kdump", "repair", path)
+    return f"{os.path.join(path, damage)}. Indexes were not rebuilt. First: {repair}"
 
 
 def changed_log(plan: Plan) -> str:

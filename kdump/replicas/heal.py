@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kdump.disk.reading import status_of
 from kdump.errors import RefusedError
 from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.printable import command_line
 from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.replicas.healed_segments import FoundBatch, HealedSegments, NewSegment, Taken
@@ -355,4 +356,4 @@ def _fits(entries: Sequence[EpochEntry], healing: Healing) -> bool:
 
 def _shown(one: _Cursor, other: _Cursor) -> str:
     """Return where to see how two copies differ."""
-    return f" See kdump replicas {one.path} {other.path}"
+    return f" See {command_line('kdump', 'replicas', one.path, other.path)}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 
 from kdump.formats.batch import TimestampType
+from kdump.formats.printable import command_line, shell_word
 from kdump.named_tuples import NamedTuple
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
 from kdump.settings.table import TIMESTAMP_AFTER_MAX_MS, TIMESTAMP_TYPE
@@ -49,19 +49,19 @@ def _on_high_watermark(found: PartitionRetention) -> Iterator[Advice]:
         return
     yield Advice(
         "If this is a copy without its broker, or the checkpoint is out of date, use the log end offset.",
-        (f"kdump retain {shlex.quote(found.log.path)} --high-watermark {found.end_offset}",),
+        (command_line("kdump", "retain", found.log.path, "--high-watermark", str(found.end_offset)),),
     )
 
 
 def _on_time_index(block: Block) -> Iterator[Advice]:
     """Yield where the time that counts is not that of the records."""
     state, blocking = block.blocker, block.batch
-    path = shlex.quote(state.segment.log_path)
+    rebuild = command_line("kdump", "rebuild-index", state.segment.log_path, "--apply")
     if state.source == TimestampSource.MTIME and blocking is not None:
         yield Advice(
             f"The records have timestamps (up to {blocking.timestamp}), but the segment's time index is empty or"
             " missing, so the file's time counts. With the broker stopped, rebuild the index. Loses nothing.",
-            (f"kdump rebuild-index {path} --apply",),
+            (rebuild,),
         )
     elif state.source == TimestampSource.MTIME:
         yield Advice(
@@ -72,7 +72,7 @@ def _on_time_index(block: Block) -> Iterator[Advice]:
         yield Advice(
             f"No record has the timestamp {state.largest_timestamp} that the time index ends with. With the broker"
             " stopped, rebuild the index. Loses nothing.",
-            (f"kdump rebuild-index {path} --apply",),
+            (rebuild,),
         )
 
 
@@ -90,14 +90,14 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
         f" Segments that end before it go within log.retention.check.interval.ms"
         f" ({found.config.check_interval_ms}).{waits}",
         (
-            f"echo {shlex.quote(request)} > delete.json",
+            f"echo {shell_word(request)} > delete.json",
             f"kafka-delete-records.sh --bootstrap-server {BROKER} --offset-json-file delete.json",
         ),
     )
     if not found.config.has_remote_storage:
         yield Advice(
             "Delete them on this replica alone, with the broker stopped. kdump keeps the originals: kdump undo.",
-            (f"kdump retain {shlex.quote(found.log.path)} --log-start-offset {offset} --apply",),
+            (command_line("kdump", "retain", found.log.path, "--log-start-offset", str(offset), "--apply"),),
         )
 
 
@@ -144,5 +144,5 @@ def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
 
 def _alter(found: PartitionRetention) -> str:
     """Return the command that changes the topic's configuration."""
-    topic = shlex.quote(found.log.name.topic) if found.log.name else "TOPIC"
+    topic = shell_word(found.log.name.topic) if found.log.name else "TOPIC"
     return f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name {topic}"

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import command_line
 from kdump.formats.time_units import unit_of
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.loader import load_log
@@ -276,7 +277,7 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutc
         if state.damage:
             yield (
                 f"{state.segment.log_path} at byte {state.damage.position}: {state.damage.text}. The broker cuts"
-                f" the log there at its next start: kdump doctor {log.path}"
+                f" the log there at its next start: {command_line('kdump', 'doctor', log.path)}"
             )
     if start.failure:
         yield f"{log.path}: a broker that starts does not load the log: {start.failure.exception}: {start.failure.text}"

@@ -28,8 +28,6 @@ IDLE_SECONDS = 600
 BODY_SECONDS = 60
 """Within which a request that has begun must be there."""
 MAX_WAIT_SECONDS = 300
-FAILED_LOGIN_SECONDS = 0.5
-"""After which a wrong password is answered: guessing takes its time (connection.failed.authentication.delay.ms)."""
 UNAUTHENTICATED_BYTES = 16 << 10
 _BEFORE_LOGIN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
@@ -180,8 +178,8 @@ class Connection:
         return answered
 
     async def _send(self, answered: _Answered) -> None:
-        if answered.reason:
-            await self._server.pause(FAILED_LOGIN_SECONDS)
+        if answered.reason:  # guessing takes its time (connection.failed.authentication.delay.ms)
+            await self._server.pause(self._server.logins.failed(self._context.client_host))
         await self._channel.send_all(answered.parts, answered.following)
         if answered.access is not None:
             self._server.log(answered.access)
@@ -208,13 +206,13 @@ class Connection:
         if key == ApiKey.API_VERSIONS:
             return api_versions(self._context, request, with_sasl=self._users is not None)
         if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-            return self._login(request)
+            return await self._login(request)
         if key in answers.FROM_MEMORY:
             return answers.FROM_MEMORY[key](self._context, request)
         await self._server.groups_known()
         return await answers.FROM_GROUPS[key](self._context, request)
 
-    def _login(self, request: Request) -> Fields:
+    async def _login(self, request: Request) -> Fields:
         users = self._users
         if users is None or self._user is not None:
             text = "this server asks nobody who they are, or knows already"
@@ -229,10 +227,12 @@ class Connection:
         if self._exchange is None:
             return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE, "errorMessage": "SaslHandshake comes first"}
         try:
-            token = self._exchange.answer(request.body["authBytes"])
+            token = await self._server.logins.answer(self._exchange, request.body["authBytes"])
         except AuthenticationError as error:
             return {"errorCode": ErrorCode.SASL_AUTHENTICATION_FAILED, "errorMessage": str(error)}
         self._user = self._exchange.user
+        if self._user is not None:
+            self._server.logged_in(self, self._context.client_host)
         return {"errorCode": ErrorCode.NONE, "authBytes": token}
 
 

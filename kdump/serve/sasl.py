@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from kdump.topics.cluster_image import ClusterImage
 
 ITERATIONS = 4096
+_SALT_BYTES = 16
 _MAX_TOKEN = 4096
+_WRONG = "Authentication failed: unknown user or wrong password"
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
@@ -52,6 +54,7 @@ class Users:
     def __init__(self, passwords: Mapping[str, str], logged: Mapping[tuple[str, int], Mapping[str, Any]]) -> None:
         """`passwords` are given to us, `logged` is what the cluster's metadata has (UserScramCredentialRecord)."""
         self._known: dict[tuple[str, Mechanism], Credential] = {}
+        self._secret = os.urandom(32)
         for (name, number), fields in logged.items():
             mechanism = SCRAM_MECHANISMS.get(number)
             if mechanism is not None:
@@ -88,22 +91,27 @@ class Users:
         return [Mechanism.PLAIN, *(each for each in Mechanism if each in used)]
 
     def credential(self, name: str, mechanism: Mechanism) -> Credential:
-        """Return what is known of a user. Raises AuthenticationError."""
-        found = self._known.get((name, mechanism))
-        if found is None:
-            raise AuthenticationError("Authentication failed: unknown user or wrong password")
-        return found
+        """Return the credential of a user; of an unknown one another, with which every login fails as late as any."""
+        return self._known.get((name, mechanism)) or self._of_nobody(name, mechanism)
+
+    def _of_nobody(self, name: str, mechanism: Mechanism) -> Credential:
+        """Return a credential that fits no password, as those of others look, and the same each time."""
+        salt, iterations = next(
+            ((each.salt, each.iterations) for (_, used), each in self._known.items() if used is mechanism),
+            (bytes(_SALT_BYTES), ITERATIONS),
+        )
+        drawn = hmac.digest(self._secret, f"{mechanism} {name}".encode("utf-8", "replace"), "sha512")
+        return Credential(drawn[: len(salt)], iterations, os.urandom(64), os.urandom(64))
 
     def check_password(self, name: str, password: str) -> None:
         """Raise AuthenticationError for a wrong password."""
-        for mechanism in _HASHES:
-            known = self._known.get((name, Mechanism(mechanism)))
-            if known is not None:
-                given = _derive(mechanism, password, known.salt, known.iterations)
-                if hmac.compare_digest(given.stored_key, known.stored_key):
-                    return
-                break
-        raise AuthenticationError("Authentication failed: unknown user or wrong password")
+        used = {mechanism for _, mechanism in self._known}
+        scram = [Mechanism(each) for each in _HASHES if each in used]
+        mechanism = next((each for each in scram if (name, each) in self._known), scram[0])
+        credential = self.credential(name, mechanism)
+        derived = _derive(mechanism, password, credential.salt, credential.iterations)
+        if not hmac.compare_digest(derived.stored_key, credential.stored_key):
+            raise AuthenticationError(_WRONG)
 
 
 def read_users(path: str) -> dict[str, str]:
@@ -129,9 +137,14 @@ def read_users(path: str) -> dict[str, str]:
     return users
 
 
+def is_open_to_others(path: str) -> bool:
+    """Return whether others than its owner may read a file. Raises OSError."""
+    return os.stat(path).st_mode & 0o044 != 0
+
+
 def make_credential(mechanism: str, password: str) -> Credential:
     """Return a credential with a new salt."""
-    return _derive(mechanism, password, os.urandom(16), ITERATIONS)
+    return _derive(mechanism, password, os.urandom(_SALT_BYTES), ITERATIONS)
 
 
 def _derive(mechanism: str, password: str, salt: bytes, iterations: int) -> Credential:
@@ -205,10 +218,10 @@ class Exchange:
         signature = hmac.digest(begun.credential.stored_key, message, name)
         proof = b64decode(fields["p"], validate=True)
         if len(proof) != len(signature):
-            raise AuthenticationError("Authentication failed: unknown user or wrong password")
+            raise AuthenticationError(_WRONG)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(name, client_key).digest(), begun.credential.stored_key):
-            raise AuthenticationError("Authentication failed: unknown user or wrong password")
+            raise AuthenticationError(_WRONG)
         self.user = begun.name
         return b"v=" + b64encode(hmac.digest(begun.credential.server_key, message, name))
 

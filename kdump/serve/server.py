@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -21,8 +22,9 @@ from kdump.serve.context import Context
 from kdump.serve.fetch import FetchAnswer
 from kdump.serve.group import Group
 from kdump.serve.groups import Commits, Coordinator, logged_groups
+from kdump.serve.logins import CROWDED_SECONDS, LOGIN_SECONDS, MAX_PENDING, Logins, origin_of
 from kdump.serve.partition import ServedPartition
-from kdump.serve.protocol.frames import Request
+from kdump.serve.protocol.frames import Request, RequestError
 from kdump.serve.sasl import Users
 from kdump.serve.served_log import Log
 from kdump.settings.node import address_text
@@ -34,9 +36,18 @@ GROWTH = 32
 """What a request grows to, at most, while it is answered: a partition of 16 bytes becomes several objects."""
 GRACE_SECONDS = 2.0
 """How long answers under way may take when the server ends."""
-_BACKLOG = 512
+_BACKLOG = 1024
 
 Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A connection without a login: its task, where it comes from, and when it ends."""
+
+    task: asyncio.Task[None]
+    origin: str
+    limit: asyncio.Timeout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,9 @@ class Server:
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._admitted: set[Connection] = set()
+        self._pending: dict[Connection, _Pending] = {}
+        self.logins = Logins()
         self._room = asyncio.Condition()
         self._taken = 0
 
@@ -140,6 +154,7 @@ class Server:
         await asyncio.gather(*self._tasks, *self._connections, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._senders.close()
+        self.logins.close()
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -157,11 +172,13 @@ class Server:
                 self.say(f"cannot take a connection: {error.strerror}")
                 await asyncio.sleep(1)
                 continue
-            if len(self._connections) >= self.options.max_connections:
-                self.say(f"refused a connection: there are {self.options.max_connections} already")
+            if len(self._admitted) >= self.options.max_connections:
+                self.say(self._too_many)
                 sock.close()
                 continue
             self._begin(sock, node_id)
+            # who floods us with connections waits; those who are connected do not
+            await asyncio.sleep(CROWDED_SECONDS if len(self._pending) >= MAX_PENDING else 0)
 
     def _begin(self, sock: socket.socket, node_id: int) -> None:
         try:
@@ -175,9 +192,52 @@ class Server:
         connection = Connection(self, context, client)
         task = asyncio.get_running_loop().create_task(self._serve(connection, sock, client))
         self._connections[task] = connection
-        task.add_done_callback(lambda done: self._connections.pop(done, None))
+        task.add_done_callback(self._forget)
+        if self.users is None:
+            self._admitted.add(connection)
+            return
+        if len(self._pending) >= MAX_PENDING:
+            self._end_oldest()
+        self._pending[connection] = _Pending(task, origin_of(host))
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        connection = self._connections.pop(task)
+        self._pending.pop(connection, None)
+        self._admitted.discard(connection)
+
+    def _end_oldest(self) -> None:
+        """End the connection that waits for its login for the longest, of the address that has most of those."""
+        counts = Counter(each.origin for each in self._pending.values())
+        most = max(counts.values())
+        oldest = next(each for each, pending in self._pending.items() if counts[pending.origin] == most)
+        self._pending.pop(oldest).task.cancel()
+
+    def logged_in(self, connection: Connection, host: str) -> None:
+        """Count a connection among those with a login. Raises RequestError where there are too many of these."""
+        pending = self._pending.pop(connection, None)
+        self.logins.succeeded(host)
+        if pending is not None and pending.limit is not None:
+            pending.limit.reschedule(None)
+        if len(self._admitted) >= self.options.max_connections:
+            raise RequestError(self._too_many)
+        self._admitted.add(connection)
+
+    @property
+    def _too_many(self) -> str:
+        return f"refused a connection: there are {self.options.max_connections} already"
 
     async def _serve(self, connection: Connection, sock: socket.socket, client: str) -> None:
+        """Serve a connection until it ends; one without a login only for a while."""
+        pending = self._pending.get(connection)
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS if pending else None) as limit:
+                if pending is not None:
+                    pending.limit = limit
+                await self._run(connection, sock, client)
+        except TimeoutError:
+            self.say(f"{client}: closed: no login within {LOGIN_SECONDS:.0f} s")
+
+    async def _run(self, connection: Connection, sock: socket.socket, client: str) -> None:
         channel: Channel
         if self.options.tls is None:
             channel = PlainChannel(sock, self._senders)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
+from kdump.formats.printable import shell_word
 from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.transactions.partition import LATE_BUFFER_MS, OpenTxn, PartitionTxns
 
@@ -55,6 +56,4 @@ def abort_command_before_3_0(found: PartitionTxns, txn: OpenTxn) -> str:
 
 
 def _partition_options(found: PartitionTxns) -> str:
-    from shlex import quote
-
-    return f"--topic {quote(found.replica.topic)} --partition {found.replica.partition}"
+    return f"--topic {shell_word(found.replica.topic)} --partition {found.replica.partition}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kdump.disk.durable import replace_alone
 from kdump.disk.reading import read_small
+from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError
 from kdump.named_tuples import NamedTuple
 
@@ -97,4 +98,4 @@ def write_resume_point(path: str, paths: list[str], mark: Mark, totals: PassTota
     import json
 
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
-    replace_alone(path, json.dumps(content).encode() + b"\n", durable=True)
+    replace_alone(path, json.dumps(content).encode() + b"\n", durable=True, rights=rights_of(paths))

@@ -10,6 +10,7 @@ from typing import Any
 
 from kdump.disk.durable import replace_alone
 from kdump.disk.reading import is_file, read_small, status_of
+from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -118,4 +119,5 @@ def write_state(path: str, state: State) -> None:
         "last_pass": state.last_pass,
         "partitions": {partition: segments for partition, segments in state.partitions.items() if segments},
     }
-    replace_alone(path, json.dumps(content, separators=(",", ":")).encode() + b"\n", durable=True)
+    data = json.dumps(content, separators=(",", ":")).encode() + b"\n"
+    replace_alone(path, data, durable=True, rights=rights_of(state.partitions))

@@ -15,6 +15,7 @@ from kdump.errors import NameFormatError
 from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.formats.printable import command_line
 from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -304,7 +305,8 @@ def _changes(log_directory: str, partitions: list[str]) -> Iterator[Finding]:
     """Yield changes by kdump that were interrupted: until they are finished, some files are old and some are new."""
     try:
         for path, text in unfinished_in(log_directory, partitions):
-            yield found("KD-CHANGE-UNFINISHED", path, f"{text}: kdump undo {path} shows the ways out")
+            undo = command_line("kdump", "undo", path)
+            yield found("KD-CHANGE-UNFINISHED", path, f"{text}: {undo} shows the ways out")
     except OSError as error:
         yield unread(log_directory, error)
 

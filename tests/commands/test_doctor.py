@@ -43,7 +43,7 @@ def test_all_is_well(home: Path) -> None:
     first, checked, following = said.out.splitlines()
     assert first == "OK. The broker will start; 5 partitions, all routine."
     assert checked.startswith("Checked: everything (records not decoded), ")
-    assert following == "Next: kdump verify sound, at any time, also while it runs."
+    assert following == "Next: kdump verify sound (at any time, also while it runs)"
 
 
 def test_an_index_that_hides_the_end_of_the_log(home: Path, tmp_path: Path) -> None:

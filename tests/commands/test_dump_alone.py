@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 from tests.agreement.running import Said, kdump
+from tests.commands.running import Run
 
 SPEC = """
 seed: alone
@@ -164,3 +165,14 @@ def test_standard_input_is_unpacked_by_what_it_begins_with(name: str, home: Path
 def test_standard_input_goes_with_as_log(home: Path) -> None:
     said = kdump(home, "dump", "-")
     assert (said.code, said.err.splitlines()[0]) == (2, "kdump dump: standard input (-) goes with --as log.")
+
+
+def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(1 << 22)))
+    monkeypatch.setattr("kdump.disk.unpacked._MAX_UNPACKED", 1 << 21)
+    assert run("dump", "--as", "log", tmp_path / "bomb.gz") == 3
+    assert "bomb.gz unpacks to more than 2.0 MiB: unpack it where there is room" in run.err
+    monkeypatch.setattr("kdump.disk.unpacked._MIN_FREE", 1 << 60)
+    monkeypatch.setattr("kdump.disk.unpacked._MAX_UNPACKED", 1 << 30)
+    assert run("dump", "--as", "log", tmp_path / "bomb.gz") == 3
+    assert "has no room to unpack it" in run.err

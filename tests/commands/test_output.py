@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.commands.shell import values as filters
-from kdump.commands.shell.output import Style
+from kdump.commands.shell.output import Style, displayed
 from kdump.formats.iso_times import iso_time
-from kdump.formats.printable import escape_json, is_unsafe, safe, safe_path
+from kdump.formats.printable import escape_json, is_unsafe, safe, safe_lines, safe_path, shell_word
 from kdump.formats.words import size_text
+from tests.commands import hostile
 from tests.commands.logs import write_partition
 from tests.commands.running import Run
 
@@ -49,6 +51,89 @@ def test_safe_text(text: str, shown: str) -> None:
 
 def test_safe_path() -> None:
     assert safe_path("/tmp/\udcff\x1b/ä") == r"/tmp/\xff\x1b/ä"
+
+
+@given(st.text())
+def test_lines_are_printable(text: str) -> None:
+    assert safe_lines(text) == "\n".join(map(safe, text.split("\n")))
+
+
+@given(st.binary(min_size=1).filter(lambda data: 0 not in data))
+def test_a_shell_gets_the_word_that_it_is_given(data: bytes) -> None:
+    word = shell_word(os.fsdecode(data))
+    assert word.isprintable()
+    done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+    assert done.stdout == data
+
+
+FEW_FAULTS = (
+    "flip-payload-bit", "index-swap", "open-transaction", "truncate-tail", "other-node", "meta-properties-garbage",
+)  # fmt: skip
+SWEEP = (
+    ("ls", "DIRECTORIES"),
+    ("ls", "-v", "PARTITION"),
+    ("dump", "PARTITION", "--tail", "2"),
+    ("lookup", "FIRST", "--offset", "3"),
+    ("stats", "FIRST", "-v"),
+    ("groups", "DIRECTORIES"),
+    ("txns", "DIRECTORIES"),
+    ("doctor", "DIRECTORIES"),
+    ("doctor", "-v", "DIRECTORIES"),
+    ("doctor", "--brief", "FIRST"),
+    ("verify", "-v", "DIRECTORIES"),
+    ("startup", "-v", "DIRECTORIES"),
+    ("replicas", "DIRECTORIES"),
+    ("retain", "FIRST", "-v"),
+    ("compact", "FIRST", "-v"),
+    ("repair", "-v", "DIRECTORIES"),
+    ("repair", "FIRST", "--strategy", "salvage"),
+    ("rebuild-index", "FIRST"),
+    ("trim", "FIRST", "-v"),
+    ("undo", "FIRST"),
+    ("resurrect", "FIRST", "--into", "NEW"),
+    ("quorum", "show", "DIRECTORIES"),
+)
+
+
+def _swept(run: Run, directories: list[str], new: Path) -> None:
+    """Run every command on the directories: nothing drives a terminal, and commands to paste have the true paths."""
+    first = directories[0]
+    partitions = sorted(path for path in Path(first).iterdir() if path.is_dir() and not path.is_symlink())
+    named = {"DIRECTORIES": directories, "FIRST": [first], "PARTITION": [str(partitions[0])], "NEW": [str(new)]}
+    wrong: list[object] = []
+    for words in SWEEP:
+        arguments = [argument for word in words for argument in named.get(word, [word])]
+        for more in ((), ("--wide",), ("--format", "jsonl", "--no-header")):
+            code = run(*arguments, *more)
+            wrong += [(words, more, line) for line in hostile.controls_in(run.out + run.err)]
+            wrong += [(words, more, run.err)] * (code == 2 or "an error in kdump itself" in run.err)
+            for path in hostile.paths_of_commands(f"{run.out}\n{run.err}") if "jsonl" not in more else ():
+                if not path.startswith("OTHER/") and not os.path.lexists(path):
+                    wrong.append((words, more, path))
+    assert not wrong
+
+
+def test_names_drive_neither_terminal_nor_shell(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _swept(run, hostile.build(tmp_path, FEW_FAULTS), tmp_path / "new")
+
+
+@pytest.mark.slow
+def test_names_drive_nothing_whatever_is_damaged(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _swept(run, hostile.build(tmp_path), tmp_path / "new")
+
+
+def test_what_is_written_for_the_user_has_no_rights_that_the_directory_has_not(tmp_path: Path, run: Run) -> None:
+    write_partition(tmp_path / "data" / "orders-0", segments=2)
+    (tmp_path / "data").chmod(0o700)
+    (tmp_path / "report.sarif").touch(mode=0o666)  # one that is there keeps no more
+    partition = tmp_path / "data" / "orders-0"
+    run("verify", partition, "--report", f"sarif:{tmp_path / 'report.sarif'}", "--state", tmp_path / "state")
+    run("stats", partition, "--report", tmp_path / "stats.html")
+    run("repair", partition, "--unclean", "--plan-out", tmp_path / "plan.json")
+    for name in ("report.sarif", "state", "stats.html", "plan.json"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600, name
 
 
 @given(st.text())
@@ -173,7 +258,7 @@ def test_size_text() -> None:
 
 def test_style() -> None:
     assert Style(False, "red", bold=True)("x") == "x"
-    assert Style(True, "red", bold=True)("x") == "\x1b[31m\x1b[1mx\x1b[0m"
+    assert displayed(Style(True, "red", bold=True)("x\x1b[5m")) == "\x1b[31m\x1b[1mx\\x1b[5m\x1b[0m"
 
 
 def test_an_error_of_kdump_itself_is_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from kdump.disk.rights import ALL_RIGHTS, Rights
 from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Outcome, Result
@@ -309,7 +310,7 @@ def test_control_characters_are_escaped_in_json(tmp_path: Path) -> None:
 
 
 def test_the_journal_says_where_it_is(tmp_path: Path) -> None:
-    assert Journal(str(tmp_path)).temporary("x").startswith(str(tmp_path / FOLDER))
+    assert Journal(str(tmp_path), ALL_RIGHTS).temporary("x").startswith(str(tmp_path / FOLDER))
     assert issubclass(JournalError, KdumpError)
 
 
@@ -322,3 +323,43 @@ def test_records_of_aborted_transactions_are_marked(tmp_path: Path) -> None:
     rows = [json.loads(line) for path in data_files(tmp_path / "out") for line in path.read_text().splitlines()]
     states = {row["offset"]: row["transaction"] for row in rows}
     assert states == {0: "none", 1: "aborted", 2: "committed", 3: "open"}
+
+
+@pytest.mark.parametrize(("mode", "parent"), [(0o700, 0o755), (0o750, 0o755), (0o755, 0o755), (0o755, 0o700)])
+@pytest.mark.parametrize("form", [ExportFormat.PARQUET, ExportFormat.CSV, ExportFormat.JSONL])
+def test_an_export_has_no_rights_that_its_source_has_not(
+    tmp_path: Path, form: ExportFormat, mode: int, parent: int
+) -> None:
+    log_dir = tmp_path / "data"
+    Log(log_dir / "t-0").add((b"k", b"v")).write()
+    (log_dir / "t-0").chmod(mode)
+    log_dir.chmod(parent)
+    before = os.umask(0)
+    try:
+        run([log_dir / "t-0"], tmp_path / "out", ExportOptions(form, by=("topic",)))
+    finally:
+        os.umask(before)
+    allowed = mode & parent
+    for path in (tmp_path / "out", *(tmp_path / "out").rglob("*")):
+        assert path.stat().st_mode & 0o777 == (allowed if path.is_dir() else allowed & 0o666), path
+
+
+def test_rights_of_a_group_are_those_of_others_in_another_group() -> None:
+    rights = Rights(0o750, os.getegid() + 1)
+    assert rights.limit(0o666) == 0o600
+    assert rights.limit(0o666, os.getegid() + 1) == 0o640
+    assert ALL_RIGHTS.limit(0o777) == 0o777
+
+
+def test_a_topic_whose_name_is_not_utf8_is_exported_with_the_others(tmp_path: Path) -> None:
+    names = ("orders-0", os.fsdecode(b"\xff\xfe-0"), os.fsdecode(b"\xff\xfd-0"))
+    for name in names:
+        Log(tmp_path / "data" / name).add((b"k", b"v")).write()
+    for form in (ExportFormat.PARQUET, ExportFormat.CSV, ExportFormat.JSONL):
+        options = ExportOptions(form, columns=("path", "offset"), by=("topic",))
+        summary = run([tmp_path / "data" / name for name in names], tmp_path / form, options)
+        assert (summary.rows, summary.is_whole) == (3, True)
+        folders = {path.parent.name for path in data_files(tmp_path / form)}
+        assert folders == {"topic=orders", "topic=%FF%FE", "topic=%FF%FD"}
+        options = ExportOptions(form, columns=("topic", "path", "offset"))
+        assert run([tmp_path / "data" / name for name in names], tmp_path / f"{form}-alone", options).rows == 3

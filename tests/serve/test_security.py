@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import struct
 import subprocess
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +16,10 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kdump.serve import sasl
+from kdump.serve import server as server_module
 from kdump.serve.background import serve
+from kdump.serve.logins import MAX_PENDING, Logins, origin_of
 from kdump.serve.sasl import AuthenticationError, Exchange, Mechanism, Users
 from kdump.serve.server import ServeOptions
 from tests.serve.data import build
@@ -67,6 +75,103 @@ def test_the_credentials_of_the_metadata_count() -> None:
     assert exchange.user == "alice"
     with pytest.raises(AuthenticationError, match="unknown user or wrong password"):
         Exchange(users, Mechanism.PLAIN).answer(b"\0alice\0pen")
+
+
+def test_an_unknown_user_is_answered_as_late_and_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived: list[tuple[str, int]] = []
+    derive = sasl._derive
+
+    def counted(name: str, password: str, salt: bytes, iterations: int) -> sasl.Credential:
+        derived.append((name, iterations))
+        return derive(name, password, salt, iterations)
+
+    users = Users(PASSWORDS, {})
+    monkeypatch.setattr(sasl, "_derive", counted)
+    for name in (b"ada", b"nobody"):
+        with pytest.raises(AuthenticationError):
+            Exchange(users, Mechanism.PLAIN).answer(b"\0" + name + b"\0wrong")
+    assert len(derived) == 2
+    assert derived[0] == derived[1]
+    first = [Exchange(users, Mechanism.SCRAM_SHA_256).answer(b"n,,n=nobody,r=x").split(b",") for _ in range(2)]
+    assert first[0][1:] == first[1][1:]
+    assert len(first[0][1]) == len(Exchange(users, Mechanism.SCRAM_SHA_256).answer(b"n,,n=ada,r=x").split(b",")[1])
+
+
+def test_the_pause_grows_with_each_wrong_login_of_an_address() -> None:
+    logins = Logins()
+    assert [logins.failed("10.0.0.1") for _ in range(4)] == [0.5, 1, 2, 2]
+    assert logins.failed("10.0.0.2") == 0.5
+    logins.succeeded("10.0.0.1")
+    assert logins.failed("::ffff:10.0.0.1") == 0.5
+    assert origin_of("2001:db8::1") == origin_of("2001:db8::2") != origin_of("2001:db8:0:1::1")
+    logins.close()
+
+
+class _Client:
+    """A connection that speaks a little of Kafka's protocol."""
+
+    def __init__(self, server: str) -> None:
+        host, _, port = server.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.settimeout(30)
+
+    def ask(self, key: int, version: int, body: bytes) -> bytes:
+        request = struct.pack(">hhih1s", key, version, 7, 1, b"x") + body
+        self.socket.sendall(struct.pack(">i", len(request)) + request)
+        return self._exactly(struct.unpack(">i", self._exactly(4))[0])
+
+    def login(self, name: str, password: str) -> int:
+        """The error code of the answer."""
+        self.ask(17, 1, struct.pack(">h5s", 5, b"PLAIN"))
+        token = f"\0{name}\0{password}".encode()
+        return int(struct.unpack_from(">h", self.ask(36, 0, struct.pack(">i", len(token)) + token), 4)[0])
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.socket.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+
+def test_silent_and_wrong_clients_keep_nobody_out(log_dir: Path) -> None:
+    with serve(str(log_dir), passwords=PASSWORDS, options=ServeOptions(port=0, max_connections=2)) as address:
+        known = _Client(address)
+        assert known.login("ada", "secret") == 0
+        silent = [_Client(address) for _ in range(MAX_PENDING + 5)]
+        other = _Client(address)
+        assert other.login("grace", PASSWORDS["grace"]) == 0
+        wrong = [threading.Thread(target=_fails, args=(address,), daemon=True) for _ in range(20)]
+        for thread in wrong:
+            thread.start()
+        started = time.monotonic()
+        for _ in range(20):
+            known.ask(3, 1, struct.pack(">i", 0))
+        assert time.monotonic() - started < 10
+        with pytest.raises((EOFError, ConnectionError)):
+            _Client(address).login("ada", "secret")  # there are as many with a login as may be
+        assert other.ask(3, 1, struct.pack(">i", 0))
+        assert silent
+
+
+def _fails(address: str) -> None:
+    with suppress(EOFError, OSError):
+        _Client(address).login("ada", "x" * 3000)
+
+
+def test_a_connection_without_a_login_ends(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "LOGIN_SECONDS", 0.2)
+    said: list[str] = []
+    with serve(str(log_dir), passwords=PASSWORDS, say=said.append) as address:
+        client = _Client(address)
+        assert client.socket.recv(1) == b""
+        known = _Client(address)
+        assert known.login("ada", "secret") == 0
+        time.sleep(0.4)
+        assert known.ask(3, 1, struct.pack(">i", 0))
+    assert any("no login within" in line for line in said), said
 
 
 @pytest.mark.parametrize("token", [b"", b"\0", b"\xff\0a\0b", b"n,,n=ada", b"p=x,,n=ada,r=1", b"n,,r=1", b"x" * 5000])
