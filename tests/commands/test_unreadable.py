@@ -177,9 +177,11 @@ def test_a_log_directory_that_cannot_be_read_does_not_hold_the_others_up(own: Pa
 @pytest.mark.parametrize(
     "command",
     [
-        *OF_A_LOG_DIRECTORY[1:], ("ls", "--count"), ("replicas",), ("lookup", "--timestamp", "latest"), ("export", "--to", "x"),
-        ("verify", "--deep", "--jobs", "2"), ("repair", "--strategy", "salvage"), ("repair", "--strategy", "truncate"),
-        ("retain", "--apply"), ("compact", "--apply"), ("stats", "--records"), ("serve",), ("schemas",), ("groups",),
+        *(each for each in OF_A_LOG_DIRECTORY[1:] if each[0] not in ("compact", "undo")),
+        ("ls", "--count"), ("replicas",), ("lookup", "--timestamp", "latest"), ("verify", "--deep", "--jobs", "2"),
+        ("repair", "--strategy", "salvage"), ("repair", "--strategy", "truncate"), ("stats", "--records"),
+        ("retain", "--retention-ms", "-1", "--apply"), ("compact", "--config", "compact.properties"),
+        ("compact", "--config", "compact.properties", "--apply"),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -187,6 +189,7 @@ def test_an_error_in_kdump_itself_ends_no_command(
     own: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """Of one partition: it is named with what a report needs, and the others are done."""
+    (own / "compact.properties").write_text("cleanup.policy=compact\n")
     blocks = LogFile.blocks
 
     def failing(self: LogFile, *arguments: Any, **options: Any) -> Any:
