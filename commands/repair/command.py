@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.errors import NameFormatError, Problem, RefusedError
+from kdump.errors import KdumpError, NameFormatError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.uuids import parse_uuid
 from kdump.operations.repair import PlanFiles, Planner, Repair, Repaired, repair_all
 from kdump.operations.repair_planners import by_request, from_copies
 from kdump.operations.results import Failed
@@ -73,6 +74,15 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
         raise click.BadParameter(not_one_of(text, STRATEGIES), ctx, param)
     complain(f"--strategy {text} is now called {OLD_NAMES[text]}; the old name goes after two more releases")
     return OLD_NAMES[text]
+
+
+def _topic_id(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    try:
+        if text is not None:
+            parse_uuid(text)
+    except KdumpError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    return text
 
 
 def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | str | None:
@@ -144,6 +154,11 @@ repair_options = all_of(
     "--only", callback=_kinds, metavar="KINDS", shell_complete=one_of(ALL_KINDS),
     help=f"Change nothing but files of these kinds, separated by commas: {', '.join(ALL_KINDS)}.",
 )
+@click.option(
+    "--topic-id", callback=_topic_id, metavar="ID",
+    help="Write this topic id into partition.metadata: kdump asks for it where the cluster metadata and the topic's"
+    " other partitions do not decide. Refused if the cluster metadata has another one for the topic.",
+)
 @startup_options
 @click.option(
     "--output", type=click.Path(), metavar="DIR",
@@ -162,6 +177,7 @@ def command(
     only_copy: bool,
     lost_markers: str | None,
     only: frozenset[str] | None,
+    topic_id: str | None,
     clean: bool | None,
     recovery_point: int | None,
     log_start_offset: int | None,
@@ -209,8 +225,9 @@ def command(
         raise click.UsageError(NO_PATHS_GIVEN)
     if fix_bit and strategy is not None:
         raise click.UsageError("--fix-bit is a strategy of its own: leave --strategy out")
-    if sources and (fix_bit or strategy is not None or only is not None):
-        raise click.UsageError("--from takes what is missing from a copy: leave --strategy, --fix-bit and --only out")
+    if sources and (fix_bit or strategy is not None or only is not None or topic_id is not None):
+        others = "--strategy, --fix-bit, --only and --topic-id"
+        raise click.UsageError(f"--from takes what is missing from a copy: leave {others} out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
         raise click.UsageError("--missing-markers goes with --strategy salvage: no other strategy writes markers")
@@ -224,7 +241,7 @@ def command(
             complain("the directories of --from have no copy of these partitions")
             return exit_codes.INCOMPLETE
         return code
-    request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN))
+    request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN), topic_id=topic_id)
     applies = options["applies"] or options["apply_plan"] is not None
     checks_copies = not only_copy and options["output"] is None
     return run(paths, by_request(request, checks_copies=checks_copies, applies=applies), startup, **options)

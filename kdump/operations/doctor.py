@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from kdump.disk.reading import FileStatus, status_of
+from kdump.disk.reading import FileStatus, is_named, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import IGNORES, SEVERITIES, Severity
@@ -259,8 +259,10 @@ class Doctor:
 
     def _place_of(self, failure: Failure) -> str:
         """Return the log directory whose file keeps the broker from starting, else what the failure names."""
+        directories = [each.path for each in self.health.directories]
         holders = (each.path for each in self.health.directories if failure in each.state.failures)
-        return next(holders, failure.file)
+        places = (path for each in directories if is_named(path := os.path.join(each, failure.file)))
+        return next(holders, next(places, failure.file))
 
     def _locate(self, path: str) -> Replicas | None:
         return self._tried(path, lambda: replicas_of(PartitionLog(path), self._clusters))

@@ -25,6 +25,7 @@ from kdump.storage.directory import holds_metadata_log
 from kdump.storage.live import internal_errors
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
+from kdump.topics.topic_ids import TopicIds
 from kdump.verify.batch_rows import BatchRows, Part, Piece, walk
 from kdump.verify.directory import KnownPartitions
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
@@ -122,6 +123,7 @@ class Verification:
             self._tasks.clusters = self._tasks.clusters.unread()
         second = Verification(self._options._replace(jobs=1, deadline=None, progress=None))
         second._place, second._tasks.clusters = self._place, self._tasks.clusters
+        self._place.ids = TopicIds(self._tasks.clusters)
         tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))
         try:
             for found, again, _ in second._of(tasks):

@@ -24,6 +24,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
+from kdump.topics.topic_ids import TopicIds
 from kdump.verify.batch_rows import Reading, pieces_of
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.directory import KnownPartitions, Owner, clean_shutdown, directory_names, owner_of, special_files
@@ -96,6 +97,7 @@ class Tasks:
         """Yield the tasks for log directories, partition directories and files."""
         resume = self._resume if self._resume and is_directory(self._resume.partition) else None  # gone: start over
         self.clusters = Clusters(paths)
+        self._place.ids = TopicIds(self.clusters)
         if self._around is not None:
             for folder in paths:
                 yield from self._partition_tasks(folder, self._around, None)
