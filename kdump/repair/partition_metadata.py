@@ -51,8 +51,11 @@ def _own(log: PartitionLog) -> tuple[bytes | None, str]:
 
 
 def _asking(task: Task, text: str, log: PartitionLog, known: KnownTopicId | None = None) -> Task:
-    topic_id = "ID (kafka-topics.sh --describe shows it)" if known is None else format_uuid(known.topic_id)
-    question = f"{text}: kdump repair {quote(log.path)} --topic-id {topic_id} --apply"
+    if known is None:
+        topic = log.name.topic if log.name else ""
+        question = f"{text}: name it with --topic-id (kafka-topics.sh --describe --topic {topic} shows it as TopicId)"
+    else:
+        question = f"{text}: kdump repair {quote(log.path)} --topic-id {format_uuid(known.topic_id)} --apply"
     plan = None if task.plan is None else _without_file(task.plan)
     return task._replace(plan=plan, problems=(*task.problems, question))
 
