@@ -141,6 +141,11 @@ repair_options = all_of(
     " repeated; each range is taken from the first that has it valid.",
 )
 @click.option(
+    "--unproved", is_flag=True,
+    help="With --from: take batches also where nothing shows that they are this partition's: no CRC, header or other"
+    " batch of it is left to compare them with.",
+)
+@click.option(
     "--only-copy", is_flag=True,
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
@@ -174,6 +179,7 @@ def command(
     strategy: Strategy | None,
     fix_bit: bool,
     sources: tuple[str, ...],
+    unproved: bool,
     only_copy: bool,
     lost_markers: str | None,
     only: frozenset[str] | None,
@@ -229,6 +235,8 @@ def command(
         others = "--strategy, --fix-bit, --only and --topic-id"
         raise click.UsageError(f"--from takes what is missing from a copy: leave {others} out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
+    if unproved and not sources:
+        raise click.UsageError("--unproved goes with --from")
     if lost_markers and strategy != SALVAGE:
         raise click.UsageError("--missing-markers goes with --strategy salvage: no other strategy writes markers")
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
@@ -236,7 +244,7 @@ def command(
         from kdump.operations.heal_sources import check_sources
 
         others = check_sources(sources)
-        code = run(paths, from_copies(others, log_start_offset), startup, **options)
+        code = run(paths, from_copies(others, log_start_offset, unproved=unproved), startup, **options)
         if code == exit_codes.OK and not others.are_used:
             complain("the directories of --from have no copy of these partitions")
             return exit_codes.INCOMPLETE

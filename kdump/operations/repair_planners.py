@@ -49,12 +49,12 @@ def by_request(request: Request, *, checks_copies: bool, applies: bool) -> Plann
     return Planner("repair" if request.strategy == Strategy.SAFE else f"repair {request.strategy}", planned)
 
 
-def from_copies(sources: Sources, log_start: int | None) -> Planner:
-    """Return what takes what partitions lack from copies of them; `log_start` is as for `plan_heal`."""
+def from_copies(sources: Sources, log_start: int | None, *, unproved: bool = False) -> Planner:
+    """Return what takes what partitions lack from copies of them; `log_start` and `unproved` are as for `plan_heal`."""
     from kdump.operations.heal import plan_heal
 
     def planned(log: PartitionLog, start: Startup, _: Bases, clusters: Clusters) -> Task:
-        return plan_heal(log, start, sources, clusters, log_start)
+        return plan_heal(log, start, sources, clusters, log_start, unproved=unproved)
 
     return Planner("repair from", planned, missing=sources.missing_in)
 
