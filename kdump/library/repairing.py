@@ -106,8 +106,9 @@ def heal(
 
     `sources` are log directories or partition directories of other brokers; each range comes from the first that has it
     valid. Paths may name partition directories that are to be made. `log_start_offset` is where a log is to begin, if
-    its files do not show that. With `unproved` it takes also what nothing shows to be of the partition. The rest is as for `repair`. Raises OSError, NameFormatError, ConfigError, RefusedError,
-    and KdumpError at the end where no source has a copy of these partitions, unless errors are skipped or yielded.
+    its files do not show that. With `unproved` it takes also what nothing shows to be of the partition. The rest is as
+    for `repair`. Raises OSError, NameFormatError, ConfigError, RefusedError, and KdumpError at the end where no source
+    has a copy of these partitions, unless errors are skipped or yielded.
     """
     from kdump.operations.heal_sources import check_sources
     from kdump.operations.repair_planners import from_copies

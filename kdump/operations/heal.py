@@ -267,8 +267,8 @@ def _unproved_words(log: PartitionLog, unproved: Unproved) -> str:
     offsets = offset_words(unproved.first, unproved.last)
     return (
         f"{log.path}: nothing shows that {offsets} of {unproved.path} are records of this partition: {unproved.why}."
-        f" See kdump replicas {quote(log.path)} {quote(unproved.path)}. If you know that it is a copy of this partition, add"
-        " --unproved"
+        f" See kdump replicas {quote(log.path)} {quote(unproved.path)}. If you know that it is a copy of this"
+        " partition, add --unproved"
     )
 
 

@@ -1,18 +1,19 @@
 """Whether a batch of another copy is the one that is damaged here, by what is left of that.
 
-A CRC covers what a batch has, so the stored one decides. Where its bytes may be damaged themselves, the other fields of
-the header and the bytes of the records do. Of a batch that is missing nothing is left: then batches that both copies
-have show that they are copies of one partition.
+A CRC covers what a batch has, so the stored one decides. Where its bytes are damaged themselves, all others do: fields
+of the header and records are the same but for one run of bytes, over the CRC. Of a batch that is missing nothing is
+left: then batches that both copies have show that they are copies of one partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
+from itertools import pairwise
 
 from kdump.disk.reading import ReadOnlyFile, status_of
 from kdump.errors import CheckpointError
-from kdump.formats.batch import CRC_START, HEADER, HEADER_SIZE, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.batch import CRC_AT, FRAME, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.named_tuples import NamedTuple
 from kdump.replicas.healed_segments import FoundBatch
 from kdump.storage.damage import Damage
@@ -21,9 +22,8 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 
-_MAX_COMPARED = 1 << 16
-"""Bytes of the records of a batch that are compared."""
-_OLD_CRC_START = 16
+_MAX_EQUAL = 8
+"""So many bytes in the middle of damaged ones may be right by chance."""
 
 
 class Verdict(Enum):
@@ -35,17 +35,13 @@ class Verdict(Enum):
 
 
 class DamagedBatch(NamedTuple):
-    """A damaged batch by its header: where it is, its base offset, its CRC, and the other fields that a CRC covers.
-
-    `ends_well`: damage ends, or another batch begins, where its size says.
-    """
+    """A damaged batch by its header. `ends_well`: damage ends, or another batch begins, where its size says."""
 
     path: str
     position: int
     base: int
     size: int
     crc: int
-    fields: tuple[int, ...]
     ends_well: bool
 
 
@@ -65,25 +61,24 @@ class DamagedBatches:
             return Verdict.SAME, ""
         if damaged is None:
             return Verdict.UNKNOWN, "nothing is left of it here"
-        with ReadOnlyFile(batch.path) as file:
-            header = file.read(batch.position, HEADER_SIZE)
-            crc, fields = _fields(header)
-            same = sum(map(int.__eq__, fields, damaged.fields))
-            if same >= len(fields) - 1 and self._has_same_records(damaged, batch, file):
-                return Verdict.SAME, ""
-        text = f"the stored CRC is {damaged.crc:#010x} here, {crc:#010x} there"
-        if damaged.ends_well and damaged.size != batch.size:
-            return Verdict.OTHER, f"{text}, the size {damaged.size} here, {batch.size} there"
-        return Verdict.UNKNOWN, text
+        if damaged.size == batch.size and _differs_at_crc(damaged, batch):
+            return Verdict.SAME, ""
+        text = f"the stored CRC is {damaged.crc:#010x} here, {batch.crc:#010x} there"
+        if damaged.size != batch.size:
+            text = f"{text}, the size {damaged.size} here, {batch.size} there"
+        is_other = damaged.ends_well and damaged.size != batch.size
+        return Verdict.OTHER if is_other else Verdict.UNKNOWN, text
 
-    @staticmethod
-    def _has_same_records(damaged: DamagedBatch, batch: FoundBatch, file: ReadOnlyFile) -> bool:
-        """Return whether most bytes of the records are the same."""
-        size = min(damaged.size, batch.size, HEADER_SIZE + _MAX_COMPARED)
-        with ReadOnlyFile(damaged.path) as own:
-            here = own.read(damaged.position + CRC_START, size - CRC_START)
-        there = file.read(batch.position + CRC_START, size - CRC_START)
-        return 2 * sum(map(int.__eq__, here, there)) > len(there)
+
+def _differs_at_crc(damaged: DamagedBatch, batch: FoundBatch) -> bool:
+    """Return whether two batches of one size differ in one run of bytes only, over the CRC. Raises OSError."""
+    with ReadOnlyFile(damaged.path) as file:
+        here = file.read(damaged.position + MAGIC_AT, damaged.size - MAGIC_AT)
+    with ReadOnlyFile(batch.path) as file:
+        there = file.read(batch.position + MAGIC_AT, batch.size - MAGIC_AT)
+    differing = [at for at, (one, other) in enumerate(zip(here, there, strict=True)) if one != other]
+    is_one_run = all(later - earlier <= _MAX_EQUAL for earlier, later in pairwise(differing))
+    return is_one_run and differing[0] < HEADER_SIZE - MAGIC_AT and 2 * len(differing) < len(here)
 
 
 def _damaged(segment: Segment) -> Iterator[DamagedBatch]:
@@ -97,26 +92,17 @@ def _in_damage(path: str, file: LogFile, damage: Damage) -> Iterator[DamagedBatc
     position = damage.position
     while position + HEADER_SIZE <= damage.resumed:
         header = file.read(position, HEADER_SIZE)
-        base, length = HEADER.unpack(header)[:2]
+        base, length, *_ = FRAME.unpack_from(header)
         size = length + LOG_OVERHEAD
         end = position + size
         if size < MAGIC_AT:
             return
-        crc, fields = _fields(header)
-        yield DamagedBatch(path, position, base, size, crc, fields, end <= damage.resumed)
+        crc_at = CRC_AT if header[MAGIC_AT] >= 2 else LOG_OVERHEAD
+        crc = int.from_bytes(header[crc_at : crc_at + 4], "big")
+        yield DamagedBatch(path, position, base, size, crc, end <= damage.resumed)
         if end > damage.resumed:
             return
         position = end
-
-
-def _fields(header: bytes) -> tuple[int, tuple[int, ...]]:
-    """Return a header's CRC, and the other fields but offset and leader epoch, which copies may have otherwise."""
-    if header[MAGIC_AT] >= 2:
-        _, length, _, magic, crc, *rest = HEADER.unpack(header)
-        return crc, (length, magic, *rest)
-    crc = int.from_bytes(header[LOG_OVERHEAD:_OLD_CRC_START], "big")
-    length = int.from_bytes(header[LENGTH_AT:LOG_OVERHEAD], "big")
-    return crc, (length, header[MAGIC_AT], header[MAGIC_AT + 1], int.from_bytes(header[18:26], "big"))
 
 
 class Unproved(NamedTuple):
