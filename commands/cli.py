@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.errors import KdumpError, is_out_of_memory
+from kdump.errors import KdumpError, is_out_of_memory, shows_where
 
 from .shell import exit_codes
 from .shell.signals import Terminated, end_on_sigterm, say_progress_on_sigusr1
-from .shell.unexpected import shows_where, unexpected_text
+from .shell.unexpected import unexpected_text
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -206,8 +206,12 @@ def _run() -> int:
     # Not after an interruption, where something may still wait to be closed.
     atexit.register(gc.freeze)
     if "kdump.storage.live" in sys.modules:  # partitions were looked at
+        from kdump.storage.live import tally
+
         from .shell.session import say_circumstances
 
+        if tally.internal_errors and code in (exit_codes.OK, exit_codes.FINDINGS):
+            code = exit_codes.INCOMPLETE
         say_circumstances(code)
     return code
 

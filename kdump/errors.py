@@ -6,9 +6,10 @@ has a text of its own for the fault (shared vocabulary of operators), the messag
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from errno import ENOMEM
+from errno import EIO, ENOMEM
 from operator import index
 from types import UnionType
 
@@ -395,3 +396,50 @@ def is_out_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+DEBUG_VARIABLE = "KDUMP_DEBUG"
+_NO_THREAD = "can't start new thread"
+
+
+def shows_where() -> bool:
+    """Return whether the environment asks for Python's own report of an error in kdump itself, which ends the run."""
+    return bool(os.environ.get(DEBUG_VARIABLE))
+
+
+def is_out_of_threads(error: BaseException) -> bool:
+    """Return whether an error is that of a system which starts no more threads."""
+    return isinstance(error, RuntimeError) and str(error) == _NO_THREAD
+
+
+class InternalError(OSError):
+    """An error in kdump itself that ended the work on a partition or a file, `filename`.
+
+    It is an OSError because the partition stays unread: what continues after a partition that the system does not give
+    continues after this one.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+    @classmethod
+    def of(cls, path: str, error: Exception) -> InternalError:
+        """Return the one for an exception that ended the work on a partition or a file."""
+        return cls(EIO, internal_error_text(error), path)
+
+
+def internal_error_text(error: Exception) -> str:
+    """Return what a report of an error in kdump itself needs: its type, its text, and the module with the line."""
+    return f"an error in kdump itself: {type(error).__name__}: {error}{_place(error)}"
+
+
+def _place(error: Exception) -> str:
+    """Return the innermost module of kdump's that an exception came through, with the line."""
+    place = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        name = traceback.tb_frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] == "kdump":
+            place = f" ({name}, line {traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    return place

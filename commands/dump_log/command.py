@@ -9,10 +9,10 @@ import sys
 from io import DEFAULT_BUFFER_SIZE
 
 from kdump.disk.descriptors import lead_nowhere
-from kdump.errors import RUNTIME, JavaError, is_out_of_memory
+from kdump.errors import RUNTIME, JavaError, is_out_of_memory, shows_where
 
 from ..shell.exit_codes import INTERRUPTED
-from ..shell.unexpected import shows_where, unexpected_text
+from ..shell.unexpected import unexpected_text
 from ..shell.whole_lines import write_lines
 from .options import Options, help_text, parse
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
-from kdump.errors import NameFormatError, Problem, RefusedError
+from kdump.errors import KdumpError, NameFormatError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
+from kdump.formats.uuids import parse_uuid
 from kdump.operations.repair import PlanFiles, Planner, Repair, Repaired, repair_all
 from kdump.operations.repair_planners import by_request, from_copies
 from kdump.operations.results import Failed
@@ -75,6 +76,15 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
     return OLD_NAMES[text]
 
 
+def _topic_id(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    try:
+        if text is not None:
+            parse_uuid(text)
+    except KdumpError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    return text
+
+
 def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | str | None:
     if text == "all":
         return ALL_LOSSES
@@ -131,6 +141,11 @@ repair_options = all_of(
     " repeated; each range is taken from the first that has it valid.",
 )
 @click.option(
+    "--unproved", is_flag=True,
+    help="With --from: take batches also where nothing shows that they are this partition's: no CRC, header or other"
+    " batch of it is left to compare them with.",
+)
+@click.option(
     "--only-copy", is_flag=True,
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
@@ -143,6 +158,11 @@ repair_options = all_of(
 @click.option(
     "--only", callback=_kinds, metavar="KINDS", shell_complete=one_of(ALL_KINDS),
     help=f"Change nothing but files of these kinds, separated by commas: {', '.join(ALL_KINDS)}.",
+)
+@click.option(
+    "--topic-id", callback=_topic_id, metavar="ID",
+    help="Write this topic id into partition.metadata: kdump asks for it where the cluster metadata and the topic's"
+    " other partitions do not decide. Refused if the cluster metadata has another one for the topic.",
 )
 @startup_options
 @click.option(
@@ -159,9 +179,11 @@ def command(
     strategy: Strategy | None,
     fix_bit: bool,
     sources: tuple[str, ...],
+    unproved: bool,
     only_copy: bool,
     lost_markers: str | None,
     only: frozenset[str] | None,
+    topic_id: str | None,
     clean: bool | None,
     recovery_point: int | None,
     log_start_offset: int | None,
@@ -209,22 +231,25 @@ def command(
         raise click.UsageError(NO_PATHS_GIVEN)
     if fix_bit and strategy is not None:
         raise click.UsageError("--fix-bit is a strategy of its own: leave --strategy out")
-    if sources and (fix_bit or strategy is not None or only is not None):
-        raise click.UsageError("--from takes what is missing from a copy: leave --strategy, --fix-bit and --only out")
+    if sources and (fix_bit or strategy is not None or only is not None or topic_id is not None):
+        others = "--strategy, --fix-bit, --only and --topic-id"
+        raise click.UsageError(f"--from takes what is missing from a copy: leave {others} out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
+    if unproved and not sources:
+        raise click.UsageError("--unproved goes with --from")
     if lost_markers and strategy != SALVAGE:
         raise click.UsageError("--missing-markers goes with --strategy salvage: no other strategy writes markers")
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
     if sources:
         from kdump.operations.heal_sources import check_sources
 
-        others = check_sources(sources)
-        code = run(paths, from_copies(others, log_start_offset), startup, **options)
-        if code == exit_codes.OK and not others.are_used:
+        copies = check_sources(sources)
+        code = run(paths, from_copies(copies, log_start_offset, unproved=unproved), startup, **options)
+        if code == exit_codes.OK and not copies.are_used:
             complain("the directories of --from have no copy of these partitions")
             return exit_codes.INCOMPLETE
         return code
-    request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN))
+    request = Request(strategy, only, lost_markers=LostMarkers(lost_markers or OPEN), topic_id=topic_id)
     applies = options["applies"] or options["apply_plan"] is not None
     checks_copies = not only_copy and options["output"] is None
     return run(paths, by_request(request, checks_copies=checks_copies, applies=applies), startup, **options)

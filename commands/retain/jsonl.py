@@ -84,6 +84,10 @@ def _partition(found: PartitionRetention) -> Row:
         "tombstones": _waiting(found.tombstones.records) if found.tombstones else None,
         "transactionMarkers": _waiting(found.tombstones.markers) if found.tombstones else None,
         "problems": list(found.problems),
+        "doubts": [
+            {**fields_of(doubt, "reason firstOffset=first nextOffset=stop text advice"), "command": doubt.command_line}
+            for doubt in found.doubts
+        ],
     }
 
 

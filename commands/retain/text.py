@@ -14,6 +14,7 @@ from kdump.operations.retain import ONLY_START
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.blocking_batch import BlockingBatch
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
+from kdump.retention.plan import why_not_allowed
 from kdump.retention.policy import LOG_START, SIZE, TIME, Policy, due, is_empty_last
 from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
@@ -50,7 +51,8 @@ class Text(TextPrinter):
         self._is_all = is_all
         self._applies = applies
         self._budget = LineBudget(is_all=is_all)
-        self._routine = self._changed = self._more = self._blocked = self._working = 0
+        self._routine = self._changed = self._more = self._blocked = self._working = self._allowed = 0
+        self._first_steps: list[str] = []
         self._done: list[tuple[str, str | None]] = []
 
     def partition(self, found: PartitionRetention, *, lists_segments: bool) -> None:
@@ -62,6 +64,9 @@ class Text(TextPrinter):
         lines = list(_partition_lines(found))
         self._blocked += found.block is not None
         self._working += found.has_work
+        if found.has_work:
+            self._allowed += why_not_allowed(found) is None
+            self._first_steps += _first_steps(found)
         if not self._is_all and not lists_segments:
             if not found.has_work and found.block is None:
                 self._routine += 1
@@ -124,11 +129,20 @@ class Text(TextPrinter):
             self._line("Nothing was changed.")
         elif self._working:
             self._line(f"Dry run: nothing was changed. {number_words(self._working, 'partition')} would be.")
-            self._line(f"Next: {again('--apply')}")
+            if self._first_steps or self._allowed:
+                self._line(f"Next: {self._first_steps[0] if self._first_steps else again('--apply')}")
         elif self._blocked:
             self._line("Nothing is deleted now.")
         elif is_complete and not tally.unreadable:
             self._line("Nothing to do.")
+
+
+def _first_steps(found: PartitionRetention) -> Iterator[str]:
+    """Yield the commands that come before a deletion in a partition."""
+    if found.problems:
+        yield command_line("kdump", "doctor", found.log.path)
+    else:
+        yield from (safe(doubt.command_line) for doubt in found.doubts if doubt.command)
 
 
 def _settings_words(found: PartitionRetention) -> str:
@@ -252,8 +266,9 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
             f"{_listed(found.dated_by_file)}: no timestamp is known, so the time of the .log file counts, which copying"
             " may have changed"
         )
-    for state, unit in found.going_by_unit:
-        yield f"{_name(state)} goes because its timestamps, such as {state.largest_timestamp}, are in {unit}"
+    for doubt in found.doubts:
+        offsets = offset_range(doubt.first, doubt.stop - 1)
+        yield safe(f"NOT PROVEN: {offsets} go because of this: {doubt.sentences(found.log.path)}")
     if found.other_future:
         yield f"{_listed(found.other_future)}: timestamps of the future, which block what follows them until then"
     if found.config.has_remote_storage:

@@ -190,7 +190,20 @@ def say_circumstances(code: int) -> None:
     elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:
         unreached = number_words(len(tally.unreached), "PATH")
         say(f"INCOMPLETE. {unreached} could not be read; the rest was.")
+    _say_internal_errors()
     tally.clear()
+
+
+def _say_internal_errors() -> None:
+    """Say what kdump itself has failed with where nothing has said it yet, and what to do about it."""
+    if not tally.internal_errors:
+        return
+    from .unexpected import report_words
+
+    for error in tally.internal_errors:
+        if not any(str(error.strerror) in text for text in Screen.current.complaints):
+            complain(os_error_text(error, ""), is_one_of_many=True)
+    say(report_words())
 
 
 def _as_given(directory: str) -> str:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
-
-_SHOWS_WHERE = "KDUMP_DEBUG"
-_NO_THREAD = "can't start new thread"
-
-
-def shows_where() -> bool:
-    """Return whether the environment asks for Python's own report of such an error."""
-    return bool(os.environ.get(_SHOWS_WHERE))
+from kdump.errors import DEBUG_VARIABLE, internal_error_text, is_out_of_threads
 
 
 def unexpected_text(error: Exception) -> str:
     """Return what is said instead of it."""
-    if str(error) == _NO_THREAD:
+    if is_out_of_threads(error):
         return "the system starts no more threads: memory or the number of processes (ulimit -u) is limited"
+    return f"{internal_error_text(error)}. Nothing after this was looked at. {report_words()}"
+
+
+def report_words() -> str:
+    """Return what to do about an error in kdump itself."""
+    from kdump import __version__
+
+    from .output import again
+
     return (
-        f"an error in kdump itself: {type(error).__name__}: {error}. Nothing after this was looked at."
-        f" {_SHOWS_WHERE}=1 shows where, for a report."
+        f"Please report it with this output, the version (kdump {__version__}) and the command line: {again()}"
+        f" ({DEBUG_VARIABLE}=1 shows more)"
     )

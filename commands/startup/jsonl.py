@@ -57,7 +57,8 @@ class JsonLines(RowPrinter):
             **fields_of(outcome if is_loaded else None, "newRecoveryPoint=recovery_point"),
             "hasLoss": outcome.loss.has_data,
             "lost": _loss(outcome.loss),
-            **fields_of(loaded, "stray expiring"),
+            **fields_of(loaded, "stray"),
+            "expiring": [doubt.first for doubt in loaded.expiring],
             "files": {name: recipe.size for name, recipe in outcome.files.items()} if outcome.files else None,
         }
         self.row("outcome", fields, _OLD_OUTCOME)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
 from kdump.formats.printable import command_line, safe, safe_path
-from kdump.formats.words import listed, number_words, offset_range, size_text
+from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure, Loss, Step, StepKind, total_loss
+from kdump.retention.doubts import Doubt
 
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style
@@ -152,8 +153,10 @@ class Text:
             instead = "" if is_known else "an empty partition takes its place, "
             yield _line("stray", f"{loaded.stray}; {instead}its records are not served")
         if loaded.expiring:
-            yield _line("expires", _expiring_words(loaded.expiring))
-        if loaded.expiring or outcome.hides:
+            yield _line("expires", _expiring_words(loaded))
+        for doubt in loaded.expiring:
+            yield _line("do", _advice_words(doubt))
+        if outcome.hides and not loaded.expiring:
             yield _line("do", f"{command_line('kdump', 'rebuild-index', loaded.path, '--apply')}   (loses nothing)")
 
     def _verdict(self, loaded: Loaded) -> str:
@@ -248,11 +251,15 @@ def _offsets(loaded: Loaded) -> str:
     return f"{text}, recovery point {outcome.recovery_point}"
 
 
-def _expiring_words(bases: Sequence[int]) -> str:
-    return (
-        f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({listed(bases, _MAX_SIMILAR)}): the"
-        " broker treats the records as written in 1970 and deletes them at the first check of retention"
-    )
+def _expiring_words(loaded: Loaded) -> str:
+    offsets = offset_range(*loaded.expiring_offsets) if loaded.expiring_offsets else ""
+    first = loaded.expiring[0]
+    more = f" (and {len(loaded.expiring) - 1} more)" if len(loaded.expiring) > 1 else ""
+    return f"the broker deletes {offsets} at its first check of retention: {safe(first.text)}{more}"
+
+
+def _advice_words(doubt: Doubt) -> str:
+    return f"{doubt.command_line}   ({doubt.advice})" if doubt.command else doubt.advice
 
 
 _ORDER = (

@@ -236,6 +236,7 @@ def _print_all(verified: VerifyRun, printers: Sequence[Report], bar: ProgressBar
         for finding in verified:
             if finding.code == UNREAD:
                 tally.cannot_read(finding.path)
+                Screen.current.complaints.add(finding.text)  # which a printer says
             bar.hide()
             for each in printers:
                 each.finding(finding)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from kdump.errors import InternalError
 from kdump.findings.catalogue import CATALOGUE
-from kdump.findings.kind import BrokerEffect, FindingKind, Remedy, in_one_line
+from kdump.findings.kind import IGNORES, BrokerEffect, FindingKind, Remedy, in_one_line
 from kdump.formats.names import is_partition_dir
 from kdump.named_tuples import NamedTuple
 
@@ -92,7 +93,9 @@ class Finding(NamedTuple):
 
 
 def unreadable(path: str, error: OSError) -> Finding:
-    """Return the finding for what the system does not give."""
+    """Return the finding for what the system does not give, or what kdump itself fails to look at."""
+    if isinstance(error, InternalError):  # which says nothing of the broker
+        return found(UNREAD, path, str(error.strerror), effect=IGNORES)._replace(ways=())
     return found(UNREAD, path, error.strerror or str(error))
 
 

@@ -82,12 +82,20 @@ CLEANER_TWICE = (
 DUPLICATE = (_run("ls", "shows what both have: move the one with less out of the log directory and keep it"),)
 STRAY = (_do("keep it until you know that nobody needs its records"),)
 UNASSIGNED = (
-    _run("metadata", "if it was not moved or deleted on purpose, correct what the message names before the start"),
+    _do("leave it: the broker sets the directory aside as -stray and keeps its records"),
+    _do("if the replica belongs here: once the broker runs, assign it with kafka-reassign-partitions.sh"),
 )
 SWAP = (_run("startup", "shows what the broker does: it finishes the replacement"),)
 DAMAGED_SWAP = (REPLICA, _run("repair", "if the segments that it would replace are here and valid: keeps these"))
-PARTITION_METADATA = (_do("copy the file from another partition of the topic while the broker is stopped"),)
-TOPIC_ID = (_run("metadata", "shows the topics and their ids: find out which topic the records belong to"),)
+PARTITION_METADATA = (
+    _run("repair --apply", "writes the topic id that the cluster metadata or the topic's other partitions have"),
+    _do("if none of them has it: write version: 0 and topic_id: ID, with the TopicId of kafka-topics.sh --describe"),
+)
+TOPIC_ID = (
+    _run("repair --apply", "if only some bits of the id are wrong: writes the right one"),
+    _do("find out which topic the records belong to: kdump repair --topic-id writes its id"),
+    _do("leave it: the broker sets the directory aside as -stray and keeps its records"),
+)
 CLUSTER_METADATA = (
     _run("metadata", "shows what is wrong"),
     _do("if other controllers run, move __cluster_metadata-0 away: the node fetches it again"),

@@ -84,6 +84,7 @@ def trim(
 def heal(
     *paths: Path,
     sources: Iterable[Path],
+    unproved: bool = False,
     apply: bool = False,
     plan_out: Path | None = None,
     apply_plan: Path | None = None,
@@ -105,15 +106,17 @@ def heal(
 
     `sources` are log directories or partition directories of other brokers; each range comes from the first that has it
     valid. Paths may name partition directories that are to be made. `log_start_offset` is where a log is to begin, if
-    its files do not show that. The rest is as for `repair`. Raises OSError, NameFormatError, ConfigError, RefusedError,
-    and KdumpError at the end where no source has a copy of these partitions, unless errors are skipped or yielded.
+    its files do not show that. With `unproved` it takes also what nothing shows to be of the partition. The rest is as
+    for `repair`. Raises OSError, NameFormatError, ConfigError, RefusedError, and KdumpError at the end where no source
+    has a copy of these partitions, unless errors are skipped or yielded.
     """
     from kdump.operations.heal_sources import check_sources
     from kdump.operations.repair_planners import from_copies
     from kdump.operations.safety import SafetyOptions
 
     others = check_sources(path_texts(sources, "sources"))
-    planner = from_copies(others, log_start_offset)
+    check_truths(unproved=unproved)
+    planner = from_copies(others, log_start_offset, unproved=unproved)
     backups, target = optional(backup_dir, "backup_dir"), optional(output, "output")
     safety = SafetyOptions(apply, planner.command, keep_originals, backups, target, ignore_lock, jobs, accept_loss)
     circumstances = startup_options(clean, recovery_point, log_start_offset, now, config, release)

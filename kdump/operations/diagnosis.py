@@ -23,6 +23,7 @@ from kdump.operations.startup import Loaded
 from kdump.recovery.outcome import Failure, LoadOutcome, Step, StepKind
 from kdump.repair.decision import Decision
 from kdump.repair.replicas import Replicas
+from kdump.retention.doubts import Doubt, DoubtReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,15 @@ class _Family(Enum):
     ASIDE = auto()
 
 
+_FAMILIES: dict[DoubtReason, _Family | str] = {
+    DoubtReason.TIME_INDEX: _Family.INDEX,
+    DoubtReason.UNIT: "KD-TIME-UNIT",
+    DoubtReason.LOG_START: "KD-CKPT-ORDER",
+    DoubtReason.LOG_DAMAGE: "",
+    DoubtReason.ZEROS: "",
+}
+"""Findings about what retention goes by, for each reason to doubt it; the log has entries of its own."""
+
 _STAKES = {
     BrokerEffect.REFUSES: Stake.START,
     BrokerEffect.GOES_OFFLINE: Stake.DISK,
@@ -130,9 +140,11 @@ def diagnoses_of(
         if loaded.outcome.failure is not None:
             yield of_failure(path, loaded.outcome.failure, weighty)
             return
+        for doubt in loaded.expiring:
+            yield _of_expiring(loaded, doubt, families.pop(_FAMILIES[doubt.reason], []))
         is_known = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
-        if not is_known and (loaded.has_findings or loaded.committed_missing):
-            is_index = loaded.expiring or loaded.outcome.hides
+        if not is_known and (loaded.loses_by_loading or loaded.committed_missing):
+            is_index = loaded.outcome.hides
             families.setdefault(_Family.INDEX if is_index else _Family.ASIDE if loaded.stray else _Family.LOG, [])
     for family, found in families.items():
         found.sort(key=_weight)
@@ -224,16 +236,10 @@ def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diag
 
 def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family: _Family | str) -> Diagnosis | None:
     """Return what has nothing to do with batches of the log: indexes, transactions, directories, timestamps."""
-    expiring = loaded.expiring if loaded else ()
     hiding = loaded if loaded and loaded.outcome.hides and family is _Family.INDEX else None
-    if not findings and (expiring or hiding):
-        code = "KD-IDX-OFFSET" if hiding else "KD-TIDX-ZEROS"
-    elif not findings:
-        code = "KD-DIR-UNASSIGNED"
-    else:
-        code = findings[0].code
+    code = findings[0].code if findings else "KD-IDX-OFFSET" if hiding else "KD-DIR-UNASSIGNED"
     kind, known = CATALOGUE[code], EXPLANATIONS[code]
-    stake = Stake.COMMITTED if expiring and family is _Family.INDEX else _stake(kind)
+    stake = _stake(kind)
     if family is _Family.ASIDE and loaded is not None and loaded.stray:
         stake = Stake.SERVICE
     if hiding:
@@ -248,6 +254,23 @@ def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family
     return Diagnosis(
         stake, known.title, (path,), tuple(shown), _hidden_words(hiding.outcome) if hiding else known.of_broker,
         known.consumers, _offsets_at_stake(hiding), actions=actions, findings=tuple(findings),
+    )  # fmt: skip
+
+
+def _of_expiring(loaded: Loaded, doubt: Doubt, findings: list[Finding]) -> Diagnosis:
+    """Return what retention deletes soon after the start, with the findings about what decides it."""
+    findings.sort(key=_weight)
+    first, last = doubt.first, doubt.stop - 1
+    is_committed = loaded.high_watermark is not None and first < loaded.high_watermark
+    actions = [Action(f"{doubt.advice}.", doubt.command)]
+    if doubt.deletes:
+        words = ("kdump", "retain", loaded.path, "--log-start-offset", str(doubt.stop))
+        actions.append(Action("Deletes them all the same.", words, offset_range(first, last)))
+    said = f"deletes {offset_range(first, last)} at its first check of retention, minutes after the start."
+    return Diagnosis(
+        Stake.COMMITTED if is_committed else Stake.RECORDS, "retention deletes records", (loaded.path,),
+        (doubt.text, *findings[:1]), Sentence("", said), "", (first, last), actions=tuple(actions),
+        findings=tuple(findings),
     )  # fmt: skip
 
 
@@ -266,7 +289,8 @@ def _of_log(
     code = findings[0].code if findings else "KD-LOG-TORN"
     known = EXPLANATIONS[code]
     offsets = _offsets_at_stake(loaded)
-    is_damage = any(finding.severity == Severity.ERROR for finding in findings) or bool(loaded and loaded.has_findings)
+    loses = loaded is not None and loaded.loses_by_loading
+    is_damage = loses or any(finding.severity == Severity.ERROR for finding in findings)
     decision = decide(path) if is_damage else None
     if offsets is None and decision is not None:
         offsets = _damaged_offsets(decision)

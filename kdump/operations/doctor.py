@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
 from kdump.disk.reading import FileStatus, is_named, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import UNREAD, Finding
-from kdump.findings.kind import SEVERITIES, Severity
+from kdump.findings.kind import IGNORES, SEVERITIES, Severity
 from kdump.formats.names import is_partition_dir
 from kdump.formats.time_units import wall_clock
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
@@ -32,7 +33,7 @@ from kdump.repair.proposal import examine
 from kdump.repair.replicas import Replicas, replicas_of
 from kdump.repair.task import Request
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import broker_on, held
+from kdump.storage.live import broker_on, held, internal_errors
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.verify.options import Options
@@ -207,7 +208,7 @@ class Doctor:
         for finding in findings:
             if finding.code == UNREAD:
                 self._problem(Problem(finding.path, finding.position, finding.message, is_unreadable=True))
-        return findings
+        return [finding for finding in findings if finding.code != UNREAD or finding.broker != IGNORES]
 
     def _concerns_the_start(self, finding: Finding) -> bool:
         """Return whether what is found is in the way of the node: a controller does not load partitions left behind."""
@@ -252,14 +253,16 @@ class Doctor:
                     group[:] = [each for each in group if not any(each is finding for finding in same)]
                 yield of_failure(same[0].path if same else path, failure, same)
         for path in dict.fromkeys((*self._loaded, *groups)):
-            found = groups.get(path, [])
-            yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
+            loaded, found = self._loaded.get(path), groups.get(path, [])
+            about = diagnoses_of(path, loaded, found, self._locate, self._decide)
+            yield from self._tried(path, partial(list[Diagnosis], about)) or ()
 
     def _place_of(self, failure: Failure) -> str:
         """Return the log directory whose file keeps the broker from starting, else what the failure names."""
+        directories = [each.path for each in self.health.directories]
         holders = (each.path for each in self.health.directories if failure in each.state.failures)
-        named = (os.path.join(each.path, failure.file) for each in self.health.directories)
-        return next(holders, next(filter(is_named, named), failure.file))
+        places = (path for each in directories if is_named(path := os.path.join(each, failure.file)))
+        return next(holders, next(places, failure.file))
 
     def _locate(self, path: str) -> Replicas | None:
         return self._tried(path, lambda: replicas_of(PartitionLog(path), self._clusters))
@@ -298,9 +301,10 @@ class Doctor:
         return sum(status.size for status in found), latest // 1_000_000
 
     def _tried(self, path: str, do: Callable[[], _Result]) -> _Result | None:
-        """Go on without what the system does not give, and say so."""
+        """Go on without what the system does not give, or where kdump itself fails, and say so."""
         try:
-            return do()
+            with internal_errors(path):
+                return do()
         except OSError as error:
             self._problem(Problem.unreadable(path, error))
             return None

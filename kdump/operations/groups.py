@@ -8,7 +8,7 @@ from contextlib import suppress
 from kdump.errors import KdumpError, Report
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
-from kdump.storage.replica import Replica, farthest, held_replicas
+from kdump.storage.replica import Replica, farthest, read_replicas
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import Group, groups_of
 from kdump.topics.lag import BEYOND_END, Ranges
@@ -37,10 +37,13 @@ class GroupsOf:
     def __iter__(self) -> Iterator[Group]:
         topic_names = self._topic_names()
         starts = self._share_starts(topic_names)
-        for replica in held_replicas(self._offsets, self._report):
-            for group in groups_of(GroupLog(replica, self._report), topic_names):
-                group.share_starts = starts.get(group.name, [])
-                yield group
+
+        def groups(replica: Replica) -> Iterator[Group]:
+            return groups_of(GroupLog(replica, self._report), topic_names)
+
+        for group in read_replicas(self._offsets, self._report, groups):
+            group.share_starts = starts.get(group.name, [])
+            yield group
 
     def is_beyond(self, group: Group) -> bool:
         """Return whether a commit of a group lies beyond the end of its log."""

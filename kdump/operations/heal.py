@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from kdump.change.checkpoint_lines import within_log
 from kdump.change.plan import CHECKPOINT, Operation, Plan, make_plan
@@ -30,6 +31,7 @@ from kdump.repair.replicas import Replicas
 from kdump.repair.task import Task
 from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
 from kdump.replicas.healed_segments import Taken
+from kdump.replicas.proof import Unproved
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
@@ -40,9 +42,17 @@ _RANGES_NAMED, _RANGES_NOTED = 3, 10
 
 
 def plan_heal(
-    log: PartitionLog, startup: Startup, sources: Sources, clusters: Clusters, log_start: int | None = None
+    log: PartitionLog,
+    startup: Startup,
+    sources: Sources,
+    clusters: Clusters,
+    log_start: int | None = None,
+    *,
+    unproved: bool = False,
 ) -> Task:
     """Plan to restore what a copy lacks. Raises RefusedError for copies that must not be taken from, OSError.
+
+    With `unproved` also what nothing shows to be of this partition.
 
     Where no copy has what is missing, nothing is planned and the task's problems say what. `log_start` is where the log
     is to begin (absolute); None where its first segment begins, unless its files show that more was lost than deleted.
@@ -65,6 +75,8 @@ def plan_heal(
     check_not_cleaned(healing, cleaned)
     if healing.lacking and (healing.taken or healing.first_damaged is not None):
         return Task(log.path, None, problems=tuple(_lacking(log, healing)))
+    if healing.unproved and not unproved:
+        raise RefusedError(_unproved_words(log, healing.unproved[0]))
     settings = clusters.of(metadata).settings()
     before = tuple(earlier_notes(log, healing, settings.of(log.name.topic if log.name else "")))
     if not healing.taken:
@@ -210,6 +222,15 @@ def _not_in_sync(peers: Sequence[Peer], healing: Healing, replicas: Replicas | N
                 f"broker {broker}, from which it is taken, is not in sync by the cluster metadata: if its last"
                 " records are those of a former leader, this broker cuts them again when it follows"
             )
+
+
+def _unproved_words(log: PartitionLog, unproved: Unproved) -> str:
+    offsets = offset_words(unproved.first, unproved.last)
+    return (
+        f"{log.path}: nothing shows that {offsets} of {unproved.path} are records of this partition: {unproved.why}."
+        f" See kdump replicas {quote(log.path)} {quote(unproved.path)}. If you know that it is a copy of this"
+        " partition, add --unproved"
+    )
 
 
 def _lacking(log: PartitionLog, healing: Healing) -> Iterator[str]:

@@ -23,6 +23,7 @@ from kdump.recovery.startup import Startup
 from kdump.repair.task import Task
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import internal_errors
 from kdump.storage.open import check_has_kafka_files, check_not_kafkas
 from kdump.storage.parallel import ordered, processors
 from kdump.storage.partition import PartitionLog
@@ -191,7 +192,8 @@ def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool =
 
     def one(path: str) -> Repaired:
         try:
-            return _one(path, target, wanted, startup, guard)
+            with internal_errors(path):
+                return _one(path, target, wanted, startup, guard)
         except InUseError:
             raise  # the whole log directory is left alone
         except (OSError, KdumpError) as error:

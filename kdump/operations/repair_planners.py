@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kdump.errors import check_type
@@ -14,6 +15,7 @@ from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_cop
 from kdump.repair.task import Request, Strategy, Task
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
+from kdump.topics.topic_ids import TopicIds
 
 if TYPE_CHECKING:
     from kdump.operations.heal_sources import Sources
@@ -28,8 +30,12 @@ def by_request(request: Request, *, checks_copies: bool, applies: bool) -> Plann
     check_type("request", request, Request)
     request.check()
 
+    @cache
+    def topic_ids(clusters: Clusters) -> TopicIds:
+        return TopicIds(clusters)
+
     def planned(log: PartitionLog, start: Startup, _: Bases, clusters: Clusters) -> Task:
-        task = examine(log, start, request)
+        task = examine(log, start, request, topic_ids(clusters))
         if checks_copies and task.salvaged is not None and task.salvaged.given_up:
             replicas = replicas_of(log, clusters)
             if applies:
@@ -43,12 +49,12 @@ def by_request(request: Request, *, checks_copies: bool, applies: bool) -> Plann
     return Planner("repair" if request.strategy == Strategy.SAFE else f"repair {request.strategy}", planned)
 
 
-def from_copies(sources: Sources, log_start: int | None) -> Planner:
-    """Return what takes what partitions lack from copies of them; `log_start` is as for `plan_heal`."""
+def from_copies(sources: Sources, log_start: int | None, *, unproved: bool = False) -> Planner:
+    """Return what takes what partitions lack from copies of them; `log_start` and `unproved` are as for `plan_heal`."""
     from kdump.operations.heal import plan_heal
 
     def planned(log: PartitionLog, start: Startup, _: Bases, clusters: Clusters) -> Task:
-        return plan_heal(log, start, sources, clusters, log_start)
+        return plan_heal(log, start, sources, clusters, log_start, unproved=unproved)
 
     return Planner("repair from", planned, missing=sources.missing_in)
 

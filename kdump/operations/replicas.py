@@ -147,6 +147,8 @@ class Replicas:
         if state is None:
             return False
         here = {copy.broker for copy in joined.copies}
+        if None in here:  # the disk of nobody may be that of the broker that lacks one
+            return False
         return bool({*state.isr, *state.elr} & self._given.get(joined.key.cluster_id, set()) - here)
 
     def _cluster_of(self, key: PartitionKey) -> _Cluster | None:

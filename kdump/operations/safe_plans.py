@@ -39,7 +39,7 @@ def safe_plan(done: Repaired, task: Task) -> SafePlan | None:
     loss = task.outcome.loss if task.outcome else None
     removed = {each.name for each in operations if each.action == REMOVE}
     replaced = {each.name for each in operations if each.action == REPLACE}
-    written = frozenset(_written_by_broker(task, operations))
+    written = frozenset(_written_by_broker(task, operations) - {names.PARTITION_METADATA})
     return SafePlan(operations, loss if loss and loss.bytes else None, written, frozenset(removed & replaced))
 
 

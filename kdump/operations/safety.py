@@ -17,7 +17,7 @@ from kdump.disk.reading import is_directory, real_path
 from kdump.errors import ArgumentError, KdumpError, RefusedError, check_number, check_truths, check_type
 from kdump.formats.words import number_words, offset_words
 from kdump.named_tuples import NamedTuple
-from kdump.storage.live import tally
+from kdump.storage.live import internal_errors, tally
 from kdump.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
@@ -111,9 +111,10 @@ def guarded(
         logs: list[str] = []
         for path in partitions:
             try:
-                guard.interrupted[path] = _finished(path, real, changes, guard)
-                if safety.applies:
-                    logs += _logs([path])
+                with internal_errors(path):
+                    guard.interrupted[path] = _finished(path, real, changes, guard)
+                    if safety.applies:
+                        logs += _logs([path])
             except (OSError, KdumpError) as error:
                 guard.errors[path] = error
         if safety.applies:

@@ -12,7 +12,7 @@ from kdump.schemas.errors import SchemaError
 from kdump.schemas.registry import Registry, Schema
 from kdump.schemas.sources import read_schemas
 from kdump.schemas.usage import FieldUse, PartitionUse, usage_of
-from kdump.storage.replica import Replica, held_replicas
+from kdump.storage.replica import Replica, read_replicas
 
 
 @dataclass(slots=True)
@@ -59,14 +59,17 @@ class Schemas:
     def uses(self, replicas: Iterable[Replica], report: Report, *, deep: bool) -> Iterator[TopicUse]:
         """Yield what each topic uses, its partitions added up; these come by topic."""
         use: TopicUse | None = None
-        for replica in held_replicas(replicas, report):
-            found = usage_of(replica.log, replica.topic, self._decoder, report, deep=deep)
-            if use is not None and use.topic != replica.topic:
+
+        def usage(replica: Replica) -> Iterator[tuple[str, PartitionUse]]:
+            yield replica.topic, usage_of(replica.log, replica.topic, self._decoder, report, deep=deep)
+
+        for topic, part in read_replicas(replicas, report, usage):
+            if use is not None and use.topic != topic:
                 yield use
                 use = None
             if use is None:
-                use = TopicUse(replica.topic)
-            use.add(found)
+                use = TopicUse(topic)
+            use.add(part)
         if use is not None:
             yield use
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump.disk.reading import is_named
 from kdump.errors import RUNTIME, ConfigError, KdumpError, Problem, Report, check_number, check_type
@@ -42,9 +42,12 @@ from kdump.settings.sources import Configs, PropertyFile, Settings, with_small_s
 from kdump.storage.around import directory_around
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
-from kdump.storage.live import held, was_deleted
+from kdump.storage.live import held, internal_errors, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
+
+if TYPE_CHECKING:
+    from kdump.retention.doubts import Doubt
 
 _Read = TypeVar("_Read")
 
@@ -120,8 +123,8 @@ class Loaded(NamedTuple):
 
     `state` is that of its directory (names.LIVE, …), `pending` what the broker does with it besides; None: serves it.
     `stray` says why the broker sets a served partition aside, None where it does not. `high_watermark` is the last one
-    written down, None without. `expiring` are base offsets of segments that the broker takes for as old as their last
-    time index entry, which is zeros. `is_named`: it was asked for by itself.
+    written down, None without. `expiring` are segments that retention deletes soon after the start, which the log does
+    not prove to be due. `is_named`: it was asked for by itself.
     """
 
     path: str
@@ -132,7 +135,7 @@ class Loaded(NamedTuple):
     high_watermark: int | None = None
     is_named: bool = False
     stray: str | None = None
-    expiring: tuple[int, ...] = ()
+    expiring: tuple[Doubt, ...] = ()
 
     @property
     def is_quiet(self) -> bool:
@@ -143,8 +146,19 @@ class Loaded(NamedTuple):
     @property
     def has_findings(self) -> bool:
         """Whether data would be lost or go out of service."""
-        outcome = self.outcome
-        return not outcome.ok or outcome.loss.has_data or self.stray is not None or bool(self.expiring)
+        return self.loses_by_loading or bool(self.expiring)
+
+    @property
+    def loses_by_loading(self) -> bool:
+        """The same, before retention looks at it."""
+        return not self.outcome.ok or self.outcome.loss.has_data or self.stray is not None
+
+    @property
+    def expiring_offsets(self) -> tuple[int, int] | None:
+        """The first and the last offset that retention deletes soon after the start; None without any."""
+        if not self.expiring:
+            return None
+        return min(doubt.first for doubt in self.expiring), max(doubt.stop for doubt in self.expiring) - 1
 
     @property
     def committed_missing(self) -> tuple[int, int] | None:
@@ -363,12 +377,12 @@ class BrokerStart:
         outcome = load_log(log, startup)
         kind = log.name.state if log.name else LIVE
         stray = _stray(log, cluster) if outcome.ok else None
-        expiring: tuple[int, ...] = ()
+        expiring: tuple[Doubt, ...] = ()
         if outcome.ok and log.name and kind == LIVE and stray is None and not outcome.loss.has_data:
-            from kdump.retention.zero_tails import aged_by_zeros
+            from kdump.retention.doubts import deleted_after_start
 
             release = self.circumstances.release or cluster.kafka
-            expiring = aged_by_zeros(log, startup, outcome.log_end_offset, settings, release)
+            expiring = deleted_after_start(log, startup, outcome.log_end_offset, settings, release)
         mark = state.high_watermark_of(log)
         return Loaded(log.path, startup, outcome, kind, pending_state(log), mark, is_named, stray, expiring)
 
@@ -387,7 +401,8 @@ class BrokerStart:
     def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:
         """Return what `read` gives; None, and a report, where something cannot be read."""
         try:
-            return read()
+            with internal_errors(path):
+                return read()
         except (OSError, KdumpError) as error:
             if not was_deleted(path, error):
                 self.report(Problem.unreadable(path, error))

@@ -11,7 +11,7 @@ from kdump.formats.codecs import NAMES
 from kdump.named_tuples import NamedTuple
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.checkpoints import Checkpoints
-from kdump.storage.replica import Replica, held_replicas
+from kdump.storage.replica import Replica, read_replicas
 
 UNEVEN = 1.5
 """A topic is uneven if its largest partition is this many times as large as the mean of its partitions."""
@@ -95,11 +95,10 @@ class StatsOf:
                 self._report(Problem.unreadable(path, stats))
 
     def _gathered(self, replicas: Iterable[Replica]) -> Computed:
-        for replica in held_replicas(replicas, self._report):
-            try:
-                yield replica, partition_stats(replica.log, self._options, self._progress)
-            except OSError as error:
-                yield replica, error
+        def figures(replica: Replica) -> Iterator[tuple[Replica, Stats]]:
+            yield replica, partition_stats(replica.log, self._options, self._progress)
+
+        return read_replicas(replicas, self._report, figures)
 
     def _dirtiness(self, replica: Replica, stats: Stats) -> Dirtiness | None:
         folder = os.path.dirname(os.path.abspath(replica.log.path))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kdump.errors import Report
 from kdump.formats import names
 from kdump.settings.defaults import MAX_TIMEOUT_MS
-from kdump.storage.replica import Replica, held_replicas
+from kdump.storage.replica import Replica, read_replicas
 from kdump.topics.hanging import HangReason, hang_reasons, is_hanging
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds
 from kdump.transactions.partition import OpenTxn, PartitionTxns, transactions_of
@@ -63,9 +63,12 @@ class TransactionsOf:
 
     def of(self, partitions: Iterable[Replica], *, keep_ended: bool = False) -> Iterator[PartitionTransactions]:
         """Yield the transactions of each partition to which producers write."""
-        for replica in held_replicas(filter(has_transactions, partitions), self._report):
+
+        def transactions(replica: Replica) -> Iterator[PartitionTransactions]:
             found = transactions_of(replica, self._report, keep_ended=keep_ended)
             yield PartitionTransactions(found, tuple(self._open(found, txn) for txn in found.open))
+
+        return read_replicas(filter(has_transactions, partitions), self._report, transactions)
 
     def is_stuck(self, found: TransactionalId) -> bool:
         """Return whether a transactional id waits for markers that are not written."""

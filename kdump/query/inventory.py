@@ -254,7 +254,8 @@ def partition_info(
 
 def owner_of(directory: LogDirectory) -> BrokerIdentity | None:
     """Return the broker that a log directory belongs to; None where it cannot be known."""
-    return Faults().tried(lambda: identity_of(directory))
+    owner = Faults().tried(lambda: identity_of(directory))
+    return None if owner == BrokerIdentity(None, None) else owner
 
 
 def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]) -> list[Duplicate]:

@@ -8,20 +8,38 @@ from kdump.change.checkpoint_lines import within_log
 from kdump.change.plan import Operation, Plan, narrowed
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.formats.uuids import parse_uuid
 from kdump.formats.words import offset_range
 from kdump.recovery.startup import Startup
+from kdump.repair.partition_metadata import with_partition_metadata
 from kdump.repair.strategies import PLANNERS
-from kdump.repair.task import CHECKPOINTS, INDEX_KINDS, SAFE, Request, Task, changed_log, first_damage, not_rebuilt
+from kdump.repair.task import (
+    CHECKPOINTS,
+    FIX_BIT,
+    INDEX_KINDS,
+    SAFE,
+    Request,
+    Task,
+    changed_log,
+    first_damage,
+    not_rebuilt,
+)
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
+from kdump.topics.topic_ids import TopicIds
 
 _MARKS = {names.RECOVERY_POINT_CHECKPOINT: "recovery point", names.REPLICATION_CHECKPOINT: "high watermark"}
 
 
-def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """Return what a repair would do with a partition. Raises OSError; RefusedError without Kafka files."""
+def examine(log: PartitionLog, startup: Startup, request: Request, topic_ids: TopicIds | None = None) -> Task:
+    """Return what a repair would do with a partition; its topic id is restored by `topic_ids`, where they are given.
+
+    Raises OSError; RefusedError without Kafka files.
+    """
     check_has_kafka_files(log)
     task = PLANNERS[request.strategy](log, startup, request)
+    if topic_ids is not None and request.kinds is None and request.strategy != FIX_BIT:
+        task = with_partition_metadata(task, log, topic_ids, parse_uuid(request.topic_id) if request.topic_id else None)
     if startup.clean:
         task = task._replace(was_closed=True)
     if request.kinds is not None:

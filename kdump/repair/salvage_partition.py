@@ -21,17 +21,12 @@ Where that still ends in an exception, the file or the batch at fault is left ou
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import suppress
-
 from kdump.change.plan import Cut
-from kdump.disk.reading import list_directory, read_small
-from kdump.errors import NUMBER_FORMAT, KdumpError, LoadError, NameFormatError
+from kdump.errors import NUMBER_FORMAT, KdumpError, LoadError
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.metadata_files import parse_partition_metadata
-from kdump.formats.names import parse_file_name, parse_partition_dir
+from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.loader import load_log
@@ -40,7 +35,6 @@ from kdump.recovery.outcome import (
     INSERT,
     MOVE,
     WARN,
-    WRITE,
     Failure,
     LoadOutcome,
     Loss,
@@ -176,7 +170,7 @@ class _Attempt:
         while failure is not None and self._leave_out_what_fails(failure):
             failure = self._clear_leftovers()
         if failure is None:
-            self._find_metadata()
+            self._leave_out_metadata()
             self._leave_out_unsound()
             self._leave_out_misnamed_logs()
             self.files.sort_out_logs()
@@ -280,35 +274,14 @@ class _Attempt:
         self.files.steps.append(Step(WARN, names.LOG_START_CHECKPOINT, why))
         return True
 
-    def _find_metadata(self) -> None:
-        """Make a partition.metadata that is missing or unreadable from a sibling's. Raises OSError."""
+    def _leave_out_metadata(self) -> None:
+        """Leave out a partition.metadata that cannot be read (repair.partition_metadata writes it). Raises OSError."""
         name = names.PARTITION_METADATA
         if self.files.directory.exists(name):
             try:
                 parse_partition_metadata(self.files.directory.read(name), name)
-                return
             except KdumpError as error:
                 self.files.leave_out_file(name, str(error))
-        found = next(_siblings_metadata(self.log), None)
-        if found:
-            sibling, data = found
-            self.files.directory.write(name, data)
-            self.files.steps.append(Step(WRITE, name, f"the topic's id is taken from {sibling}", size=len(data)))
 
 
 _MADE_AGAIN = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
-
-
-def _siblings_metadata(log: PartitionLog) -> Iterator[tuple[str, bytes]]:
-    """Yield the sound partition.metadata files of the topic's other partitions: directory's name and content."""
-    if log.name is None:
-        return
-    log_directory = os.path.dirname(os.path.abspath(log.path))
-    for name in list_directory(log_directory)[0]:
-        path = os.path.join(log_directory, name, names.PARTITION_METADATA)
-        with suppress(NameFormatError, KdumpError, OSError):
-            parsed = parse_partition_dir(name)
-            if parsed.topic == log.name.topic and parsed.state == names.LIVE and name != os.path.basename(log.path):
-                data = read_small(path)
-                parse_partition_metadata(data, path)
-                yield name, data

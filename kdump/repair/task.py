@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from kdump.change.guard import NOTHING_DROPPED, Dropped
 from kdump.change.plan import KINDS, ORPHANS, Cut, Plan
-from kdump.errors import check_number, check_several, check_word
+from kdump.errors import check_number, check_several, check_type, check_word
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.formats.printable import command_line
+from kdump.formats.uuids import parse_uuid
 from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
 
@@ -53,22 +54,26 @@ class Request(NamedTuple):
     """What is asked for.
 
     `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
-    to, in bytes.
+    to, in bytes. `topic_id` is the topic's, where an operator names it.
     """
 
     strategy: Strategy = SAFE
     kinds: frozenset[str] | None = None
     limit: int = DEFAULT_LIMIT
     lost_markers: LostMarkers = OPEN
+    topic_id: str | None = None
 
     def check(self) -> None:
-        """Raise ValueError, TypeError for what nothing can be repaired by."""
+        """Raise ValueError, TypeError, KdumpError for what nothing can be repaired by."""
         check_word("strategy", self.strategy, Strategy)
         check_several("kinds", self.kinds, str, may_be_none=True)
         for kind in self.kinds or ():
             check_word("kinds", kind, ALL_KINDS)
         check_number("limit", self.limit, 1)
         check_word("lost_markers", self.lost_markers, LostMarkers)
+        check_type("topic_id", self.topic_id, str, may_be_none=True)
+        if self.topic_id is not None:
+            parse_uuid(self.topic_id)
 
 
 class Task(NamedTuple):

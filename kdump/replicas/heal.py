@@ -16,6 +16,7 @@ from kdump.formats.printable import command_line
 from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
 from kdump.replicas.healed_segments import FoundBatch, HealedSegments, NewSegment, Taken
+from kdump.replicas.proof import Proof, Unproved
 from kdump.replicas.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
 
@@ -52,7 +53,7 @@ class Healing:
     `first_damaged` where its first damaged batch was. `gone` are the base offsets of segments that go: nothing in them
     is valid, and a batch that is taken reaches over them, or they begin above the end. `last_damaged` is the last
     offset of the damaged batches after the end, which no copy has; None without any. `before` is the first offset that
-    another copy has below the start; None where none has.
+    another copy has below the start; None where none has. `unproved` is what nothing shows to be of this partition.
     """
 
     segments: tuple[NewSegment, ...]
@@ -66,6 +67,7 @@ class Healing:
     gone: tuple[int, ...] = ()
     last_damaged: int | None = None
     before: int | None = None
+    unproved: tuple[Unproved, ...] = ()
 
 
 def heal(
@@ -167,6 +169,7 @@ class _Merge:
         self._epochs: list[EpochEntry] = []
         self._diverged: Divergence | None = None
         self._newest_taken = -1
+        self._proof = Proof(log, [peer.log for peer in peers])
         self._before = min((peer.head.base for peer in self._peers if peer.head is not None), default=None)
         self._start = self._first(start)
         self._expected = self._start
@@ -207,6 +210,7 @@ class _Merge:
             self._segments.add(batch, is_own=source is self._own, own_follows=following)
             if source is not self._own:
                 self._note(source.path, batch)
+                self._proof.takes(batch, source.path)
 
     def result(self) -> Healing:
         start = self._start or 0
@@ -224,6 +228,7 @@ class _Merge:
             tuple(self._segments.gone),
             self._own.last_damaged if self._own.last_damaged >= end else None,
             self._before if self._before is not None and self._before < start else None,
+            tuple(self._proof.unproved()),
         )
 
     def _end(self, start: int) -> int:
@@ -253,6 +258,8 @@ class _Merge:
                 right = self._conflict(chosen, peer)
                 (peer if right is chosen else chosen).step()
                 chosen = right
+            elif chosen is self._own:
+                self._proof.shares(peer.path)
         assert chosen is not None
         batch = chosen.head
         assert batch is not None

@@ -16,6 +16,7 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.retention.blocking_batch import BlockingBatch, find_blocking_batch
+from kdump.retention.doubts import Doubt, doubts_about, log_start_doubts
 from kdump.retention.policy import Bounds, Next, Policy, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
@@ -80,7 +81,8 @@ class PartitionRetention:
     log's end. `reasons` has a policy for each segment that goes, from the oldest on; `alone` is what each policy would
     delete without the others. `future` are the segments that stay with timestamps later than a broker lets pass now.
     `config` are the topic's settings, `shutdown` is how the broker stopped, `checkpoints` what the files say of the
-    partition, `problems` what a broker would do first when it starts.
+    partition, `problems` what a broker would do first when it starts. `doubts` are deletions among those that the log
+    does not prove.
     """
 
     log: PartitionLog
@@ -101,6 +103,7 @@ class PartitionRetention:
     future: tuple[SegmentState, ...]
     tombstones: Tombstones | None
     problems: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def going(self) -> tuple[SegmentState, ...]:
@@ -184,12 +187,6 @@ class PartitionRetention:
         )
 
     @property
-    def going_by_unit(self) -> tuple[tuple[SegmentState, str], ...]:
-        """The segments that go with timestamps in another unit than ms, each with that unit."""
-        units = ((state, self.wrong_unit(state)) for state in self.going if state.source != TimestampSource.MTIME)
-        return tuple((state, unit) for state, unit in units if unit)
-
-    @property
     def other_future(self) -> tuple[SegmentState, ...]:
         """The segments with timestamps of the future, without the one that blocks the others now."""
         return tuple(state for state in self.future if not self.block or state is not self.block.blocker)
@@ -237,6 +234,9 @@ def examine(
     startup = Startup(now, shutdown.clean, shutdown.recovery_point, checkpoints.log_start or 0)
     reasons = tuple(deletions(states, bounds, config))
     alone = {policy: _share(states[: len(deletions(states, bounds, config, (policy,)))]) for policy in Policy}
+    doubts = doubts_about(log, states, reasons, bounds, config)
+    if start == previous and wanted is None:
+        doubts = (*log_start_doubts(log, states, reasons, checkpoints), *doubts)
     left = states[len(reasons) :]
     latest = now + config.timestamp_after_max_ms
     return PartitionRetention(
@@ -258,6 +258,7 @@ def examine(
         future=tuple(state for state in left if state.largest_timestamp > latest and not is_empty_last(state)),
         tombstones=tombstones_of(log, now) if tombstones and config.compacts else None,
         problems=tuple(_problems(log, states, load_log(log, startup))),
+        doubts=doubts,
     )
 
 

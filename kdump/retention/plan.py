@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.loader import load_log
@@ -29,24 +29,25 @@ _WHY = {
 }
 
 
-def check_allowed(found: PartitionRetention) -> None:
-    """Raise RefusedError where retention of a partition must not be applied from here."""
+def why_not_allowed(found: PartitionRetention) -> str | None:
+    """Return why retention of a partition must not be applied from here; None where it may."""
     path = found.log.path
     if not found.has_work:
-        return
+        return None
     if found.log.name is not None and not found.is_live:
-        raise RefusedError(f"{path}: this replica is being moved or deleted, or was set aside")
+        return f"{path}: this replica is being moved or deleted, or was set aside"
     if found.config.has_remote_storage:
-        raise RefusedError(
-            f"{path}: the topic is tiered, and what of it has been copied to remote storage is not known here"
-        )
+        return f"{path}: the topic is tiered, and what of it has been copied to remote storage is not known here"
     if found.problems:
-        raise RefusedError(f"{found.problems[0]}. Repair it first")
+        return f"{found.problems[0]}. Repair it first"
+    if found.doubts:
+        return f"{path}: {found.doubts[0].sentences(path)}"
     if not found.config.is_known and any(reason != LOG_START for reason in found.reasons):
-        raise RefusedError(
+        return (
             f"{path}: kdump does not know this topic's retention, and Kafka's defaults may be wrong for it: give"
             " --config, or --retention-ms, --retention-bytes or --cleanup-policy"
         )
+    return None
 
 
 def partition_plan(found: PartitionRetention) -> Plan:

@@ -18,7 +18,7 @@ from kdump.disk import meeting
 from kdump.disk.held import Hold, is_held, room_for_files
 from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
-from kdump.errors import CorruptIndexError
+from kdump.errors import CorruptIndexError, InternalError, KdumpError, is_out_of_memory, is_out_of_threads, shows_where
 from kdump.formats import names
 from kdump.formats.index_entries import ENTRY_SIZES
 from kdump.formats.names import parse_file_name
@@ -45,7 +45,7 @@ class Tally:
     `replacing` those that were read as a broker will have them that finishes the replacement of segments; `unreached`
     the PATHs of the command line that do not exist, are not Kafka's, or cannot be opened; `changes_seen` the partitions
     of which it was looked whether changes were interrupted, by absolute path; `named` how these are named, by absolute
-    path.
+    path; `internal_errors` what kdump itself failed with.
     """
 
     def __init__(self) -> None:
@@ -58,6 +58,7 @@ class Tally:
         self.unreached: set[str] = set()
         self.changes_seen: set[str] = set()
         self.named: dict[str, str] = {}
+        self.internal_errors: list[InternalError] = []
 
     def met(self, path: str) -> None:
         """Count a partition that is looked at, by the path that the command line gives it."""
@@ -79,6 +80,7 @@ class Tally:
         sets = (self.partitions, self.unreadable, self.growing, self.deleted, self.replacing, self.unreached)
         for each in (self.brokers, *sets, self.changes_seen, self.named):
             each.clear()
+        self.internal_errors.clear()
 
 
 tally = Tally()
@@ -104,29 +106,49 @@ def is_beside_broker(path: str) -> bool:
 
 
 @contextmanager
+def internal_errors(path: str) -> Iterator[None]:
+    """Raise InternalError for what kdump does not raise on purpose while it works on a partition or file.
+
+    Memory and threads that the system refuses are no errors in kdump. With KDUMP_DEBUG nothing is changed.
+    """
+    try:
+        yield
+    except (OSError, KdumpError):
+        raise
+    except Exception as error:
+        if shows_where() or is_out_of_memory(error) or is_out_of_threads(error):
+            raise
+        failed = InternalError.of(path, error)
+        tally.internal_errors.append(failed)
+        raise failed from error
+
+
+@contextmanager
 def held(path: str, *, as_named: bool = False, known: PartitionLog | None = None) -> Iterator[PartitionLog | None]:
     """Hold the partition in a directory, readable as it is now for as long as the `with` lasts.
 
     None where a running broker has taken it away. Without a broker it is the partition and nothing else; `as_named` is
-    PartitionLog's. `known` is the partition as somebody has listed it, which does without a broker. Raises OSError.
+    PartitionLog's. `known` is the partition as somebody has listed it, which does without a broker. Raises OSError,
+    also for an error in kdump itself while it is held (`internal_errors`).
     """
     tally.met(path)
-    if is_held(path) or broker_on(directory_around(path)) is None:
-        log = known or PartitionLog(path, as_named=as_named)
-        if log.is_replacing:
-            tally.replacing.add(os.path.abspath(path))
-        yield log
-        return
-    hold = hold_partition(path)
-    if hold is None:
-        tally.deleted.add(os.path.abspath(path))
-        yield None
-        return
-    with hold:
-        log = PartitionLog(path, as_named=as_named)
-        yield log
-        if _has_grown(hold, log):
-            tally.growing.add(hold.path)
+    with internal_errors(path):
+        if is_held(path) or broker_on(directory_around(path)) is None:
+            log = known or PartitionLog(path, as_named=as_named)
+            if log.is_replacing:
+                tally.replacing.add(os.path.abspath(path))
+            yield log
+            return
+        hold = hold_partition(path)
+        if hold is None:
+            tally.deleted.add(os.path.abspath(path))
+            yield None
+            return
+        with hold:
+            log = PartitionLog(path, as_named=as_named)
+            yield log
+            if _has_grown(hold, log):
+                tally.growing.add(hold.path)
 
 
 def is_live(path: str) -> bool:

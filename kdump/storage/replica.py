@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from kdump.errors import Problem, Report
 from kdump.formats import names
@@ -12,6 +13,8 @@ from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
+
+Result = TypeVar("Result")
 
 
 class Replica(NamedTuple):
@@ -51,16 +54,18 @@ class Replica(NamedTuple):
             return self.log_start_offset if log is None else log_end_offset(log, self.log_start_offset)
 
 
-def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]:
-    """Yield the replicas, one after the other, each readable as it is now until the next one is asked for (live.held).
+def read_replicas(
+    replicas: Iterable[Replica], report: Report, read: Callable[[Replica], Iterable[Result]]
+) -> Iterator[Result]:
+    """Yield what `read` gives of the replicas, one after the other, each readable as it is now meanwhile (live.held).
 
-    Those that a running broker has deleted are left out; what cannot be listed is reported.
+    Those that a running broker has deleted are left out; one that cannot be read is reported.
     """
-    for replica in found:
+    for replica in replicas:
         try:
             with held(replica.log.path) as log:
                 if log is not None:
-                    yield replica._replace(log=log)
+                    yield from read(replica._replace(log=log))
         except OSError as error:
             report(Problem.unreadable(replica.log.path, error))
 

@@ -119,6 +119,10 @@ class Clusters:
                 return self._read(other)._replace(problems=())
         return ClusterMetadata(problems=tuple(problems))
 
+    def with_metadata(self) -> list[LogDirectory]:
+        """Return the log directories among the paths that have a metadata log, as far as they can be listed."""
+        return list(self._with_metadata(lambda _: None))
+
     def _with_metadata(self, report: Report) -> Iterator[LogDirectory]:
         for path in self._paths:
             place = os.path.join(path, names.CLUSTER_METADATA_DIR)

@@ -64,7 +64,7 @@ class Cluster:
         """
         if self.ends_early:
             return True
-        return self._decides if self.cut is not None else bool(self._image.brokers)
+        return self._decides if self.cut is not None else bool(self._image.brokers or self._topics)
 
     def cut_at(self, end_offset: int, voters: frozenset[int]) -> None:
         """Take it for a cluster whose metadata a start cuts there; `voters` count where the metadata do not tell them.

@@ -10,7 +10,7 @@ from kdump.formats import names
 from kdump.formats.schemas.transaction_state import TransactionState, decode_key, decode_value, state_of
 from kdump.query.contents import replay
 from kdump.settings.defaults import MAX_TIMEOUT_MS
-from kdump.storage.replica import Replica, farthest, held_replicas
+from kdump.storage.replica import Replica, farthest, read_replicas
 from kdump.transactions.partition import LATE_BUFFER_MS
 
 ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_EPOCH_FENCE)
@@ -71,9 +71,8 @@ class TransactionalIds:
     def of(cls, states: Iterable[Replica], report: Report) -> TransactionalIds:
         """Return those in the replicas of __transaction_state, one of each partition."""
         found = cls()
-        for replica in held_replicas(states, report):
-            for transactional_id in transactional_ids(replica, report):
-                found.add(transactional_id)
+        for transactional_id in read_replicas(states, report, lambda replica: transactional_ids(replica, report)):
+            found.add(transactional_id)
         return found
 
     @classmethod

@@ -15,7 +15,9 @@ from kdump.formats.uuids import format_uuid
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
+from kdump.topics.topic_ids import TopicIds
 from kdump.verify.kraft import damage_effect
+from kdump.verify.topic_ids import ways_to
 
 if TYPE_CHECKING:
     from kdump.query.inventory import Placement, Placing
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 _ASIDE = "; a broker renames the directory at start (-stray) and serves nothing of it"
 
 
-def check_placement(log: PartitionLog, placing: Placing) -> Iterator[Finding]:
+def check_placement(log: PartitionLog, placing: Placing, ids: TopicIds) -> Iterator[Finding]:
     """Yield a partition directory that a broker would load, by what the cluster has under its name and its topic id.
 
-    Raises OSError.
+    One without a topic id is found by its file. Raises OSError.
     """
     if log.name is None or log.name.state in (names.DELETE, names.STRAY):
         return
@@ -34,13 +36,15 @@ def check_placement(log: PartitionLog, placing: Placing) -> Iterator[Finding]:
         metadata = log.metadata
     except CheckpointError:  # said where the file is looked at
         return
-    topic_id = metadata.topic_id if metadata else None
-    placement = placing(log.name, topic_id)
-    if placement is None:
+    placement = placing(log.name, metadata.topic_id) if metadata else None
+    if metadata is None or placement is None:
         return
-    if topic_id is not None and _is_anothers(placement, format_uuid(topic_id)):
-        text = _difference(log.name.topic, format_uuid(topic_id), placement)
-        yield found("KD-META-TOPIC-CLUSTER", os.path.join(log.path, names.PARTITION_METADATA), text)
+    if _is_anothers(placement, format_uuid(metadata.topic_id)):
+        text = _difference(log.name.topic, format_uuid(metadata.topic_id), placement)
+        finding = found("KD-META-TOPIC-CLUSTER", os.path.join(log.path, names.PARTITION_METADATA), text)
+        known = ids.of(log)
+        is_known = known is not None and known.is_clusters
+        yield finding._replace(ways=ways_to(known, metadata.topic_id)) if known and is_known else finding
     elif placement.stray:
         yield found("KD-DIR-UNASSIGNED", log.path, placement.stray + _ASIDE)
 

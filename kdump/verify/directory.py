@@ -9,16 +9,20 @@ from collections.abc import Iterable, Iterator
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import RUNTIME, CheckpointError
 from kdump.findings.finding import UNREAD, Finding, found, unreadable
-from kdump.findings.kind import IGNORES, NOTE, REFUSES, BrokerEffect
+from kdump.findings.kind import ERROR, IGNORES, NOTE, REFUSES, BrokerEffect
 from kdump.findings.remedies import OTHER_CLUSTER
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName
 from kdump.formats.uuids import format_uuid
+from kdump.query.inventory import Placing
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, PartitionPlaces, identity_of, not_formatted
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import NOT_A_FILE
 from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import Clusters
+from kdump.topics.topic_ids import TopicIds
+from kdump.verify.topic_ids import of_file, of_other_id, of_unknown_id
 
 _OPENED_BY_NAME = (
     names.LEADER_EPOCH_CHECKPOINT,
@@ -85,7 +89,8 @@ Owner = BrokerIdentity | None
 class KnownPartitions:
     """Where partitions were met, over all the directories of one run.
 
-    Only directories of the same broker are compared: replicas on several brokers are no duplicates.
+    Only directories of the same broker are compared: replicas on several brokers are no duplicates. `ids` are the topic
+    ids by what is at hand.
     """
 
     def __init__(self) -> None:
@@ -94,6 +99,8 @@ class KnownPartitions:
         self._first: tuple[Owner, str] | None = None
         self._together = BrokerDirectories()
         self._cleaned: dict[tuple[Owner, tuple[str, int]], str] = {}
+        self._blamed: set[str] = set()
+        self.ids = TopicIds(Clusters(()))
 
     def partition(self, path: str, name: PartitionDirName, owner: Owner) -> Iterator[Finding]:
         """Yield a partition directory that a broker would load."""
@@ -102,26 +109,49 @@ class KnownPartitions:
             what = f"{name.topic}-{name.partition}" + (" on its way here (-future)" if name.state else "")
             yield found("KD-DIR-DUPLICATE", path, f"{what} is in {other} too")
 
-    def topic_id(self, log: PartitionLog, owner: Owner) -> Iterator[Finding]:
-        """Yield the partition's topic id against that of the other partitions of the topic. Raises OSError."""
+    def topic_id(
+        self, log: PartitionLog, owner: Owner, placing: Placing | None = None, directory: LogDirectory | None = None
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with the partition's topic id, by those of the topic's other partitions. Raises OSError.
+
+        What contradicts the cluster's metadata, `placing`, is found by them (kdump.verify.cluster). `directory` is the
+        log directory, where that is looked at.
+        """
         path = os.path.join(log.path, names.PARTITION_METADATA)
         try:
             metadata = log.metadata
         except CheckpointError as error:
-            yield found("KD-META-PARTITION", path, str(error))
+            yield of_file("KD-META-PARTITION", path, str(error), log, self.ids)
             return
         if log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC:
             return
         if metadata is None:
-            yield found("KD-META-PARTITION-MISSING", path, "there is no such file")
+            finding = of_file("KD-META-PARTITION-MISSING", path, "there is no such file", log, self.ids)
+            is_needed = placing is not None or (directory is not None and _is_kraft(directory) and self.ids.of(log))
+            yield finding._replace(severity=ERROR) if is_needed and log.name.state == names.LIVE else finding
+        elif log.name.state not in (names.DELETE, names.STRAY):
+            # their topic's name may be cut short, or the topic be an earlier one of that name
+            yield from self._compared_id(log, log.name.topic, path, metadata.topic_id, owner)
+
+    def _compared_id(self, log: PartitionLog, topic: str, path: str, own: bytes, owner: Owner) -> Iterator[Finding]:
+        """Yield which partitions of the topic have another id than the others, once two have been met that differ."""
+        key = owner[0] if owner else None, topic
+        topic_id, other = self._topic_ids.setdefault(key, (own, path))
+        known = self.ids.of(log) if topic_id != own else None
+        if topic_id == own or (known is not None and known.is_clusters):
             return
-        if log.name.state in (names.DELETE, names.STRAY):
-            return  # their topic's name may be cut short, or the topic be an earlier one of that name
-        cluster = owner[0] if owner else None
-        topic_id, other = self._topic_ids.setdefault((cluster, log.name.topic), (metadata.topic_id, path))
-        if topic_id != metadata.topic_id:
-            text = f"the topic id is {format_uuid(metadata.topic_id)}, in {other} it is {format_uuid(topic_id)}"
-            yield found("KD-META-TOPIC-ID", path, text)
+        if known is None:
+            text = f"the topic id is {format_uuid(own)}, in {other} it is {format_uuid(topic_id)}"
+            yield of_unknown_id(path, text, topic)
+        elif own != known.topic_id:
+            self._blamed.add(log.path)
+            yield of_other_id(path, own, known)
+        else:
+            self._topic_ids[key] = own, path
+            for folder, wrong in self.ids.partitions(log).items():
+                if wrong != own and folder not in self._blamed:
+                    self._blamed.add(folder)
+                    yield of_other_id(os.path.join(folder, names.PARTITION_METADATA), wrong, known)
 
     def cleaned(self, checkpoint: str, partitions: Iterable[tuple[str, int]], owner: Owner) -> Iterator[Finding]:
         """Yield partitions in the cleaner's checkpoint of a log directory that another one's has as well."""
@@ -151,6 +181,15 @@ class KnownPartitions:
         if first is not None and first != owner:
             text = f"node {owner[1]} of cluster {owner[0]}, in {other} it is node {first[1]} of cluster {first[0]}"
             yield found("KD-META-NODES", path, text)
+
+
+def _is_kraft(directory: LogDirectory) -> bool:
+    """Return whether a log directory is formatted for KRaft: brokers with ZooKeeper write version 0."""
+    try:
+        meta = directory.meta_properties()
+    except (OSError, CheckpointError):
+        return False
+    return meta is not None and meta.version > 0
 
 
 def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:

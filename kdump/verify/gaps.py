@@ -6,6 +6,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from kdump.storage.scan import MAX_OFFSET
+
 MAX_GAPS = 1 << 16
 """Gaps that are remembered one by one."""
 
@@ -24,8 +26,8 @@ class Gaps:
 
     def add(self, start: int, stop: int) -> None:
         """Add the offsets from `start` up to `stop` (absolute), which are not in any batch."""
-        self._starts.append(start)
-        self._stops.append(stop)
+        self._starts.append(min(start, MAX_OFFSET))
+        self._stops.append(min(stop, MAX_OFFSET))
         if len(self._starts) > MAX_GAPS:
             self._unknown = max(self._unknown, self._stops[MAX_GAPS // 2])
             del self._starts[: MAX_GAPS // 2 + 1], self._stops[: MAX_GAPS // 2 + 1]

@@ -71,6 +71,10 @@ class Notes:
         while self._changed:
             yield self._changed.pop(0)
 
+    def failed(self) -> None:
+        """Note that nothing can be said of the partition."""
+        self._is_wrong = True
+
     def keep(self, task: PartitionTask) -> None:
         """End the partition, or as much of it as there was time for."""
         if self._state is None or task.only:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kdump import kernels
 from kdump.findings.finding import Finding, found
 from kdump.named_tuples import NamedTuple
-from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from kdump.verify.batch_findings import batch_offsets
 from kdump.verify.batch_rows import BatchRows
 from kdump.verify.column_checks import increases
@@ -94,6 +94,9 @@ class OrderCheck:
             if base < self._base:
                 text = f"offset {base} is below the base offset {self._base} of the file name"
                 yield self._found("KD-LOG-BASE", batch, text)
+            elif max(base, last) == MAX_OFFSET:
+                text = f"offset {MAX_OFFSET} leaves none for the next record"
+                yield self._found("KD-LOG-OFFSET", batch, text)
             elif max(base, last) - self._base > MAX_RELATIVE_OFFSET:
                 yield from self._too_far(batch)
             else:

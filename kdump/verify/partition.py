@@ -68,7 +68,7 @@ class PartitionCheck:
         self.log = log = task.log
         self.position = self.last_good = self._walked_end = 0
         self._segments = task.segments
-        self._checkpoints, self._was_closed, self._owner = task.around[:3]
+        self._checkpoints, self._was_closed, self._owner, self._directory = task.around[:4]
         self._place = place
         self._options = options
         self._now = now
@@ -108,11 +108,11 @@ class PartitionCheck:
         if self.log.name is not None:
             yield from self._place.partition(self.log.path, self.log.name, self._owner)
         metadata = os.path.join(self.log.path, names.PARTITION_METADATA)
-        yield from self._guarded(metadata, self._place.topic_id(self.log, self._owner))
+        yield from self._guarded(metadata, self._place.topic_id(self.log, self._owner, self._placing, self._directory))
         if self._placing is not None:
             from kdump.verify.cluster import check_placement
 
-            yield from self._guarded(metadata, check_placement(self.log, self._placing))
+            yield from self._guarded(metadata, check_placement(self.log, self._placing, self._place.ids))
         yield from partition_files(self.log, was_closed=self._was_closed)
         yield from self._guarded(self._epochs.path, self._epochs.read())
         yield from self._stray_snapshots()

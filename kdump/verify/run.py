@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import chain
 
-from kdump.errors import ConfigError
+from kdump.errors import ConfigError, InternalError
 from kdump.findings.finding import Finding
 from kdump.findings.kind import GOES_OFFLINE, REFUSES
 from kdump.findings.limit import FindingLimit
@@ -22,20 +22,23 @@ from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import PropertyFile
 from kdump.storage.damage import Damage
 from kdump.storage.directory import holds_metadata_log
+from kdump.storage.live import internal_errors
 from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
+from kdump.topics.topic_ids import TopicIds
 from kdump.verify.batch_rows import BatchRows, Part, Piece, walk
 from kdump.verify.directory import KnownPartitions
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
 from kdump.verify.notes import Notes
 from kdump.verify.options import Options
-from kdump.verify.partition import PartitionCheck
+from kdump.verify.partition import PartitionCheck, unread
 from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
 from kdump.verify.state import State
 from kdump.verify.tasks import Tasks, check_path
 from kdump.verify.work import (
     EVERYTHING,
+    Closing,
     DirectoryFindings,
     LogDirectoryContext,
     Opening,
@@ -120,6 +123,7 @@ class Verification:
             self._tasks.clusters = self._tasks.clusters.unread()
         second = Verification(self._options._replace(jobs=1, deadline=None, progress=None))
         second._place, second._tasks.clusters = self._place, self._tasks.clusters
+        self._place.ids = TopicIds(self._tasks.clusters)
         tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))
         try:
             for found, again, _ in second._of(tasks):
@@ -135,38 +139,63 @@ class Verification:
         self._check = None  # it knows this run: as a circle all of it would wait for the garbage collector
 
     def _of(self, tasks: Iterable[Task]) -> Iterator[tuple[Iterator[Finding], PartitionTask | None, bool]]:
-        """Yield what each task finds, with the partition that it is part of, and whether that is over."""
+        """Yield what each task finds, with the partition that it is part of, and whether that is over.
+
+        What is left of a partition on which kdump itself has failed is passed over: it has no check any more.
+        """
         partition: PartitionTask | None = None
         for task, result in ordered(tasks, _walked, _is_ahead, self._jobs):
             if isinstance(task, DirectoryFindings):
-                yield self._limit.first(task.findings), partition, False
+                yield self._kept_going(self._limit.first(task.findings), task.path), partition, False
                 continue
             if isinstance(task, PartitionTask):
                 partition = task
-                yield self._start(task), partition, False
+                yield self._kept_going(self._start(task), task.log.path), partition, False
                 continue
-            assert self._check is not None
-            if isinstance(task, Opening):
-                self.mark = self._mark_at(task.segment.base_offset)
-                if self._is_late():
-                    yield self._limit.rest(), partition, True
-                    return
-                self._is_open, self._serial = True, False
-                yield self._chosen(self._check.open_segment(task.segment)), partition, False
-            elif isinstance(task, Piece):
-                yield self._chosen(self._piece(self._check, task, result)), partition, False
-            elif task.segment is not None:
-                self.segments += 1  # only now: a run that is ended before continues with it
-                yield self._chosen(self._check.close_segment(was_read=self._is_open)), partition, False
-                if self._is_open:
-                    self._notes.closed(task.segment, self._check.before_next)
-            else:
-                yield chain(self._chosen(self._check.finish()), self._limit.rest()), partition, True
+            check = self._check
+            if isinstance(task, Closing) and task.segment is None:
+                last = () if check is None else self._kept_going(self._chosen(check.finish()), check.log.path)
+                yield chain(last, self._limit.rest()), partition, True
                 if partition is not None:
                     partition.hold.close()
                 partition = None
+            elif check is not None:
+                if isinstance(task, Opening):
+                    self.mark = self._mark_at(task.segment.base_offset)
+                    if self._is_late():
+                        yield self._limit.rest(), partition, True
+                        return
+                    self._is_open, self._serial = True, False
+                findings = self._of_segment(check, task, result)
+                yield self._kept_going(self._chosen(findings), check.log.path), partition, False
         yield self._limit.rest(), None, True
         self.mark = None
+
+    def _of_segment(
+        self, check: PartitionCheck, task: Opening | Piece | Closing, result: list[Part] | BaseException | None
+    ) -> Iterator[Finding]:
+        """Yield what a task finds that is part of a segment."""
+        if isinstance(task, Opening):
+            yield from check.open_segment(task.segment)
+        elif isinstance(task, Piece):
+            yield from self._piece(check, task, result)
+        elif task.segment is not None:
+            self.segments += 1  # only now: a run that is ended before continues with it
+            yield from check.close_segment(was_read=self._is_open)
+            if self._is_open:
+                self._notes.closed(task.segment, check.before_next)
+
+    def _kept_going(self, findings: Iterator[Finding], path: str) -> Iterator[Finding]:
+        """Yield findings; where kdump itself fails on the partition, that is the last one."""
+        try:
+            with internal_errors(path):
+                yield from findings
+        except InternalError as error:
+            self._notes.failed()
+            if self._check is not None:
+                self._check.close()
+            self._check = None
+            yield unread(path, error)
 
     def _mark_at(self, base_offset: int) -> Mark:
         """Return where a run that is ended here is to be resumed."""

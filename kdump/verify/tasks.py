@@ -11,7 +11,7 @@ from itertools import chain
 from kdump.change.unfinished import unfinished_in
 from kdump.disk.pace import Pace
 from kdump.disk.reading import is_directory, status_of
-from kdump.errors import NameFormatError
+from kdump.errors import InternalError, NameFormatError
 from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
@@ -19,12 +19,13 @@ from kdump.formats.printable import command_line
 from kdump.storage.around import directory_around
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import broker_on, held, is_live
+from kdump.storage.live import broker_on, held, internal_errors, is_live
 from kdump.storage.open import check_file, open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
+from kdump.topics.topic_ids import TopicIds
 from kdump.verify.batch_rows import Reading, pieces_of
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.directory import KnownPartitions, Owner, clean_shutdown, directory_names, owner_of, special_files
@@ -97,6 +98,7 @@ class Tasks:
         """Yield the tasks for log directories, partition directories and files."""
         resume = self._resume if self._resume and is_directory(self._resume.partition) else None  # gone: start over
         self.clusters = Clusters(paths)
+        self._place.ids = TopicIds(self.clusters)
         if self._around is not None:
             for folder in paths:
                 yield from self._partition_tasks(folder, self._around, None)
@@ -112,19 +114,20 @@ class Tasks:
             except (OSError, NameFormatError) as error:
                 if is_mine:
                     known = error if isinstance(error, OSError) else OSError(22, str(error))
-                    yield DirectoryFindings([unread(path, known)])
+                    yield DirectoryFindings(path, [unread(path, known)])
                 continue
             if isinstance(place, PartitionLog):
                 folders, around = [path], _around(path)
                 if is_mine:
-                    yield DirectoryFindings(_changes(directory_around(path), folders))
+                    yield DirectoryFindings(path, _changes(directory_around(path), folders))
             else:
                 folders = self._partitions(place)
-                around, findings = self._directory(place)
+                around, findings = self._directory_or_failure(place)
                 if is_mine and resume is None:
                     from kdump.verify.cluster import check_metadata
 
-                    yield DirectoryFindings(self._said(place.path, [*findings, *check_metadata(self.clusters, place)]))
+                    about = chain(findings, check_metadata(self.clusters, place))
+                    yield DirectoryFindings(place.path, self._said(place.path, about))
             for at, folder in enumerate(folders, number):
                 if self._share.stop is not None and at >= self._share.stop:
                     return
@@ -142,7 +145,7 @@ class Tasks:
             folders.sort(key=_last_written, reverse=True)
         return folders
 
-    def _said(self, path: str, findings: list[Finding]) -> Iterator[Finding]:
+    def _said(self, path: str, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Yield what was found around the partitions of a log directory; beside a broker, what a second look finds."""
         if broker_on(path) is None:
             yield from findings
@@ -154,6 +157,15 @@ class Tasks:
             return [*self._directory(directory)[1], *check_metadata(Clusters([path]), directory)]
 
         yield from confirmed(judged(findings), check_again, time.monotonic())
+
+    def _directory_or_failure(self, directory: LogDirectory) -> tuple[LogDirectoryContext, list[Finding]]:
+        """Return what is around the partitions; without checkpoints where kdump itself fails on it."""
+        try:
+            with internal_errors(directory.path):
+                return self._directory(directory)
+        except InternalError as error:
+            around = LogDirectoryContext(Checkpoints(directory.path), was_closed=False, owner=None, directory=directory)
+            return around, [unread(directory.path, error)]
 
     def _directory(self, directory: LogDirectory) -> tuple[LogDirectoryContext, list[Finding]]:
         from kdump.verify.kraft import check_bootstrap
@@ -193,18 +205,23 @@ class Tasks:
         try:
             known = self._around.log if self._around is not None else None
             log = hold.enter_context(held(folder, as_named=True, known=known))
+            if log is None:
+                return
+            self._holds.append(hold)
+            with internal_errors(folder):
+                task = task_of(log, hold)
         except OSError as error:
-            yield DirectoryFindings([unread(folder, error)])
+            yield DirectoryFindings(folder, [unread(folder, error)])
             return
-        if log is None:
-            return
-        self._holds.append(hold)
-        task = task_of(log, hold)
         yield task
         reading = self._reading(log.name.topic if log.name is not None else "")
-        yield from self._segment_tasks(task, reading)
-        if not task.only:
-            yield from self._snapshot_tasks(log, reading)
+        try:
+            with internal_errors(folder):
+                yield from self._segment_tasks(task, reading)
+                if not task.only:
+                    yield from self._snapshot_tasks(log, reading)
+        except InternalError as error:
+            yield DirectoryFindings(folder, [unread(folder, error)])
         yield Closing(None)
 
     def _partition_task(
@@ -242,16 +259,17 @@ class Tasks:
         if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
             from kdump.verify.kraft import check_start
 
-            yield DirectoryFindings(check_start(log))
+            yield DirectoryFindings(log.path, check_start(log))
         for name, parsed in log.files.items():
             if parsed.kind == names.KRAFT_SNAPSHOT and parsed.state == names.LIVE:
                 from kdump.verify.kraft import check_kraft_snapshot
 
-                yield DirectoryFindings(check_kraft_snapshot(os.path.join(log.path, name), reading))
+                path = os.path.join(log.path, name)
+                yield DirectoryFindings(path, check_kraft_snapshot(path, reading))
         if log.in_state(names.SWAP):
             from kdump.verify.replacements import check_replacements
 
-            yield DirectoryFindings(check_replacements(log, reading))
+            yield DirectoryFindings(log.path, check_replacements(log, reading))
 
     def _file_tasks(self, path: str) -> Iterator[Task]:
         """Yield a single file: the segment that it belongs to is walked, and what concerns the file is said."""
@@ -261,12 +279,12 @@ class Tasks:
         if parsed.kind in names.METADATA_SNAPSHOT_KINDS:
             from kdump.verify.kraft import check_kraft_snapshot
 
-            yield DirectoryFindings(check_kraft_snapshot(path, self._reading(names.CLUSTER_METADATA_TOPIC)))
+            yield DirectoryFindings(path, check_kraft_snapshot(path, self._reading(names.CLUSTER_METADATA_TOPIC)))
             return
         if parsed.kind in names.OFFSET_CHECKPOINTS or parsed.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
             _, findings = self._directory(LogDirectory(folder))
             of_file = [finding for finding in findings if os.path.basename(finding.path) == name]
-            yield DirectoryFindings(self._said(folder, of_file))
+            yield DirectoryFindings(path, self._said(folder, of_file))
             return
         yield from self._held_tasks(folder, lambda log, hold: _file_task(path, log, hold))
 

@@ -86,8 +86,9 @@ class Closing(NamedTuple):
 
 
 class DirectoryFindings(NamedTuple):
-    """Findings about what is around the partitions."""
+    """Findings about what is around the partitions, or beside the segments of one: at `path`."""
 
+    path: str
     findings: Iterable[Finding]
 
 

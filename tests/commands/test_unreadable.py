@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kdump.formats import names
+from kdump.storage.log_reader import LogFile
 from tests.agreement.directories import EVERYTHING, build
 from tests.agreement.running import Said, kdump
 
@@ -171,6 +172,40 @@ def test_a_log_directory_that_cannot_be_read_does_not_hold_the_others_up(own: Pa
     assert "disk-1: Permission denied" in said.err + said.out
     assert "an error in kdump" not in said.err
     assert said.out.strip()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(each for each in OF_A_LOG_DIRECTORY[1:] if each[0] not in ("compact", "undo")),
+        ("ls", "--count"), ("replicas",), ("lookup", "--timestamp", "latest"), ("verify", "--deep", "--jobs", "2"),
+        ("repair", "--strategy", "salvage"), ("repair", "--strategy", "truncate"), ("stats", "--records"),
+        ("retain", "--retention-ms", "-1", "--apply"), ("compact", "--config", "compact.properties"),
+        ("compact", "--config", "compact.properties", "--apply"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_error_in_kdump_itself_ends_no_command(
+    own: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Of one partition: it is named with what a report needs, and the others are done."""
+    (own / "compact.properties").write_text("cleanup.policy=compact\n")
+    blocks = LogFile.blocks
+
+    def failing(self: LogFile, *arguments: Any, **options: Any) -> Any:
+        if f"orders-0{os.sep}" in self.path:
+            raise ZeroDivisionError("division by zero")
+        return blocks(self, *arguments, **options)
+
+    monkeypatch.setattr(LogFile, "blocks", failing)
+    said = kdump(own, *command, "disk-1")
+    assert said.code == 3, said.out + said.err
+    everything = said.out + said.err
+    assert "orders-0" in everything
+    assert "an error in kdump itself: ZeroDivisionError: division by zero (kdump." in everything
+    assert f"and the command line: kdump {' '.join(command)} disk-1" in said.err
+    assert "Nothing after this was looked at" not in said.err
+    assert "Traceback" not in said.err
 
 
 @pytest.mark.parametrize("command", [("lookup", "--timestamp", "latest"), ("verify",), ("metadata",), ("dump",)])

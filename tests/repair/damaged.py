@@ -9,11 +9,13 @@ from pathlib import Path
 
 import kdump
 from kdump.change.apply import apply_plan
+from kdump.change.guard import DroppedBatches, dropped_batches
 from kdump.change.place import new_change
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
+from kdump.repair.task import Task
 from kdump.settings.loading import LoadingSettings
 
 STARTUP = Startup(now=2_000_000, config=LoadingSettings(index_interval_bytes=300, segment_index_bytes=2000))
@@ -69,6 +71,12 @@ def build(log_dir: Path) -> Path:
     assert plan is not None
     apply_plan(plan, new_change(str(partition)), keep_old=False)
     return partition
+
+
+def lost_by(task: Task) -> DroppedBatches:
+    """What the guard says that a plan loses."""
+    assert task.plan is not None
+    return dropped_batches(*task.plan).lost
 
 
 def edit(file: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:

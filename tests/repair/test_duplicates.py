@@ -17,7 +17,7 @@ from kdump.repair.proposal import examine
 from kdump.repair.task import SAFE, Request
 from kdump.storage.planned import PlannedPartition
 from tests.recovery.building import batch, broken, file, make_log
-from tests.repair.damaged import STARTUP, data_batch, name
+from tests.repair.damaged import STARTUP, data_batch, lost_by, name
 from tests.repair.salvaging import examined
 
 
@@ -35,7 +35,7 @@ def test_a_batch_that_is_there_twice_loses_nothing(partition: Path, epoch: int) 
     copy = first[:12] + epoch.to_bytes(4, "big") + first[16:size]
     appended(partition, 0, copy)
     task = examined(partition)
-    assert task.dropped.records == 0
+    assert lost_by(task).records == 0
     assert task.salvaged is not None
     assert task.plan is not None
     assert any(each.action in (TRUNCATE, REPLACE) and each.name == name(0, "log") for each in task.plan.operations)
@@ -45,8 +45,7 @@ def test_another_batch_at_offsets_that_are_taken_is_dropped(partition: Path) -> 
     """Its records are nowhere else: two logs were put together, or an offset was damaged, which no CRC covers."""
     appended(partition, 0, data_batch(20, 5555))
     task = examined(partition)
-    dropped = task.dropped
-    assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (1, 2, 20, 21)
+    assert lost_by(task) == (1, 2, 20, 21)
     decision = examine(kdump.open_log(partition), STARTUP, Request(SAFE)).decision
     assert decision is not None
     assert 2 in [each.loses for each in decision.offers() if each.way is Way.SALVAGE]
@@ -56,8 +55,7 @@ def test_of_several_only_those_without_a_copy(partition: Path) -> None:
     first = (partition / name(20, "log")).read_bytes()
     size = int.from_bytes(first[8:12], "big") + 12
     appended(partition, 0, first[:size], data_batch(22, 7777), data_batch(24, 8888))
-    dropped = examined(partition).dropped
-    assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (2, 4, 22, 25)
+    assert lost_by(examined(partition)) == (2, 4, 22, 25)
 
 
 SIZE = len(batch(0))

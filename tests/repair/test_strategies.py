@@ -9,18 +9,18 @@ import pytest
 
 import kdump
 from kdump.change.apply import apply_plan
+from kdump.change.guard import NOTHING
 from kdump.change.place import new_change
 from kdump.change.plan import Operation
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.recovery.outcome import Loss
 from kdump.recovery.startup import Startup
 from kdump.repair import flipped_bit, strategies
 from kdump.repair.proposal import examine
 from kdump.repair.task import FIX_BIT, SAFE, SALVAGE, STRATEGIES, TRUNCATE_LOG, Request, Strategy, Task
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import NOW, batch, broken, file, make_log, produced, with_last_delta
-from tests.repair.damaged import DAMAGES, STARTUP, copied, data_batch, edit, flip, name, several
+from tests.repair.damaged import DAMAGES, STARTUP, copied, data_batch, edit, flip, lost_by, name, several
 from tests.repair.salvaging import content
 
 CLEAN = STARTUP._replace(clean=True, recovery_point=59)
@@ -89,7 +89,7 @@ class TestTruncate:
         assert task.outcome is not None
         assert not task.outcome.hides
         assert task.extent == (0, 9)
-        assert task.dropped == Loss()
+        assert lost_by(task) == NOTHING
 
     @pytest.mark.parametrize("clean", [True, False])
     def test_damage_is_found_below_the_recovery_point_too(self, tmp_path: Path, clean: bool) -> None:
@@ -97,17 +97,16 @@ class TestTruncate:
         log = make_log(tmp_path, files | {file(base, "index"): b"" for base in (0, 1)})
         task = examine(log, Startup(NOW, clean=clean, recovery_point=2), Request(TRUNCATE_LOG))
         assert task.extent == (0, 0)
-        assert task.dropped.records == 1
+        assert lost_by(task).records == 1
 
     def test_valid_batches_behind_the_damage_are_counted(self, partition: Path) -> None:
         DAMAGES["middle segment, payload"](partition)
-        dropped = planned(partition, TRUNCATE_LOG).dropped
-        assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (19, 36, 22, 58)
+        assert lost_by(planned(partition, TRUNCATE_LOG)) == (19, 36, 22, 58)
 
     @pytest.mark.parametrize("damage", ["last segment, torn tail", "last segment, zero tail"])
     def test_an_end_without_a_batch_is_none(self, partition: Path, damage: str) -> None:
         DAMAGES[damage](partition)
-        assert planned(partition, TRUNCATE_LOG).dropped == Loss()
+        assert lost_by(planned(partition, TRUNCATE_LOG)) == NOTHING
 
     def test_a_log_that_cannot_be_loaded_is_left_alone(self, partition: Path) -> None:
         (partition / "abc.log").write_bytes(b"hello")

@@ -9,6 +9,7 @@ import pytest
 
 import kdump
 from kdump.change.apply import apply_plan
+from kdump.change.guard import NOTHING
 from kdump.change.place import new_change
 from kdump.change.plan import REMOVE, Operation, Plan
 from kdump.errors import RefusedError
@@ -34,7 +35,7 @@ from kdump.repair.task import (
 )
 from kdump.settings.loading import LoadingSettings
 from tests.recovery.building import make_log
-from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
+from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, lost_by, name, removed
 from tests.repair.salvaging import content
 
 
@@ -482,6 +483,6 @@ def test_truncate_leaves_wrong_leader_epochs_as_a_broker_does_and_repair_mends_t
     assert touched(examined(partition)) == []
     task = examined(partition, strategy=Strategy.SAFE)
     assert task.plan is not None
-    assert task.dropped == Loss()
+    assert lost_by(task) == NOTHING
     apply_plan(task.plan, new_change(str(partition)), command="repair")
     assert path.read_text() == "0\n1\n0 0\n"

@@ -460,9 +460,42 @@ def test_a_segment_inside_a_batch_that_is_taken_goes(tmp_path: Path) -> None:
         path.write_bytes(bytes(byte ^ 0x55 if at > 20 else byte for at, byte in enumerate(data)))
     whole = chain(0, (1, 6), size=2)
     write_copy(tmp_path, 2, OnDisk(whole))
-    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    refused = heal(tmp_path, "--from", "b2", "--apply")
+    assert refused.code == 4
+    assert " of b2/orders-0 are records of this partition: the stored CRC is " in refused.err
+    assert heal(tmp_path, "--from", "b2", "--unproved", "--apply").code == 0
     assert content(folder) == b"".join(batch.data for batch in whole)
     assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
+
+
+@pytest.mark.parametrize("what", ["records", "crc", "sector"])
+def test_a_batch_is_taken_that_is_the_damaged_one(tmp_path: Path, what: str) -> None:
+    """It has the stored CRC; or, where that is damaged, the other fields and most of the bytes."""
+    (batch,) = chain(0, (0, 1), size=5)
+    folder = write_copy(tmp_path, 1, OnDisk([batch]))
+    write_copy(tmp_path, 2, OnDisk([batch]))
+    path = folder / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    damaged = {"records": range(80, 90), "crc": range(17, 21), "sector": range(61, len(data))}[what]
+    for at in damaged:
+        data[at] ^= 0x5A
+    path.write_bytes(data)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(folder) == batch.data
+
+
+def test_a_batch_of_another_partition_is_not_taken(tmp_path: Path) -> None:
+    """Of the same topic, at the same offsets, of the same size and times: only CRC and records are others."""
+    (own,), (other,) = chain(0, (0, 1), size=5, mark="own"), chain(0, (0, 1), size=5, mark="abc")
+    folder = write_copy(tmp_path, 1, OnDisk([own]))
+    write_copy(tmp_path, 2, OnDisk([other]))
+    flip(folder / f"{0:020d}.log", 80)
+    before = content(folder)
+    refused = heal(tmp_path, "--from", "b2", "--apply")
+    assert refused.code == 4
+    assert "the stored CRC is 0x" in refused.err
+    assert "kdump replicas b1/orders-0 b2/orders-0" in refused.err
+    assert content(folder) == before
 
 
 def test_segments_above_the_end_go_where_nothing_in_them_is_valid(tmp_path: Path) -> None:
