@@ -3,7 +3,7 @@
     ./dev campaign multi-fault --count 100000 --seed 1
 
 Directories come by the log directory, of about 30 partitions (tests/campaigns/partition_templates.py); seed and number
-determine one. On each, STRATEGIES_EACH strategies run, in turn over all numbers. A strategy is: the plan, which
+determine one. On each, `--strategies` (2) of the six run, in turn over all numbers. A strategy is: the plan, which
 changes nothing; --apply, with --accept-loss of the number that each plan announces; --apply again, which changes
 nothing; verify; and undo of all changes, which gives back every byte. The judge is tests/campaigns/valid_batches.py:
 a valid batch that was there before is there after, unless the plan announced it.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import shutil
@@ -24,8 +23,9 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,13 +33,14 @@ from typing import Any, NamedTuple
 
 from tests.agreement.running import Said, kdump
 from tests.campaigns.partition_faults import OFFSET_CHECKPOINTS, Partition, put_fault, put_log_directory_fault
-from tests.campaigns.partition_templates import CLOCK, build
+from tests.campaigns.partition_templates import CLOCK, PARTITIONS, build
 from tests.campaigns.valid_batches import OLD_MAGICS, Held, ValidBatch, copies_in, held_by, missing
 
 MEMORY = "/dev/shm"
 MOST_FAULTS = 6
+MOST_ALIKE = 4
+"""So many failures of one kind and strategy are tried with fewer faults, by each process."""
 TEMPLATES = 24
-STRATEGIES_EACH = 2
 NOW = ("--now", str(CLOCK + 86_400_000))
 STRATEGIES: dict[str, tuple[str, ...]] = {
     "safe": ("repair", *NOW),
@@ -362,12 +363,14 @@ def _lost(kind: str, name: str, lost: list[ValidBatch], announced: Announced) ->
 
 
 class Campaign:
-    """Runs log directories of a seed in a folder."""
+    """Runs log directories of a seed in a folder, with so many strategies each."""
 
-    def __init__(self, seed: str, scratch: Path, templates: Path) -> None:
+    def __init__(self, seed: str, scratch: Path, templates: Path, strategies: int) -> None:
+        self._strategies = strategies
         self._seed = seed
         self._scratch = scratch
         self._templates = templates
+        self._alike: Counter[tuple[str, str]] = Counter()
 
     def run(self, number: int, choice: Choice = Choice(), *, is_minimised: bool = True) -> Tally:
         """Run the strategies of a log directory; what came of it."""
@@ -386,16 +389,15 @@ class Campaign:
         return tally
 
     def _trials(self, directory: Directory, tally: Tally) -> Iterator[tuple[str, Wrong]]:
-        names, number = list(STRATEGIES), directory.number * STRATEGIES_EACH
-        chosen = [names[(number + at) % len(names)] for at in range(STRATEGIES_EACH)]
+        names, first = list(STRATEGIES), directory.number * self._strategies
+        chosen = [names[(first + at) % len(names)] for at in range(self._strategies)]
         if directory.choice.strategy is not None:
             chosen = [directory.choice.strategy]
-        before: Tree | None = None
+        is_made = False
         for strategy in chosen:
-            if before is None:
+            if not is_made:
                 directory.make()
-                before = tree(directory.outside)
-            wrong = []
+            before = tree(directory.outside)
             signal.alarm(LONGEST)
             try:
                 wrong = list(Trial(directory, strategy, before, tally).run())
@@ -404,8 +406,7 @@ class Campaign:
                 wrong = [Wrong("exception", "", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})")]
             signal.alarm(0)
             yield from ((strategy, each) for each in wrong)
-            if wrong:
-                before = None
+            is_made = not wrong  # undone, it is as before
 
     def _text(
         self, number: int, choice: Choice, strategy: str, wrong: Wrong, directory: Directory, *, is_minimised: bool
@@ -413,6 +414,8 @@ class Campaign:
         faults = directory.faults
         choice = choice._replace(strategy=strategy)
         partition, text = wrong.partition, wrong.text
+        self._alike[strategy, wrong.kind] += 1
+        is_minimised &= self._alike[strategy, wrong.kind] <= MOST_ALIKE
         if is_minimised and (found := self._smaller(number, choice, wrong, faults)):
             choice, partition, text, faults = found
         options = f"--seed {self._seed} --only {number} --strategy {strategy}"
@@ -465,13 +468,13 @@ def quickened() -> None:
 _campaign: Campaign
 
 
-def _begin(seed: str, scratch: str, templates: str) -> None:
+def begin(seed: str, scratch: str, templates: str, strategies: int) -> None:
     global _campaign  # noqa: PLW0603 - each process has its own
     quickened()
-    _campaign = Campaign(seed, Path(tempfile.mkdtemp(dir=scratch)), Path(templates))
+    _campaign = Campaign(seed, Path(tempfile.mkdtemp(dir=scratch)), Path(templates), strategies)
 
 
-def _run(number: int) -> Tally:
+def run_one(number: int) -> Tally:
     return _campaign.run(number)
 
 
@@ -481,6 +484,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=1000, metavar="N", help="partition directories (default: 1000)")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the first log directory's number")
+    parser.add_argument("--strategies", type=int, default=2, metavar="N", help="strategies a directory (default: 2)")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="one log directory alone")
     parser.add_argument("--partition", metavar="NAME", help="with --only: one partition alone")
     parser.add_argument("--strategy", choices=list(STRATEGIES), help="with --only: this strategy alone")
@@ -495,7 +499,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.only is not None:
             chosen = None if options.faults is None else tuple(int(each) for each in options.faults.split(",") if each)
             choice = Choice(options.partition, chosen, options.strategy)
-            _begin(options.seed, scratch, str(templates))
+            begin(options.seed, scratch, str(templates), options.strategies)
             tally = _campaign.run(options.only, choice, is_minimised=options.partition is None)
             if options.keep:
                 directory = Directory(Path(scratch) / "kept", templates, options.seed, options.only, choice)
@@ -507,17 +511,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for text in done.wrong:
                     print(text, flush=True)
                 tally.add(done)
-                if tally.partitions >= options.count:
-                    break
     print(tally)
-    print(f"seed {options.seed}, {STRATEGIES_EACH} of {len(STRATEGIES)} strategies each, {time.monotonic() - started:.0f} s")
+    each = f"{options.strategies} of {len(STRATEGIES)} strategies each"
+    print(f"seed {options.seed}, {each}, {time.monotonic() - started:.0f} s")
     return int(bool(tally.wrong))
 
 
 def _results(options: argparse.Namespace, scratch: str, templates: Path) -> Iterator[Tally]:
-    numbers = iter(range(options.first, options.first + options.count))
-    with multiprocessing.Pool(options.jobs, _begin, (options.seed, scratch, str(templates))) as pool:
-        yield from pool.imap(_run, numbers)
+    """Yield what came of log directories until there were as many partitions as were asked for."""
+    count, number = 0, options.first
+    with ProcessPoolExecutor(options.jobs, None, begin, (options.seed, scratch, str(templates), options.strategies)) as pool:
+        running = deque(pool.submit(run_one, number + at) for at in range(2 * options.jobs))
+        number += len(running)
+        while running:
+            done = running.popleft().result()
+            yield done
+            count += done.partitions
+            if count + len(running) * PARTITIONS < options.count:
+                running.append(pool.submit(run_one, number))
+                number += 1
 
 
 if __name__ == "__main__":

@@ -332,8 +332,9 @@ def _copied_segment(partition: Partition, chance: random.Random) -> str | None:
 
 
 def _other_base(base: str, chance: random.Random) -> str:
+    """Return another one: a number that fits into a Java long."""
     offset = int(base) + chance.choice((1, 2, 10, 1000, -1, 1 << 32))
-    return f"{max(0, min(offset, (1 << 63) - 1)):0{DIGITS}d}"
+    return f"{offset if 0 <= offset < 1 << 63 else 7:0{DIGITS}d}"
 
 
 def _renamed_segment(partition: Partition, chance: random.Random) -> str | None:

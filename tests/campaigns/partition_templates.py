@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kdump.fixture import make as fixture
+from kdump.fixture.make import make
 
 CLOCK = 1_700_000_000_000
 """When their stories begin, in ms."""
@@ -28,7 +28,7 @@ def build(folder: Path, seed: str) -> None:
     if chance.random() < 0.3:
         topics[0]["name"] = "__consumer_offsets"
         topics[0] |= {"config": {"cleanup.policy": "compact"}, "steps": _commits(chance)}
-    fixture.make(
+    make(
         {
             "seed": seed,
             "clock": CLOCK,
