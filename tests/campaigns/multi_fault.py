@@ -14,9 +14,7 @@ a valid batch that was there before is there after, unless the plan announced it
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import random
 import shutil
 import signal
 import sys
@@ -26,21 +24,18 @@ import traceback
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.agreement.running import Said, kdump
-from tests.campaigns.partition_faults import OFFSET_CHECKPOINTS, Partition, put_fault, put_log_directory_fault
-from tests.campaigns.partition_templates import CLOCK, PARTITIONS, build
-from tests.campaigns.valid_batches import OLD_MAGICS, Held, ValidBatch, copies_in, held_by, missing
+from tests.campaigns.faulted_directory import Choice, Directory, Tree, differences, partitions_of, tree
+from tests.campaigns.partition_templates import CLOCK, PARTITIONS
+from tests.campaigns.valid_batches import OLD_MAGICS, Held, ValidBatch, missing
 
 MEMORY = "/dev/shm"
-MOST_FAULTS = 6
 MOST_ALIKE = 4
 """So many failures of one kind and strategy are tried with fewer faults, by each process."""
-TEMPLATES = 24
 NOW = ("--now", str(CLOCK + 86_400_000))
 STRATEGIES: dict[str, tuple[str, ...]] = {
     "safe": ("repair", *NOW),
@@ -54,11 +49,6 @@ END_CODES = (0, 1, 3, 4)
 LONGEST = 300
 """Seconds of a log directory, after which it hangs."""
 
-File = tuple[object, ...]
-"""Mode, owner, time of change (ns) and content of a file; of a directory its mode and owner."""
-Tree = dict[str, File]
-
-
 class Announced(NamedTuple):
     """What a plan says of a partition: whether it has work, and the valid batches and records that it drops."""
 
@@ -69,8 +59,11 @@ class Announced(NamedTuple):
     last_offset: int | None
 
 
+NOTHING = Announced(0, 0, 0, None, None)
+
+
 class Wrong(NamedTuple):
-    """A rule that a strategy broke in a partition ("" for the log directory), and how."""
+    """A rule that a strategy broke in a partition ("": the log directory), and how."""
 
     kind: str
     partition: str
@@ -97,8 +90,8 @@ class Tally:
             setattr(self, name, getattr(self, name) + value)
 
     def __str__(self) -> str:
-        lines = [f"{self.partitions:,} partition directories, {self.faults:,} faults"]
-        lines.append(f"{'strategy':14} {'applied':>9} {'no work':>9} {'left alone':>10} {'with loss':>9} {'records':>9}")
+        heads = f"{'strategy':14} {'applied':>9} {'no work':>9} {'left alone':>10} {'with loss':>9} {'records':>9}"
+        lines = [f"{self.partitions:,} partition directories, {self.faults:,} faults", heads]
         lines += [
             f"{name:14} {self.applied[name]:9,} {self.idle[name]:9,} {self.refused[name]:10,} {self.losses[name]:9,}"
             f" {self.records[name]:9,}"
@@ -106,134 +99,6 @@ class Tally:
         ]
         lines += [f"{count:,} times wrong: {kind}" for kind, count in sorted(self.kinds.items())]
         return "\n".join((*lines, f"wrong: {len(self.wrong)}"))
-
-
-class Choice(NamedTuple):
-    """A part of a log directory: one partition of it, some of its faults (by number), one strategy. None: all."""
-
-    partition: str | None = None
-    faults: tuple[int, ...] | None = None
-    strategy: str | None = None
-
-
-class Directory:
-    """A log directory of a seed and a number, in a folder of its own; `faults` are what it has, by partition."""
-
-    def __init__(self, folder: Path, templates: Path, seed: str, number: int, choice: Choice) -> None:
-        self.path = folder / "data"
-        self.seed = seed
-        self.number = number
-        self.choice = choice
-        self.faults: dict[str, list[str]] = {}
-        self._folder = folder
-        self._templates = templates
-
-    def make(self) -> None:
-        """Write its files; again, if it was made before."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-        key = f"{self.seed} {self.number}"
-        chance = random.Random(key)
-        template = self._template(chance.randrange(TEMPLATES))
-        shutil.copytree(template, self.path)
-        (self._folder / "other").mkdir()
-        (self._folder / "other" / "file").write_bytes(b"of somebody else")
-        partitions = sorted(self.path / path.name for path in template.iterdir() if path.is_dir())
-        self.copies = {path.name: copies_in(path) for path in partitions}
-        self.faults = {"": []}
-        for at in range(chance.choice((0, 0, 1, 2))):
-            text = put_log_directory_fault(self.path, random.Random(f"{key} {at}"))
-            self.faults[""].append(f"{at}: {text}")
-        if self.choice.partition is None:
-            for path in partitions:
-                self._put(path, template, key)
-            return
-        name = self.choice.partition.partition(".")[0]
-        self._put(self.path / name, template, key)
-        for path in partitions:
-            if path.name != name:
-                shutil.rmtree(path)
-
-    def _put(self, path: Path, template: Path, key: str) -> None:
-        chance, chosen = random.Random(f"{key} {path.name}"), self.choice.faults
-        count = chance.choice((1, 1, 2, 2, 3, 4, 5, MOST_FAULTS))
-        others = sorted(each for each in template.iterdir() if each.is_dir() and each.name != path.name)
-        self.faults[path.name] = []
-        for at in range(count):
-            own = random.Random(f"{key} {path.name} {at}")
-            other = own.choice(others)
-            if chosen is None or at in chosen:
-                self.faults[path.name].append(f"{at}: {put_fault(Partition(path, other), own)}")
-
-    def _template(self, number: int) -> Path:
-        """Return the log directory without faults of this number, built once for all processes."""
-        path = self._templates / str(number)
-        if not path.exists():
-            part = Path(tempfile.mkdtemp(dir=self._templates))
-            build(part / "data", f"{self.seed} {number}")
-            with suppress(OSError):
-                (part / "data").rename(path)
-        return path
-
-    @property
-    def outside(self) -> Path:
-        """Return the folder that the log directory is in."""
-        return self._folder
-
-
-def tree(folder: Path) -> Tree:
-    """Return the files and directories of a folder, by their paths in it, but for kdump's own and the lock."""
-    found: Tree = {}
-    pending = [""]
-    while pending:
-        prefix = pending.pop()
-        with os.scandir(folder / prefix) as entries:
-            for entry in entries:
-                if entry.name == ".lock" or entry.name.startswith(".kdump-"):
-                    continue
-                name, info = f"{prefix}{entry.name}", entry.stat(follow_symlinks=False)
-                if entry.is_dir(follow_symlinks=False):
-                    found[name] = (info.st_mode, info.st_uid, info.st_gid)
-                    pending.append(f"{name}/")
-                else:
-                    found[name] = (info.st_mode, info.st_uid, info.st_gid, info.st_mtime_ns, _content(entry.path))
-    return found
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
-def partitions_of(files: Tree) -> dict[str, Held]:
-    """Return the valid batches of a log directory by partition directory."""
-    contents: dict[str, dict[str, bytes]] = defaultdict(dict)
-    for path, (*_, content) in files.items():
-        partition, slash, name = path.partition("/")
-        if slash and isinstance(content, bytes):
-            contents[partition][name] = content
-    return {partition: held_by(found) for partition, found in contents.items()}
-
-
-def differences(before: Tree, after: Tree, *, is_undone: bool = False) -> Iterator[str]:
-    """Yield what differs; a change that was undone may have written lines of checkpoints again."""
-    for path in sorted(before.keys() | after.keys()):
-        one, other = before.get(path), after.get(path)
-        if one == other:
-            continue
-        if is_undone and path.rpartition("/")[2] in OFFSET_CHECKPOINTS and one and other:
-            if (*one[:3], _ended(one[4])) == (*other[:3], _ended(other[4])):
-                continue
-        if one is None or other is None:
-            yield f"{path} is {'new' if one is None else 'gone'}"
-            continue
-        names = ("mode", "owner", "group", "time", "content")
-        what = [name for name, was, is_now in zip(names, one, other, strict=False) if was != is_now]
-        yield f"{path}: other {', '.join(what)}"
-
-
-def _ended(content: object) -> bytes:
-    assert isinstance(content, bytes)
-    return content.removesuffix(b"\n")
 
 
 class Trial:
@@ -250,7 +115,8 @@ class Trial:
         """Yield what is wrong."""
         plan = self._repair()
         yield from self._ends(plan)
-        yield from (Wrong("the plan changes files", _of(each), each) for each in differences(self._before, self._tree()))
+        changed = differences(self._before, self._tree())
+        yield from (Wrong("the plan changes files", _of(each), each) for each in changed)
         announced = {Path(row["path"]).name: _announced(row) for row in plan.of_type("partition")}
         runs = [self._repair("--apply")]
         by_loss: dict[int, list[str]] = defaultdict(list)
@@ -290,9 +156,9 @@ class Trial:
         yield from (Wrong("outside", "", each) for each in differences(was_outside, outside))
         held = partitions_of(_below(after))
         for name, batches in partitions_of(_below(self._before)).items():
-            copies = self._directory.copies.get(name.partition(".")[0], {})
+            copies: Mapping[bytes, int] = self._directory.copies.get(name.partition(".")[0], {})
             found = held.get(name, Held((), ()))
-            loss = announced.get(name, Announced(0, 0, 0, None, None)) if name in applied else Announced(0, 0, 0, None, None)
+            loss = announced[name] if name in applied else NOTHING
             yield from _lost("valid batches lost", name, missing(batches.logs, found.logs, copies), loss)
             others = Counter(batch.identity for batch in batches.logs)
             strays = [batch for batch in batches.files if not others[batch.identity]]
@@ -304,7 +170,8 @@ class Trial:
         for row in again.of_type("partition"):
             name = Path(row["path"]).name
             if name in applied and (row["operations"] or row["interrupted"]):
-                what = [(each["action"], each["file"], each["why"]) for each in again.of_type("operation") if each["path"] == row["path"]]
+                rows = [each for each in again.of_type("operation") if each["path"] == row["path"]]
+                what = [(each["action"], each["file"], each["why"]) for each in rows]
                 yield Wrong("the second run has work", name, f"{what}, drops {row['dropped']}")
         for each in differences(after, self._tree()):
             if _of(each) in applied or not _of(each):
@@ -359,7 +226,11 @@ def _lost(kind: str, name: str, lost: list[ValidBatch], announced: Announced) ->
     records = sum(max(0, batch.records) for batch in lost if batch.magic not in OLD_MAGICS)
     if len(lost) > announced.batches or (announced.batches and records > announced.records):
         texts = [f"{batch.base_offset} ({batch.records} records, magic {batch.magic})" for batch in lost[:5]]
-        yield Wrong(kind, name, f"{len(lost)} batches, {records} records, base offsets {', '.join(texts)}; announced {announced}")
+        text = f"{len(lost)} batches, {records} records, base offsets {', '.join(texts)}; announced {announced}"
+        yield Wrong(kind, name, text)
+
+
+ALL = Choice()
 
 
 class Campaign:
@@ -372,7 +243,7 @@ class Campaign:
         self._templates = templates
         self._alike: Counter[tuple[str, str]] = Counter()
 
-    def run(self, number: int, choice: Choice = Choice(), *, is_minimised: bool = True) -> Tally:
+    def run(self, number: int, choice: Choice = ALL, *, is_minimised: bool = True) -> Tally:
         """Run the strategies of a log directory; what came of it."""
         tally = Tally()
         directory = Directory(self._scratch / "run", self._templates, self._seed, number, choice)
@@ -423,7 +294,7 @@ class Campaign:
             options += f" --partition {choice.partition}"
         if choice.faults is not None:
             options += f" --faults {','.join(map(str, choice.faults))}"
-        own = faults.get(partition.partition(".")[0], [])
+        own = faults.get((partition or choice.partition or " ").partition(".")[0], [])
         return "\n    ".join((f"{wrong.kind}: {partition}: {text}", options, *faults[""], *own))
 
     def _smaller(
@@ -456,7 +327,7 @@ class Campaign:
 def quickened() -> None:
     """Wait for nothing: nothing else changes these files, and no power is cut."""
     time.sleep = lambda _: None
-    os.fsync = lambda _: None
+    os.fsync = lambda fd: None
     os.environ["KDUMP_DEBUG"] = "1"  # what kdump did not foresee is raised
 
     def hangs(*_: object) -> None:
@@ -469,7 +340,7 @@ _campaign: Campaign
 
 
 def begin(seed: str, scratch: str, templates: str, strategies: int) -> None:
-    global _campaign  # noqa: PLW0603 - each process has its own
+    global _campaign
     quickened()
     _campaign = Campaign(seed, Path(tempfile.mkdtemp(dir=scratch)), Path(templates), strategies)
 
@@ -489,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--partition", metavar="NAME", help="with --only: one partition alone")
     parser.add_argument("--strategy", choices=list(STRATEGIES), help="with --only: this strategy alone")
     parser.add_argument("--faults", metavar="N,...", help="with --partition: these faults alone")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="with --only: leave the directory with its faults here")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="with --only: leave it with its faults here")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     options = parser.parse_args(arguments)
     started, tally = time.monotonic(), Tally()
@@ -520,7 +391,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _results(options: argparse.Namespace, scratch: str, templates: Path) -> Iterator[Tally]:
     """Yield what came of log directories until there were as many partitions as were asked for."""
     count, number = 0, options.first
-    with ProcessPoolExecutor(options.jobs, None, begin, (options.seed, scratch, str(templates), options.strategies)) as pool:
+    arguments = options.seed, scratch, str(templates), options.strategies
+    with ProcessPoolExecutor(options.jobs, initializer=begin, initargs=arguments) as pool:
         running = deque(pool.submit(run_one, number + at) for at in range(2 * options.jobs))
         number += len(running)
         while running:

@@ -5,17 +5,29 @@ from __future__ import annotations
 import random
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import crcmod.predefined
 
 from tests.campaigns.file_damages import Damaging, damage
+from tests.campaigns.other_file_faults import (
+    DIGITS,
+    Fault,
+    Partition,
+    extra_files,
+    other_base,
+    some_file,
+    wrong_epochs,
+    wrong_index,
+    wrong_metadata,
+    wrong_snapshot,
+)
 from tests.campaigns.valid_batches import ValidBatch, valid_batches
 
 SECTOR = 512
-LOG, DIGITS = ".log", 20
+LOG = ".log"
 V2_FIELDS = {
     "base offset": (0, 8), "length": (8, 12), "leader epoch": (12, 16), "magic": (16, 17), "CRC": (17, 21),
     "attributes": (21, 23), "last offset delta": (23, 27), "timestamps": (27, 43), "producer": (43, 57),
@@ -29,21 +41,6 @@ OFFSET_CHECKPOINTS = (
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 UUID = "0123456789abcdef0123456789abcdef"
 _crc32c = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
-
-
-class Partition(NamedTuple):
-    """The partition directory that gets a fault, and another one, whose batches are foreign to it."""
-
-    path: Path
-    other: Path
-
-    def files(self, ending: str = "") -> list[Path]:
-        """Return its files whose names end so, in order."""
-        return sorted(path for path in self.path.iterdir() if path.name.endswith(ending) and path.is_file())
-
-
-Fault = Callable[[Partition, random.Random], str | None]
-"""Puts a fault into a partition; what it is, or None where the partition has nothing for it."""
 
 
 def put_fault(partition: Partition, chance: random.Random) -> str:
@@ -94,7 +91,7 @@ def _other_offsets(content: bytes, words: str, chance: random.Random) -> bytes:
     return b"\n".join((version, count, *offsets))
 
 
-# --- a place in a log ---------------------------------------------------------------------------------------------------
+# --- a place in a log -------------------------------------------------------------------------------------------------
 
 
 class Place(NamedTuple):
@@ -280,7 +277,7 @@ def _other_history(partition: Partition, chance: random.Random) -> str | None:
     return f"{place.path.name} batches {first} to {len(place.batches) - 1} again at byte {at}, leader epoch {epoch}"
 
 
-# --- segments -----------------------------------------------------------------------------------------------------------
+# --- segments -------------------------------------------------------------------------------------------------------
 
 
 def _segment(partition: Partition, chance: random.Random) -> tuple[str, list[Path]] | None:
@@ -325,22 +322,16 @@ def _copied_segment(partition: Partition, chance: random.Random) -> str | None:
             return None
         target.write_bytes(place.content[place.batch.start :])
         return f"{place.path.name} from batch {place.at} on copied to {target.name}"
-    base = _other_base(segment[0], chance)
+    base = other_base(segment[0], chance)
     for path in segment[1]:
         shutil.copy2(path, partition.path / f"{base}{path.suffix}")
     return f"{segment[0]} copied to {base}"
 
 
-def _other_base(base: str, chance: random.Random) -> str:
-    """Return another one: a number that fits into a Java long."""
-    offset = int(base) + chance.choice((1, 2, 10, 1000, -1, 1 << 32))
-    return f"{offset if 0 <= offset < 1 << 63 else 7:0{DIGITS}d}"
-
-
 def _renamed_segment(partition: Partition, chance: random.Random) -> str | None:
     if not (segment := _segment(partition, chance)):
         return None
-    base = chance.choice((_other_base(segment[0], chance), segment[0][1:], "backup", f"copy-{segment[0]}"))
+    base = chance.choice((other_base(segment[0], chance), segment[0][1:], "backup", f"copy-{segment[0]}"))
     names = segment[1] if chance.random() < 0.7 else [path for path in segment[1] if path.suffix == LOG]
     for path in names:
         path.rename(partition.path / f"{base}{path.suffix}")
@@ -348,7 +339,7 @@ def _renamed_segment(partition: Partition, chance: random.Random) -> str | None:
 
 
 def _stray_files(partition: Partition, chance: random.Random) -> str | None:
-    """The files of a segment, whole, cut, damaged or of several segments, under a name that a broker gives for a time."""
+    """The files of a segment, complete, cut, damaged or of two segments, under a name that a broker gives for a time."""
     if not (segment := _segment(partition, chance)):
         return None
     ending = chance.choice((".swap", ".swap", ".cleaned", ".deleted", ".tmp"))
@@ -391,110 +382,13 @@ def _emptied_log(partition: Partition, chance: random.Random) -> str | None:
     return f"{path.name} is {size} zeros"
 
 
-# --- other files --------------------------------------------------------------------------------------------------------
-
-
-def _some_file(partition: Partition, chance: random.Random) -> str | None:
-    """Any damage of any file."""
-    files = tuple(partition.files())
-    return damage(Damaging(partition.path.parent, (partition.path,), files, ()), chance) if files else None
-
-
-def _wrong_index(partition: Partition, chance: random.Random) -> str | None:
-    paths = [path for ending in (".index", ".timeindex", ".txnindex") for path in partition.files(ending)]
-    if not paths:
-        return None
-    path = chance.choice(paths)
-    content = bytearray(path.read_bytes())
-    words = chance.choice(("missing", "empty", "noise", "zeros after it", "odd size", "entry", "another's"))
-    match words:
-        case "missing":
-            path.unlink()
-            return f"{path.name}: missing"
-        case "empty":
-            content = bytearray()
-        case "noise":
-            content = bytearray(chance.randbytes(len(content) or 24))
-        case "zeros after it":
-            content += bytes(chance.choice((8, 12, 24, 1200)))
-        case "odd size":
-            content += b"\1\2\3"
-        case "entry" if content:
-            content[chance.randrange(len(content))] = chance.randrange(256)
-        case _:
-            content = bytearray(chance.choice([each for each in paths if each.suffix == path.suffix]).read_bytes())
-    path.write_bytes(content)
-    return f"{path.name}: {words}"
-
-
-def _wrong_snapshot(partition: Partition, chance: random.Random) -> str | None:
-    paths = partition.files(".snapshot")
-    if not paths:
-        return None
-    path = chance.choice(paths)
-    words = chance.choice(("missing", "empty", "noise", "another offset"))
-    if words == "missing":
-        path.unlink()
-    elif words == "another offset":
-        shutil.copy2(path, partition.path / f"{_other_base(path.stem, chance)}.snapshot")
-    else:
-        path.write_bytes(chance.randbytes(60) if words == "noise" else b"")
-    return f"{path.name}: {words}"
-
-
-def _wrong_epochs(partition: Partition, chance: random.Random) -> str | None:
-    path = partition.path / "leader-epoch-checkpoint"
-    if not path.exists():
-        return None
-    lines = path.read_bytes().split(b"\n")
-    words = chance.choice(("missing", "empty", "noise", "another entry", "entry missing", "offsets"))
-    match words:
-        case "missing":
-            path.unlink()
-        case "empty":
-            path.write_bytes(b"")
-        case "noise":
-            path.write_bytes(chance.randbytes(20))
-        case "another entry":
-            entries = [*lines[2:-1], b"%d %d" % (chance.randint(0, 12), chance.randint(0, 40))]
-            path.write_bytes(b"\n".join((lines[0], b"%d" % len(entries), *entries, b"")))
-        case "entry missing":
-            path.write_bytes(b"\n".join((lines[0], b"%d" % max(0, len(lines) - 4), *lines[3:])))
-        case _:
-            moved = [line.split(b" ")[0] + b" %d" % chance.randint(0, 60) for line in lines[2:-1]]
-            path.write_bytes(b"\n".join((*lines[:2], *moved, b"")))
-    return words
-
-
-def _wrong_metadata(partition: Partition, chance: random.Random) -> str | None:
-    path, other = partition.path / "partition.metadata", partition.other / "partition.metadata"
-    words = chance.choice(("missing", "empty", "noise", "of another topic", "version 7"))
-    if words == "missing":
-        path.unlink(missing_ok=True)
-    elif words == "of another topic" and other.exists():
-        shutil.copyfile(other, path)
-    else:
-        contents = {"noise": chance.randbytes(30), "version 7": b"version: 7\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"}
-        path.write_bytes(contents.get(words, b""))
-    return words
-
-
-def _extra_files(partition: Partition, chance: random.Random) -> str | None:
-    name = chance.choice(("x.swap", "x.log.tmp", "notes.txt", f"{'9' * DIGITS}.index", f"{0:0{DIGITS}d}.txnindex",
-                          "leader-epoch-checkpoint.tmp", "partition.metadata.tmp", f"{5:0{DIGITS}d}.snapshot.deleted"))  # fmt: skip
-    path = partition.path / name
-    if path.exists():
-        return None
-    path.write_bytes(chance.choice((b"", bytes(20), chance.randbytes(40))))
-    return f"{name} made"
-
-
 FAULTS: tuple[Fault, ...] = (
     *[_header_bits] * 5, *[_record_bits] * 3, *[_overwritten_range] * 3, *[_overwritten_sectors] * 3, *[_cut] * 2,
     *[_appended] * 3, *[_batches_moved] * 3, _foreign_batch, *[_rewritten_offset] * 2, _rewritten_epochs,
-    *[_other_history] * 2, *[_missing_segment] * 2, _exchanged_segments, *[_copied_segment] * 2, *[_renamed_segment] * 2,
-    *[_stray_files] * 4, _stray_directory, _emptied_log, *[_some_file] * 4, *[_wrong_index] * 2, _wrong_snapshot,
-    *[_wrong_epochs] * 2, _wrong_metadata, _extra_files,
+    *[_other_history] * 2, *[_missing_segment] * 2, _exchanged_segments, *[_copied_segment] * 2,
+    *[_renamed_segment] * 2,
+    *[_stray_files] * 4, _stray_directory, _emptied_log, *[some_file] * 4, *[wrong_index] * 2, wrong_snapshot,
+    *[wrong_epochs] * 2, wrong_metadata, extra_files,
 )  # fmt: skip
 
 

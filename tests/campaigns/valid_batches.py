@@ -1,7 +1,7 @@
 """An independent judge of changes: the batches with a valid CRC in the files of a partition directory.
 
-It uses nothing of kdump, no offsets, no indexes and no names but those of files: a batch is valid if it has a magic that
-Kafka knows, a size that fits into the file, and the CRC of its bytes. Its identity is its bytes from the magic on, so
+It uses nothing of kdump, no offsets and no indexes: a batch is valid if it has a magic that Kafka knows, a size that
+fits into the file, and the CRC of its bytes. Its identity is its bytes from the magic on, so
 that a repair may restore what no CRC covers: base offset, size and leader epoch. Formats: Kafka's DefaultRecordBatch
 (v2) and LegacyRecord (v0, v1).
 """
@@ -23,12 +23,12 @@ _crc32c: Callable[[bytes], int] = crcmod.predefined.mkPredefinedCrcFun("crc-32c"
 _BASE_OFFSET, _SIZE, _CRC, _RECORDS = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">i")
 _BEFORE_SIZE, _PREFIX, MAGIC_AT = 8, 12, 16
 _V2, _V2_CRC_AT, _V2_CRC_FROM, _V2_RECORDS_AT, _V2_HEADER = 2, 17, 21, 57, 61
-_OLD_CRC_AT, _OLD_HEADER = 12, 22
+_OLD_CRC, _OLD_HEADER = (12, MAGIC_AT, zlib.crc32), 22
 OLD_MAGICS = (0, 1)
 
 
 class ValidBatch(NamedTuple):
-    """A batch as it lies in a file: byte positions, base offset, number of records (1 for v0 and v1), magic, identity."""
+    """A batch in a file: byte positions, base offset, number of records (1 for v0 and v1), magic, identity."""
 
     start: int
     stop: int
@@ -61,11 +61,8 @@ def _end_of(content: bytes, start: int) -> int:
     stop = start + _PREFIX + int(_SIZE.unpack_from(content, start + _BEFORE_SIZE)[0])
     if not start + (_V2_HEADER if magic == _V2 else _OLD_HEADER) <= stop <= len(content):
         return 0
-    if magic == _V2:
-        stored, computed = _CRC.unpack_from(content, start + _V2_CRC_AT)[0], _crc32c(content[start + _V2_CRC_FROM : stop])
-    else:
-        stored, computed = _CRC.unpack_from(content, start + _OLD_CRC_AT)[0], zlib.crc32(content[start + MAGIC_AT : stop])
-    return stop if stored == computed else 0
+    crc_at, crc_from, crc_of = (_V2_CRC_AT, _V2_CRC_FROM, _crc32c) if magic == _V2 else _OLD_CRC
+    return stop if _CRC.unpack_from(content, start + crc_at)[0] == crc_of(content[start + crc_from : stop]) else 0
 
 
 def _next_magic(content: bytes, start: int) -> int:
@@ -120,4 +117,5 @@ def missing(before: Iterable[ValidBatch], after: Iterable[ValidBatch], copies: M
 
 def copies_in(directory: Path) -> Counter[bytes]:
     """Return how often each batch is in the `.log` files of a directory, by its identity."""
-    return Counter(batch.identity for path in sorted(directory.glob("*.log")) for batch in valid_batches(path.read_bytes()))
+    contents = (path.read_bytes() for path in directory.glob("*.log"))
+    return Counter(batch.identity for content in contents for batch in valid_batches(content))
