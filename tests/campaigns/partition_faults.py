@@ -339,7 +339,7 @@ def _renamed_segment(partition: Partition, chance: random.Random) -> str | None:
 
 
 def _stray_files(partition: Partition, chance: random.Random) -> str | None:
-    """The files of a segment, complete, cut, damaged or of two segments, under a name that a broker gives for a time."""
+    """The files of a segment, complete, damaged or of two segments, under a name that a broker gives for a time."""
     if not (segment := _segment(partition, chance)):
         return None
     ending = chance.choice((".swap", ".swap", ".cleaned", ".deleted", ".tmp"))
