@@ -15,8 +15,6 @@ from ..shell.rows import RowPrinter, fields_of
 if TYPE_CHECKING:
     from .command import UndoArgs
 
-_OLD_NAMES = {"isApplied": "applied"}
-
 
 class JsonLines(RowPrinter):
     """Prints changes as JSON lines."""
@@ -47,22 +45,22 @@ class JsonLines(RowPrinter):
         """Write a line for a change, with its operations."""
         operations = [{"action": each.action, "file": each.name, "size": each.size} for each in done.operations]
         row = {"isApplied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
-        self.row("undo", self._change(done.change) | row, _OLD_NAMES)
+        self.row("undo", self._change(done.change) | row)
 
     def closed(self, done: Closed) -> None:
         """Write a line for a change."""
-        self.row("close", self._change(done.change) | {"isApplied": done.is_done}, _OLD_NAMES)
+        self.row("close", self._change(done.change) | {"isApplied": done.is_done})
 
     def pruned(self, done: Pruned) -> None:
         """Write a line for a change."""
         kept = done.kept
         row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(done.path)}
-        self.row("prune", row | {"bytes": done.size, "isApplied": done.is_done}, _OLD_NAMES)
+        self.row("prune", row | {"bytes": done.size, "isApplied": done.is_done})
 
     def end(self, reason: str) -> None:
         """Write the sum of it."""
         fields = {"isApplied": self._asked.applies, "nothingChanged": reason or None}
-        self.row("summary", fields, _OLD_NAMES)
+        self.row("summary", fields)
 
     def _change(self, change: Change) -> dict[str, Any]:
         fields = fields_of(change, "begunTimestamp=begun log_end_offset")

@@ -94,7 +94,7 @@ class TestDecide:
         assert offers == [("replica", 0), ("copy", 0), ("fix-bit", 0), ("salvage", 2), ("truncate", 38)]
         assert row["damaged"][0]["flippedBit"]["position"] == 100
         (row,) = run.of_type("partition")
-        assert (row["needsDecision"], row["operations"], row["dropped"]["records"]) == (True, 0, 0)
+        assert (row["isDecisionNeeded"], row["operations"], row["dropped"]["records"]) == (True, 0, 0)
 
     def test_what_salvage_loses_is_counted_with_the_records(
         self, run: Run, partition: Path, config: list[str]
