@@ -96,10 +96,6 @@ class LazyGroup(click.Group):
         if _ALL in args and (args[0] == "help" or not _HELP.isdisjoint(args)):
             screen.shows_all_options = True
             args = [word for word in args if word != _ALL]
-        if len(args) > 1:
-            from .shell.old_options import with_new_names
-
-            args = [args[0], *with_new_names(args[0], args[1:])]
         return super().resolve_command(ctx, args)
 
 

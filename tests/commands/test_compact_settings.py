@@ -179,5 +179,5 @@ def test_how_many_keys_fit_is_said(run: Run, partition: Path, config: Path) -> N
     config.write_text("log.cleaner.dedupe.buffer.size=240\n")
     assert run("compact", partition, AT, "--config", config, "--format=jsonl") == 1
     assert (run.rows[0]["cleaning"]["keys"], run.rows[0]["cleaning"]["mapCapacity"]) == (3, 9)
-    assert run("compact", partition, AT, "--exact-keys", "--format=jsonl") == 1
+    assert run("compact", partition, AT, "--compare-keys", "--format=jsonl") == 1
     assert run.rows[0]["cleaning"]["mapCapacity"] is None

@@ -213,14 +213,6 @@ class TestApply:
         assert content(data / "orders-1") == before
         assert content(data / "orders-0") == repaired
 
-    def test_the_old_option_tells_of_the_command(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, "--apply", *AS_BROKER, *config)
-        after = tree(data)
-        assert run("repair", "--undo", data) == 0
-        assert "kdump undo PATH" in run.err
-        assert changes(data / "orders-1")[0].id in run.out
-        assert tree(data) == after
-
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
         assert run("repair", data, "--apply", "--no-backup", *AS_BROKER, *config) == 0
         assert "Undo:" not in run.out
@@ -368,16 +360,16 @@ class TestRails:
     @pytest.mark.parametrize("which", ["data", "orders-0"])
     def test_the_name_of_the_directory_forces_it(self, run: Run, locked: Path, config: list[str], which: str) -> None:
         target = locked if which == "data" else locked / which
-        assert run("repair", target, "--apply", "--force", which, *AS_BROKER, *config) == 0
+        assert run("repair", target, "--apply", "--ignore-lock", which, *AS_BROKER, *config) == 0
         assert "done" in run.out
 
     @pytest.mark.parametrize("wrong", ["yes", "", "orders", "Data"])
     def test_another_name_does_not(self, run: Run, locked: Path, config: list[str], wrong: str) -> None:
         before = tree(locked)
-        assert run("repair", locked, "--apply", "--force", wrong, *AS_BROKER, *config) == 4
+        assert run("repair", locked, "--apply", "--ignore-lock", wrong, *AS_BROKER, *config) == 4
         assert "the directory is called data" in run.err
         assert tree(locked) == before
-        assert run("repair", locked / "orders-0", "--apply", "--force", wrong, *AS_BROKER, *config) == 4
+        assert run("repair", locked / "orders-0", "--apply", "--ignore-lock", wrong, *AS_BROKER, *config) == 4
         assert "the directory is called data, the partition directory orders-0" in run.err
 
     def test_a_partition_that_is_a_symbolic_link(self, run: Run, data: Path, tmp_path: Path, config: list[str]) -> None:

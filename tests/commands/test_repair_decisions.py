@@ -221,7 +221,5 @@ class TestSafe:
         assert run("repair", partition, "--apply", *config) == 0
         assert content(partition) == before
 
-    def test_the_old_name_of_a_strategy(self, run: Run, partition: Path, config: list[str]) -> None:
-        assert run("repair", partition, "--strategy", "kafka", *config) == 0
-        assert "--strategy kafka is now called truncate" in run.err
+    def test_an_unknown_strategy(self, run: Run, partition: Path) -> None:
         assert run("repair", partition, "--strategy", "kafke") == 2

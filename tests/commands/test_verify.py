@@ -225,7 +225,7 @@ def test_junit(run: VerifyRun, damaged: Log) -> None:
     assert (failure.tag, failure.get("type")) == ("failure", "error")
     assert "repair: " in (failure.text or "")
     assert [child.tag for child in warning] == ["system-out"]
-    assert run("--format", "junit", "--strict", damaged.directory) == 1
+    assert run("--format", "junit", "--fail-on", "warning", damaged.directory) == 1
     assert ElementTree.fromstring(run.out)[-2].get("failures") == "2"
 
 
@@ -277,8 +277,8 @@ def test_severities_can_be_changed(run: VerifyRun, damaged: Log) -> None:
 
 
 def test_strict(run: VerifyRun, damaged: Log) -> None:
-    assert run("--ignore", "KD-LOG-CRC", "--strict", damaged.directory) == 1
-    assert run("--ignore", "KD-LOG-*", "--strict", damaged.directory) == 0
+    assert run("--ignore", "KD-LOG-CRC", "--fail-on", "warning", damaged.directory) == 1
+    assert run("--ignore", "KD-LOG-*", "--fail-on", "warning", damaged.directory) == 0
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_pages_are_given_back(run: VerifyRun, sound: Log, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
     run(sound.directory)
     assert dropped == []
-    run("--no-cache-pollution", sound.directory)
+    run("--drop-cache", sound.directory)
     assert dropped == [(0, 267, 4), (0, 267, 4)]
 
 
@@ -413,9 +413,9 @@ def test_findings_that_are_all_alike_are_counted(run: VerifyRun, tmp_path: Path)
     log = build(tmp_path / "data", segments)
     log.edit(file(0, "index"), lambda data: b"".join(put(7, bytes((data[at + 7] ^ 1,)))(data[at : at + 8])
                                                      for at in range(0, len(data), 8)))
-    every = run.codes("--most-alike", "0", log.directory).count("KD-IDX-POSITION")
+    every = run.codes("--max-per-code", "0", log.directory).count("KD-IDX-POSITION")
     assert every > 10
-    some = [row for row in run.findings("--most-alike", "3", log.directory) if row["code"] == "KD-IDX-POSITION"]
+    some = [row for row in run.findings("--max-per-code", "3", log.directory) if row["code"] == "KD-IDX-POSITION"]
     assert len(some) == 4
     assert (some[-1]["message"], some[-1]["position"]) == (f"{every - 3} more like those before", None)
     assert run.codes(log.directory).count("KD-IDX-POSITION") == every

@@ -311,11 +311,6 @@ class TestBesideABroker:
         assert (command[0] == "startup") == ("A broker is running. This is what a crash now would leave." in run.out)
 
 
-def test_the_old_name_of_an_option(run: Run, log: Log) -> None:
-    assert run("verify", log.directory, AT, "--no-cache-pollution") == 0
-    assert "--no-cache-pollution is called --drop-cache now" in run.err
-
-
 def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
