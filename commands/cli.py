@@ -18,7 +18,7 @@ import click
 from kdump.errors import KdumpError, is_out_of_memory
 
 from .shell import exit_codes
-from .shell.signals import Terminated, end_on_sigterm, say_progress_on_sigusr1
+from .shell.signals import Terminated, end_on_sigterm
 from .shell.unexpected import shows_where, unexpected_text
 
 if TYPE_CHECKING:
@@ -196,7 +196,6 @@ def _open_closed_streams() -> None:
 
 def _run() -> int:
     end_on_sigterm()
-    say_progress_on_sigusr1()
     code: int = cli.main(prog_name="kdump", standalone_mode=False)
     # The process ends next and gives all back: to look through it for garbage once more takes a seventh of a small run.
     # Not after an interruption, where something may still wait to be closed.
