@@ -18,7 +18,7 @@ import click
 from kdump.errors import KdumpError, is_out_of_memory, shows_where
 
 from .shell import exit_codes
-from .shell.signals import Terminated, end_on_sigterm, say_progress_on_sigusr1
+from .shell.signals import Terminated, end_on_sigterm
 from .shell.unexpected import unexpected_text
 
 if TYPE_CHECKING:
@@ -96,10 +96,6 @@ class LazyGroup(click.Group):
         if _ALL in args and (args[0] == "help" or not _HELP.isdisjoint(args)):
             screen.shows_all_options = True
             args = [word for word in args if word != _ALL]
-        if len(args) > 1:
-            from .shell.old_options import with_new_names
-
-            args = [args[0], *with_new_names(args[0], args[1:])]
         return super().resolve_command(ctx, args)
 
 
@@ -200,7 +196,6 @@ def _open_closed_streams() -> None:
 
 def _run() -> int:
     end_on_sigterm()
-    say_progress_on_sigusr1()
     code: int = cli.main(prog_name="kdump", standalone_mode=False)
     # The process ends next and gives all back: to look through it for garbage once more takes a seventh of a small run.
     # Not after an interruption, where something may still wait to be closed.

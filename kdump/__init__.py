@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from kdump.library.appending import append, append_from, roll
     from kdump.library.changing import changes, compact, prune, repair, retain, undo
     from kdump.library.clusters import quorum, replicas, resurrect, set_voters
-    from kdump.library.diagnosing import doctor, explain, explain_log
     from kdump.library.dump_tool import dump_log
     from kdump.library.dumping import batch_fields, dump
     from kdump.library.listing import log_directories, ls, partitions
-    from kdump.library.payloads import schemas
     from kdump.library.reading import (
         export,
         groups,
@@ -36,13 +34,14 @@ if TYPE_CHECKING:
         lookups,
         lost_records,
         metadata,
+        schemas,
         startup,
         stats,
         transactional_ids,
         transactions,
     )
     from kdump.library.repairing import heal, rebuild_index, trim
-    from kdump.library.verifying import verify
+    from kdump.library.verifying import doctor, explain, explain_log, verify
     from kdump.operations.append import NewLog, Opening
     from kdump.operations.append_input import AppendOptions
     from kdump.query.selection import Selection
@@ -145,15 +144,13 @@ _MODULES = {
     "kdump.library.appending": "append append_from roll",
     "kdump.library.changing": "changes compact prune repair retain undo",
     "kdump.library.clusters": "quorum replicas resurrect set_voters",
-    "kdump.library.diagnosing": "doctor explain explain_log",
     "kdump.library.dump_tool": "dump_log",
     "kdump.library.dumping": "batch_fields dump",
     "kdump.library.listing": "log_directories ls partitions",
     "kdump.library.repairing": "heal rebuild_index trim",
-    "kdump.library.payloads": "schemas",
-    "kdump.library.reading": "export groups lookup lookups lost_records metadata startup stats"
+    "kdump.library.reading": "export groups lookup lookups lost_records metadata schemas startup stats"
     " transactional_ids transactions",
-    "kdump.library.verifying": "verify",
+    "kdump.library.verifying": "doctor explain explain_log verify",
     "kdump.operations.append": "NewLog Opening",
     "kdump.operations.append_input": "AppendOptions",
     "kdump.query.selection": "Selection",

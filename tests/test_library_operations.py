@@ -340,15 +340,6 @@ def test_undo_says_what_it_cannot_read(tmp_path: Path) -> None:
     assert undone.is_done
 
 
-def test_a_change_of_kdump_01_is_not_undone(damaged: Log) -> None:
-    folder = damaged.partition / ".kdump-backup" / "20260101T000000-000000001"
-    folder.mkdir(parents=True)
-    (folder / "plan.jsonl").write_text("{}")
-    (folder / "done").write_text("")
-    with pytest.raises(RefusedError, match=r"made by kdump 0\.1"):
-        kdump.undo(damaged.directory, folder.name, apply=True)
-
-
 def test_changes_of_nothing(tmp_path: Path) -> None:
     for path in (tmp_path / "absent", tmp_path / "absent" / "orders-0"):
         with pytest.raises(FileNotFoundError):

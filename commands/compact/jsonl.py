@@ -9,12 +9,9 @@ from kdump.clean.state import LAG, TRANSACTION, Limit
 from kdump.operations.compact import Compacted
 
 from ..shell.paths import place_of
-from ..shell.rows import RowPrinter, fields_of, with_old_names
+from ..shell.rows import RowPrinter, fields_of
 
 Row = dict[str, Any]
-
-_OLD_PARTITION = {"isDue": "due", "isDone": "done"}
-_OLD_CLEANING = {"isMapFull": "mapIsFull"}
 
 
 class JsonLines(RowPrinter):
@@ -38,7 +35,7 @@ class JsonLines(RowPrinter):
             **fields_of(state, "overdue_since bytes=size"),
             "cleaning": _cleaning(cleaning, found.capacity) if cleaning else None,
         }
-        self.row("partition", fields, _OLD_PARTITION)
+        self.row("partition", fields)
 
     def skipped(self, path: str, why: str) -> None:
         """Write a partition that is none for the cleaner."""
@@ -56,7 +53,7 @@ def _limit(limit: Limit) -> Row:
 
 def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
     counts = cleaning.counts
-    row = {
+    return {
         "keys": cleaning.keys,
         "mapCapacity": capacity,
         **fields_of(cleaning, "isMapFull=is_full end_offset bytesAfter=size_after"),
@@ -73,7 +70,6 @@ def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
         **fields_of(counts, "batchesConverted=converted"),
         "groups": [_group(group) for group in cleaning.groups],
     }
-    return with_old_names(row, _OLD_CLEANING)
 
 
 def _group(group: Group) -> Row:

@@ -13,8 +13,6 @@ from kdump.replicas.choice import Choice
 from ..shell.paths import place_of
 from ..shell.rows import fields_of, json_line
 
-_OLD_SUMMARY = {"isStartable": "starts", "isComplete": "complete"}
-
 
 def rows(health: Health) -> Iterator[str]:
     """Yield the rows, and the summary."""
@@ -30,7 +28,7 @@ def rows(health: Health) -> Iterator[str]:
         yield json_line("logDirectory", fields)
     for number, diagnosis in enumerate(health.diagnoses, 1):
         yield json_line("diagnosis", {"number": number} | _fields(diagnosis))
-    yield json_line("summary", _summary(health), _OLD_SUMMARY)
+    yield json_line("summary", _summary(health))
 
 
 def _fields(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -8,9 +8,7 @@ from kdump.operations.lookup import Answer, Located
 from kdump.query.lookup import OffsetPosition, TimestampOffset
 
 from ..shell.paths import place_of
-from ..shell.rows import fields_of, with_old_names
-
-_OLD_NAMES = {"isFound": "found"}
+from ..shell.rows import fields_of
 
 
 def _found_fields(found: OffsetPosition | TimestampOffset | None) -> dict[str, Any]:
@@ -19,13 +17,12 @@ def _found_fields(found: OffsetPosition | TimestampOffset | None) -> dict[str, A
         return {"result": None}
     if isinstance(found, TimestampOffset):
         return {"result": fields_of(found, "offset timestamp leader_epoch")}
-    answer = {
+    return {
         "segment": found.segment,
         **fields_of(None if found.segment is None else found, "index_offset index_position"),
         "isFound": found.found,
         **fields_of(found if found.found else None, "batch_base_offset batch_last_offset position size is_valid"),
     }
-    return with_old_names(answer, _OLD_NAMES)
 
 
 def located_answer(located: Located) -> dict[str, Any]:

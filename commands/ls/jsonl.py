@@ -16,8 +16,6 @@ Row = dict[str, Any]
 
 LIVE = "live"
 
-_OLD_DIRECTORY = {"hasCleanShutdown": "cleanShutdown"}
-_OLD_SEGMENT = {"hasZeroTail": "zeroTail", "isComplete": "allBatchesRead"}
 
 _CHECKPOINT_KEYS = {
     names.LOG_START_CHECKPOINT: "logStart",
@@ -32,7 +30,7 @@ class JsonLines(RowPrinter):
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, lists_segments: bool) -> None:
         """Write the log directory's line, then those of its partitions."""
-        self.row("logDirectory", _log_directory(info), _OLD_DIRECTORY)
+        self.row("logDirectory", _log_directory(info))
         for partition in partitions:
             self.partition(partition, lists_segments=lists_segments, directory=info.path)
 
@@ -44,7 +42,7 @@ class JsonLines(RowPrinter):
 
     def segment(self, info: SegmentInfo, whose: PartitionDirName | PartitionInfo | None) -> None:
         """Write the segment's line."""
-        self.row("segment", _segment(info, whose), _OLD_SEGMENT)
+        self.row("segment", _segment(info, whose))
 
     def file(self, path: str, kind: str, size: int) -> None:
         """Write the file's line."""

@@ -14,9 +14,6 @@ from kdump.formats.uuids import format_uuid
 
 from ..shell.rows import RowPrinter, fields_of
 
-_OLD_ELECTION = {"isElectable": "canWin"}
-_OLD_SUMMARY = {"isApplied": "applied"}
-
 
 class JsonLines(RowPrinter):
     """Prints a quorum as JSON lines."""
@@ -27,7 +24,7 @@ class JsonLines(RowPrinter):
         for copy in quorum.copies:
             self.row("copy", _copy(quorum, copy))
         for election in quorum.elections:
-            self.row("election", fields_of(election, "voter votes needed isElectable=can_win"), _OLD_ELECTION)
+            self.row("election", fields_of(election, "voter votes needed isElectable=can_win"))
         for copy in quorum.copies:
             if quorum.best is not None and copy is not quorum.best and copy.rank < quorum.best.rank:
                 for each in lost(copy, quorum.best):
@@ -48,7 +45,7 @@ class JsonLines(RowPrinter):
     def end(self, _plan: NewVoters, changes: Sequence[Change] | None) -> None:
         """Write the sum of it."""
         fields = {"isApplied": changes is not None, "change": changes[0].id if changes else None}
-        self.row("summary", fields, _OLD_SUMMARY)
+        self.row("summary", fields)
 
 
 def _copy(quorum: Quorum, copy: MetadataCopy) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.errors import KdumpError, NameFormatError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
@@ -24,7 +23,6 @@ from kdump.releases import KafkaRelease
 from kdump.repair.task import (
     ALL_KINDS,
     FIX_BIT,
-    OLD_NAMES,
     OPEN,
     SAFE,
     SALVAGE,
@@ -68,12 +66,9 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
 
 
 def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> Strategy | None:
-    if text is None or text in STRATEGIES:
-        return None if text is None else Strategy(text)
-    if text not in OLD_NAMES:
+    if text is not None and text not in STRATEGIES:
         raise click.BadParameter(not_one_of(text, STRATEGIES), ctx, param)
-    complain(f"--strategy {text} is now called {OLD_NAMES[text]}; the old name goes after two more releases")
-    return OLD_NAMES[text]
+    return None if text is None else Strategy(text)
 
 
 def _topic_id(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
@@ -169,10 +164,6 @@ repair_options = all_of(
     "--output", type=click.Path(), metavar="DIR",
     help="Leave the source alone and make DIR, a log directory with the repaired copy.",
 )
-@click.option(
-    "--undo", "undo_path", metavar="PATH", hidden=True,
-    help="Deprecated, and gone after two more releases: kdump undo lists changes and takes them back.",
-)
 @repair_options
 def command(
     paths: tuple[str, ...],
@@ -190,7 +181,6 @@ def command(
     now: int | None,
     config_file: str | None,
     kafka: KafkaRelease | None,
-    undo_path: str | None,
     **options: Any,
 ) -> int:
     """Show what it takes to make partitions loadable again, and with --apply do it.
@@ -225,8 +215,6 @@ def command(
       kdump repair /var/lib/kafka/data --plan-out plan.json
       kdump repair /var/lib/kafka/data --apply-plan plan.json
     """
-    if undo_path is not None:
-        return _undo(undo_path)
     if not paths:
         raise click.UsageError(NO_PATHS_GIVEN)
     if fix_bit and strategy is not None:
@@ -253,18 +241,6 @@ def command(
     applies = options["applies"] or options["apply_plan"] is not None
     checks_copies = not only_copy and options["output"] is None
     return run(paths, by_request(request, checks_copies=checks_copies, applies=applies), startup, **options)
-
-
-def _undo(path: str) -> int:
-    """Let `kdump undo` list what there is; the exit code."""
-    complain("repair --undo is a command of its own now, and this option goes after two more releases: kdump undo PATH")
-    context = click.get_current_context()
-    group = context.find_root().command
-    found = group.get_command(context, "undo") if isinstance(group, click.Group) else None
-    assert found is not None
-    backup, folder = os.path.split(os.path.dirname(os.path.abspath(path)))
-    code: int = context.invoke(found, paths=(backup if folder == BACKUP_FOLDER else path,))
-    return code
 
 
 def run(

@@ -12,7 +12,7 @@ from kdump.repair.decision import Decision
 from kdump.repair.task import Task
 
 from ..shell.paths import place_of
-from ..shell.rows import RowPrinter, fields_of, with_old_names
+from ..shell.rows import RowPrinter, fields_of
 
 if TYPE_CHECKING:
     from kdump.formats.producer_snapshot import ProducerEntry
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from kdump.repair.lost_markers import NewMarker
 
 Row = dict[str, Any]
-
-_OLD_PARTITION = {"isComplete": "ok", "isApplied": "applied", "isDecisionNeeded": "needsDecision"}
-_OLD_SUMMARY = {"isApplied": "applied"}
-_OLD_MARKER = {"isProven": "proven"}
 
 
 class JsonPrinter(RowPrinter):
@@ -62,7 +58,7 @@ class JsonPrinter(RowPrinter):
             "markers": [_marker(marker) for marker in salvaged.markers] if salvaged else None,
             "openTransactions": [_open_transaction(each) for each in salvaged.open_txns] if salvaged else None,
         }
-        self.row("partition", fields, _OLD_PARTITION)
+        self.row("partition", fields)
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Write a line for a partition to which nothing was done."""
@@ -72,7 +68,7 @@ class JsonPrinter(RowPrinter):
         """Write the sum of it."""
         counts = {"partitionsWithWork": work, "partitionsFailed": failed}
         fields = counts | {"isApplied": applies, "nothingChanged": reason or None}
-        self.row("summary", fields, _OLD_SUMMARY)
+        self.row("summary", fields)
 
 
 def _batches(batches: DroppedBatches) -> Row:
@@ -89,7 +85,7 @@ def _operation(operation: Operation) -> Row:
 
 def _marker(marker: NewMarker) -> Row:
     row = {"file": marker.gap.name, "offset": marker.offset} | _open_transaction(marker.producer)
-    return with_old_names(row | {"isProven": marker.is_proven}, _OLD_MARKER)
+    return row | {"isProven": marker.is_proven}
 
 
 def _open_transaction(producer: ProducerEntry) -> Row:

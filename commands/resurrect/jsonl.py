@@ -15,8 +15,6 @@ from kdump.operations.cluster import Resurrected
 
 from ..shell.rows import RowPrinter, fields_of
 
-_OLD_SUMMARY = {"isApplied": "applied"}
-
 
 class JsonLines(RowPrinter):
     """Prints a resurrection as JSON lines."""
@@ -57,7 +55,7 @@ class JsonLines(RowPrinter):
         row: dict[str, Any] = {"isApplied": done is not None, "nothingChanged": reason or None}
         row["partitions"] = len(found.partitions)
         row["change"] = done.changes[0].id if done and done.changes else None
-        self.row("summary", row, _OLD_SUMMARY)
+        self.row("summary", row)
 
 
 def _directory(found: Resurrection, each: NewDirectory) -> dict[str, Any]:

@@ -14,14 +14,9 @@ from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
 from ..shell.paths import place_of
-from ..shell.rows import RowPrinter, fields_of, with_old_names
+from ..shell.rows import RowPrinter, fields_of
 
 Row = dict[str, Any]
-
-_OLD_PARTITION = {"isTiered": "tiered", "isHighWatermarkKnown": "highWatermarkKnown", "isRolled": "rolls"}
-_OLD_SEGMENT = {"isBlocked": "heldBack"}
-_OLD_DIRECTORY = {"blockedSpace": "heldSpace"}
-_OLD_BLOCK = {"blockedSegments": "heldSegments", "blockedSpace": "heldSpace", "blockedBy": "holder"}
 
 
 class JsonLines(RowPrinter):
@@ -29,9 +24,9 @@ class JsonLines(RowPrinter):
 
     def partition(self, found: PartitionRetention, *, lists_segments: bool) -> None:
         """Write the partition's line, then those of its segments."""
-        self.row("partition", _partition(found), _OLD_PARTITION)
+        self.row("partition", _partition(found))
         for number in range(len(found.segments) if lists_segments else 0):
-            self.row("segment", _segment(found, number), _OLD_SEGMENT)
+            self.row("segment", _segment(found, number))
 
     def directory(self, path: str, totals: Totals) -> None:
         """Write the log directory's line."""
@@ -43,7 +38,7 @@ class JsonLines(RowPrinter):
             "alone": _shares(totals.alone),
             "blockedSpace": totals.held_space,
         }
-        self.row("logDirectory", fields, _OLD_DIRECTORY)
+        self.row("logDirectory", fields)
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
         """Write the changes, and that they were made."""
@@ -120,13 +115,12 @@ def _operation(path: str, operation: Operation) -> Row:
 
 
 def _block(block: Block) -> Row:
-    row = {
+    return {
         **fields_of(block, "baseOffset=blocker.base_offset path=blocker.segment.log_path reason"),
         "blockedSegments": [state.base_offset for state in block.held],
         **fields_of(block, "blockedSpace=space free_offset"),
         "blockedBy": _blocking_batch(block.batch) if block.batch else None,
     }
-    return with_old_names(row, _OLD_BLOCK)
 
 
 def _blocking_batch(blocking: BlockingBatch) -> Row:

@@ -1,4 +1,4 @@
-"""Progress on a terminal, for runs that last: one line, by bytes read or by partitions; the same on SIGUSR1."""
+"""Progress on a terminal, for runs that last: one line, by bytes read or by partitions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ def shows_progress() -> bool:
 
 
 class Progress:
-    """How far a run has got: on stderr a line that is written over and over, once it lasts, and if that is a terminal.
-
-    The one that began last is told of when somebody asks.
-    """
+    """How far a run has got: a line on stderr, written over and over once the run lasts, if that is a terminal."""
 
     current: Progress | None = None
 
@@ -73,12 +70,6 @@ def hide_progress() -> None:
     """Take away the progress that is shown, so that something can be printed; it comes back."""
     if Progress.current is not None:
         Progress.current.hide()
-
-
-def say_progress() -> None:
-    """Print on stderr how far the run has got: somebody has sent SIGUSR1."""
-    progress = Progress.current
-    click.echo("kdump: " + ("no progress to report yet" if progress is None else safe(progress.line())), err=True)
 
 
 def _columns() -> int:

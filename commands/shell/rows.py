@@ -15,7 +15,6 @@ from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import click
@@ -248,9 +247,9 @@ report_format_option = format_options(option="--report-format")
 """For commands whose --format is that of the records that they read or write."""
 
 
-def json_line(kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return an object of a type as a line; renamed fields have their old names, too: `old_names` by the new ones."""
-    return row_line(with_old_names({"type": kind} | dict(fields), old_names))
+def json_line(kind: str, fields: Mapping[str, Any]) -> str:
+    """Return an object of a type as a line."""
+    return row_line({"type": kind} | dict(fields))
 
 
 def printer_of(package: str | None, format_: OutputFormat, *arguments: Any, **how: Any) -> Any:
@@ -269,17 +268,12 @@ class RowPrinter:
         """`write` takes whole lines; what else a printer for people is told does not matter."""
         self._write = write
 
-    def row(self, kind: str, fields: Mapping[str, Any], old_names: Mapping[str, str] = MappingProxyType({})) -> None:
+    def row(self, kind: str, fields: Mapping[str, Any]) -> None:
         """Print an object of a type, as `json_line` has it."""
-        self._write(json_line(kind, fields, old_names))
+        self._write(json_line(kind, fields))
 
     def end(self, *_seen: Any, **_how: Any) -> None:
         """Print nothing after the last row: the summary is every command's."""
-
-
-def with_old_names(row: dict[str, Any], old_names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a row that has some fields twice: `old_names` by the present ones. Both stay for two releases."""
-    return row | {old_names[name]: value for name, value in row.items() if name in old_names}
 
 
 def row_line(row: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Signals: SIGTERM ends a command as Ctrl-C does, at a safe boundary; SIGUSR1 asks how far it has got."""
+"""Signals: SIGTERM ends a command as Ctrl-C does, at a safe boundary."""
 
 from __future__ import annotations
 
@@ -16,19 +16,6 @@ def end_on_sigterm() -> None:
     """Raise Terminated where the main thread is when SIGTERM comes. Of another thread nothing is done."""
     with suppress(ValueError):
         signal.signal(signal.SIGTERM, _raise)
-
-
-def say_progress_on_sigusr1() -> None:
-    """Print on stderr how far the run has got when SIGUSR1 comes, of which a process would die otherwise."""
-    if hasattr(signal, "SIGUSR1"):
-        with suppress(ValueError):
-            signal.signal(signal.SIGUSR1, _on_signal)
-
-
-def _on_signal(_number: int, _frame: FrameType | None) -> None:
-    from .progress import say_progress
-
-    say_progress()
 
 
 def _raise(_number: int, _frame: FrameType | None) -> None:

@@ -72,7 +72,7 @@ def command(
       kdump startup /disk1/kafka /disk2/kafka \\
         --config /etc/kafka/server.properties
       kdump startup /var/lib/kafka/data --format jsonl \\
-        | jq 'select(.type == "outcome" and .losesData) | .path'
+        | jq 'select(.type == "outcome" and .hasLoss) | .path'
     """
     from kdump.settings.start import StartSettings
 

@@ -10,14 +10,9 @@ from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure, Loss
 
 from ..shell.paths import place_of
-from ..shell.rows import RowPrinter, fields_of, with_old_names
+from ..shell.rows import RowPrinter, fields_of
 
 Row = dict[str, Any]
-
-_OLD_DIRECTORY = {"isOnline": "ok", "isClean": "clean"}
-_OLD_OUTCOME = {"isLoaded": "ok", "isClean": "clean", "hasLoss": "losesData"}
-_OLD_BROKER = {"isStartable": "starts"}
-_OLD_FAILURE = {"isBrokerStartable": "brokerStarts"}
 
 
 class JsonLines(RowPrinter):
@@ -33,7 +28,7 @@ class JsonLines(RowPrinter):
             "isController": state.is_controller,
             "warnings": list(state.warnings),
         }
-        self.row("logDirectory", fields, _OLD_DIRECTORY)
+        self.row("logDirectory", fields)
 
     def failures(self, failures: Sequence[Failure]) -> None:
         """Write what keeps the broker from loading anything."""
@@ -61,7 +56,7 @@ class JsonLines(RowPrinter):
             "expiring": [doubt.first for doubt in loaded.expiring],
             "files": {name: recipe.size for name, recipe in outcome.files.items()} if outcome.files else None,
         }
-        self.row("outcome", fields, _OLD_OUTCOME)
+        self.row("outcome", fields)
 
     def end(self, start: BrokerStart) -> None:
         """Write what log directories come to together: the `broker` row."""
@@ -74,7 +69,7 @@ class JsonLines(RowPrinter):
             "failures": [_failure(failure) for failure in start.stops],
             "orderDecides": start.by_order,
         }
-        self.row("broker", fields, _OLD_BROKER)
+        self.row("broker", fields)
 
 
 def _loss(loss: Loss) -> Row:
@@ -82,9 +77,8 @@ def _loss(loss: Loss) -> Row:
 
 
 def _failure(failure: Failure) -> Row:
-    row = {
+    return {
         **fields_of(failure, "exception message=text file"),
         "position": failure.batch[0] if failure.batch else None,
         "isBrokerStartable": failure.offline,
     }
-    return with_old_names(row, _OLD_FAILURE)

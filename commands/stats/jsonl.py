@@ -73,4 +73,4 @@ def _contents(found: RecordStats) -> dict[str, Any]:
 
 def _sizes(sizes: Sizes) -> dict[str, Any]:
     buckets = [[bucket.low, bucket.high, bucket.members] for bucket in sizes.buckets()]
-    return {**fields_of(sizes, "count total min max least=min most=max"), "buckets": buckets}
+    return {**fields_of(sizes, "count total min max"), "buckets": buckets}

@@ -13,10 +13,6 @@ from kdump.transactions.txn_index import EndedTxn
 
 from ..shell.rows import RowPrinter, fields_of
 
-_OLD_PARTITION = {"blockedBy": "heldBy"}
-_OLD_OPEN = {"isBlockingLastStableOffset": "holdsLastStableOffset"}
-"""Fields that had another name: it stays for two releases."""
-
 
 class JsonLines(RowPrinter):
     """One object a line."""
@@ -38,9 +34,9 @@ class JsonLines(RowPrinter):
             "hanging": sum(row.is_hanging for row in rows),
             **fields_of(found, "commitMarkers=commits abortMarkers=aborts emptyMarkers=empty batches"),
         }
-        self.row("partition", fields, _OLD_PARTITION)
+        self.row("partition", fields)
         for row in rows:
-            self.row("openTransaction", place | self._open_fields(found, row), _OLD_OPEN)
+            self.row("openTransaction", place | self._open_fields(found, row))
         for txn in found.ended:
             self.row("endedTransaction", place | _ended_fields(txn))
         for mismatch in found.mismatches:

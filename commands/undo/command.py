@@ -136,7 +136,7 @@ class _Run(Failures):
         """Take one PATH. Raises OSError, KdumpError."""
         asked = self._asked
         listing = list_changes(path, asked.backup_dir)
-        if not listing.changes and not listing.old:
+        if not listing.changes:
             directories([path])  # what is Kafka's has no changes then; of what is not, it is said
         for error in listing.unreadable:
             self.report_error(error, path)
@@ -145,9 +145,8 @@ class _Run(Failures):
             before = wall_clock() - asked.older_than
             self._show_all(prune_all(listing, before, self._safety, asked.id, over))
         elif asked.id is None:
-            self._printer.listed(listing.changes, listing.old)
-            is_bad = any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes)
-            if is_bad or any(backup.is_interrupted for backup in listing.old):
+            self._printer.listed(listing.changes)
+            if any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes):
                 self.worsen(exit_codes.FINDINGS)
         else:
             chosen = changes_called(listing, asked.id)

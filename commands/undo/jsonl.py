@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kdump.change.change import Change
-from kdump.change.old_backups import OldBackup
 from kdump.operations.undo import Closed, Listed, Pruned, Undone
 from kdump.storage.open import partition_of
 
@@ -14,8 +13,6 @@ from ..shell.rows import RowPrinter, fields_of
 
 if TYPE_CHECKING:
     from .command import UndoArgs
-
-_OLD_NAMES = {"isApplied": "applied"}
 
 
 class JsonLines(RowPrinter):
@@ -29,7 +26,7 @@ class JsonLines(RowPrinter):
         self._shown = shown
         self._asked = asked
 
-    def listed(self, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
+    def listed(self, changes: Iterable[Listed]) -> None:
         """Write a line for each change."""
         for change, judged in changes:
             row = self._change(change) | {"keptBytes": change.kept_bytes}
@@ -39,34 +36,27 @@ class JsonLines(RowPrinter):
                 for each in change.cuts
             ]
             self.row("change", row)
-        for backup in old:
-            row = {"id": backup.id, "command": None, **self._place(backup.partition), "begunTimestamp": None}
-            self.row("change", row | {"keptBytes": backup.size, "state": backup.state, "why": None, "kept": []})
 
     def undone(self, done: Undone) -> None:
         """Write a line for a change, with its operations."""
         operations = [{"action": each.action, "file": each.name, "size": each.size} for each in done.operations]
         row = {"isApplied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
-        self.row("undo", self._change(done.change) | row, _OLD_NAMES)
+        self.row("undo", self._change(done.change) | row)
 
     def closed(self, done: Closed) -> None:
         """Write a line for a change."""
-        self.row("close", self._change(done.change) | {"isApplied": done.is_done}, _OLD_NAMES)
+        self.row("close", self._change(done.change) | {"isApplied": done.is_done})
 
     def pruned(self, done: Pruned) -> None:
         """Write a line for a change."""
-        kept = done.kept
-        row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(done.path)}
-        self.row("prune", row | {"bytes": done.size, "isApplied": done.is_done}, _OLD_NAMES)
+        self.row("prune", self._change(done.kept) | {"bytes": done.size, "isApplied": done.is_done})
 
     def end(self, reason: str) -> None:
         """Write the sum of it."""
         fields = {"isApplied": self._asked.applies, "nothingChanged": reason or None}
-        self.row("summary", fields, _OLD_NAMES)
+        self.row("summary", fields)
 
     def _change(self, change: Change) -> dict[str, Any]:
         fields = fields_of(change, "begunTimestamp=begun log_end_offset")
-        return fields_of(change, "id command") | self._place(change.path) | fields | {"undoes": change.undoes or None}
-
-    def _place(self, path: str) -> dict[str, Any]:
-        return {"path": self._shown(path)} | fields_of(partition_of(path), "topic partition")
+        place = {"path": self._shown(change.path)} | fields_of(partition_of(change.path), "topic partition")
+        return fields_of(change, "id command") | place | fields | {"undoes": change.undoes or None}

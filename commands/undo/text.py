@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kdump.change.change import Change
-from kdump.change.old_backups import OldBackup
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict
 from kdump.formats.printable import command_line, safe, safe_path
@@ -40,19 +39,17 @@ class Text:
         self._paths = " ".join(map(safe_path, paths))
         self._now = wall_clock()
         self._changes: list[Listed] = []
-        self._old: list[OldBackup] = []
         self._count = self._size = self._total = 0
         self._by: list[Change] = []
         self._is_read = False
         self._budget = LineBudget(is_all=asked.verbose)
         self._unlisted = 0
 
-    def listed(self, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
+    def listed(self, changes: Iterable[Listed]) -> None:
         """Collect the changes below one PATH."""
         self._is_read = True
         known = {each.change.files for each in self._changes}
         self._changes += [each for each in changes if each.change.files not in known]
-        self._old += [each for each in old if each not in self._old]
 
     def undone(self, done: Undone) -> None:
         """Print one change."""
@@ -119,8 +116,8 @@ class Text:
             return
         for line in aligned(_HEADER, rows, right=("AGE", "KEEPS"), drop=("AGE", "KEEPS")):
             self._write(line)
-        partitions = {each.change.path for each in self._changes} | {each.partition for each in self._old}
-        number = len(self._changes) + len(self._old)
+        partitions = {each.change.path for each in self._changes}
+        number = len(self._changes)
         size = size_text(self._total)
         verb = "keeps" if number == 1 else "keep"
         changes, where = number_words(number, "change"), number_words(len(partitions), "partition")
@@ -144,11 +141,6 @@ class Text:
             name = safe(os.path.basename(first.path)) + more
             age = _age(self._now - first.begun)
             yield first.id, name, safe(first.command), age, size_text(size), found[0].judged.verdict
-        for backup in self._old:
-            self._total += backup.size
-            age = _age(self._now - os.stat(backup.path).st_mtime_ns // 1_000_000)
-            name = safe(os.path.basename(backup.partition))
-            yield safe(backup.id), name, "kdump 0.1", age, size_text(backup.size), backup.state
 
 
 def _age(ms: int) -> str:

@@ -10,11 +10,8 @@ from kdump.operations.verify import Totals
 from kdump.storage.open import partition_of
 from kdump.verify.resume import PassTotals
 
-from ..shell.rows import fields_of, row_line, with_old_names
+from ..shell.rows import fields_of, row_line
 from .text import Report, Sink, shown_severities
-
-_OLD_NAMES = {"isSound": "sound", "isComplete": "complete", "notes": "infos"}
-"""Fields of the summary that had another name: it stays for two releases."""
 
 
 class JsonLinesReport(Report):
@@ -40,7 +37,7 @@ def _row(finding: Finding) -> dict[str, Any]:
         "type": "finding",
         **fields_of(finding, "code severity"),
         **fields_of(name, "topic partition"),
-        **fields_of(finding, "path position length offset first_offset last_offset"),
+        **fields_of(finding, "path position length first_offset last_offset"),
         "details": dict(finding.details or {}),
         **fields_of(finding, "message broker repair"),
         "actions": [
@@ -52,7 +49,7 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 def summary_row(totals: Totals) -> dict[str, Any]:
     """Return the object that ends the machine formats."""
-    row = {
+    return {
         "type": "summary",
         "isSound": totals.is_sound,
         "isComplete": totals.is_complete,
@@ -62,10 +59,9 @@ def summary_row(totals: Totals) -> dict[str, Any]:
         **fields_of(totals, "unread partitions segments segmentsSkipped=skipped bytes"),
         "seconds": round(totals.seconds, 3),
     } | ({"pass": _pass_row(totals.whole)} if totals.is_part else {})
-    return with_old_names(row, _OLD_NAMES)
 
 
 def _pass_row(totals: PassTotals) -> dict[str, Any]:
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
-    return with_old_names(fields, _OLD_NAMES)
+    return fields

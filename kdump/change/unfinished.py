@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.change.old_backups import old_backups
 from kdump.change.place import may_have_changes
 from kdump.disk.reading import may_be_entered
 from kdump.errors import KdumpError
@@ -31,18 +30,14 @@ def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unf
     """
     partitions = list(partitions)
     tally.changes_seen.update(map(os.path.abspath, partitions))
-    changes: Changes | None = None
-    if may_have_changes(log_directory, partitions):
-        from kdump.change.journal import Changes
+    if not may_have_changes(log_directory, partitions):
+        return
+    from kdump.change.journal import Changes
 
-        changes = Changes(log_directory)
+    changes = Changes(log_directory)
     for path in partitions:
         try:
-            if changes is not None:
-                yield from _interrupted(changes, path)
-            for backup in old_backups(path):
-                if backup.is_interrupted:
-                    yield Unfinished(path, f"a change by kdump 0.1 was interrupted: {backup.path}")
+            yield from _interrupted(changes, path)
         except PermissionError:
             if may_be_entered(path):
                 raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.blocks import content_at
@@ -15,14 +14,15 @@ from kdump.clean.transactions import Transactions, aborted_from
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.control import ControlError, control_type_of
+from kdump.kernels.portable.compaction import KeyOffsets
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.decoded import DecodedRows
 from kdump.storage.facts import SegmentFacts
 
-if TYPE_CHECKING:
-    from kdump.kernels.portable.compaction import KeyOffsets
-
 Progress = Callable[[str, int], None]
+
+ENTRY_BYTES = 160
+"""What an entry of ExactKeys takes in memory besides the bytes of its key, about."""
 
 
 @dataclass(slots=True)
@@ -44,10 +44,36 @@ class OffsetMap:
         return self.latest_offset + 1
 
 
+class ExactKeys(KeyOffsets):
+    """Keys as they are, so that no two are taken for one, and offsets, in a dictionary of at most `memory` bytes."""
+
+    def __init__(self, memory: int) -> None:
+        self._left = memory
+        self._offsets: dict[bytes, int] = {}
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """The number of different keys."""
+        return len(self._offsets)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Note that `key` has `offset`; False where there is no room for another key."""
+        if key not in self._offsets:
+            needed = ENTRY_BYTES + len(key)
+            if needed > self._left and self._offsets:
+                return False
+            self._left -= needed
+        self._offsets[key] = offset
+        return True
+
+    def get(self, key: bytes) -> int:
+        """Return the offset noted for `key`; -1 where there is none."""
+        return self._offsets.get(key, -1)
+
+
 def new_keys(config: CleaningSettings, *, compares_keys: bool) -> KeyOffsets:
     """Return an empty map; `compares_keys`: keys are kept as they are, not as MD5 sums."""
     if compares_keys:
-        from kdump.clean.exact_keys import ExactKeys
 
         return ExactKeys(config.map_bytes)
     return kernels.OffsetMap(config.map_bytes, config.map_keys)

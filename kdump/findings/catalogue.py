@@ -182,9 +182,9 @@ _KINDS = (
     FindingKind("KD-TIDX-MISSING", WARNING, IGNORES, ways.INDEX, "time_index",
         "A segment has no .timeindex: retention and lookups by time use the file's time."),
     # producer snapshots
-    FindingKind("KD-SNAP-CORRUPT", ERROR, REBUILDS, ways.REPAIRED, "snapshots",
+    FindingKind("KD-SNAP-CORRUPT", ERROR, REBUILDS, ways.REPAIRED, "partition",
         "A producer snapshot breaks its format or its CRC."),
-    FindingKind("KD-SNAP-STATE", WARNING, SERVES_WRONG_DATA, ways.REPAIRED, "snapshots",
+    FindingKind("KD-SNAP-STATE", WARNING, SERVES_WRONG_DATA, ways.REPAIRED, "partition",
         "A producer snapshot and the log before it do not agree on a producer."),
     FindingKind("KD-SNAP-STRAY", NOTE, IGNORES, ways.LEFT_ALONE, "partition",
         "A producer snapshot belongs to no segment. The broker deletes it at its next start."),

@@ -92,7 +92,7 @@ def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:
     from kdump.operations.undo import list_changes
 
     listing = list_changes(path_text(path), optional(backup_dir, "backup_dir"))
-    if not listing.changes and not listing.old:
+    if not listing.changes:
         places_of([path])
     return listing
 
@@ -113,7 +113,7 @@ def undo(
     the files are now; its originals stay kept. Where something of the changes there cannot be read, nothing is done.
     `ignore_lock` names a directory that is changed whatever lock is held there. With `errors="yield"` what cannot be
     read and what was left alone is a Failed, and the rest is done. Raises KdumpError where there is no such change,
-    RefusedError where files have changed since or kdump 0.1 made it, OSError, NameFormatError.
+    RefusedError where files have changed since, OSError, NameFormatError.
     """
     from kdump.operations.undo import changes_called, close_all, undo_all
 

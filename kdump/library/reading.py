@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.errors import (
     KdumpError,
@@ -21,26 +21,6 @@ from kdump.errors import (
     check_word,
 )
 from kdump.formats import names
-from kdump.storage.directory import LogDirectory
-from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
-from kdump.storage.replica import Replica, farthest, served_logs
-
-if TYPE_CHECKING:
-    from kdump.export.options import ExportOptions
-    from kdump.export.run import Engine, Summary
-    from kdump.operations.lookup import Answer, Located, LookupOptions, Lookups, Request, Tracing
-    from kdump.operations.lost_records import LostRecords
-    from kdump.operations.results import Failed
-    from kdump.operations.startup import Loaded
-    from kdump.operations.stats import PartitionStats
-    from kdump.operations.transactions import PartitionTransactions
-    from kdump.recovery.broker_start import DirectoryState
-    from kdump.recovery.outcome import Failure
-    from kdump.stats.partition import StatsOptions
-    from kdump.topics.groups import Group
-    from kdump.topics.metadata_log import MetadataState
-    from kdump.topics.transaction_ids import TransactionalId
-
 from kdump.library.arguments import (
     clock,
     judge,
@@ -53,6 +33,27 @@ from kdump.library.arguments import (
     results_of,
     startup_options,
 )
+from kdump.storage.directory import LogDirectory
+from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
+from kdump.storage.replica import Replica, farthest, served_logs
+
+if TYPE_CHECKING:
+    from kdump.export.options import ExportOptions
+    from kdump.export.run import Engine, Summary
+    from kdump.operations.lookup import Answer, Located, LookupOptions, Lookups, Request, Tracing
+    from kdump.operations.lost_records import LostRecords
+    from kdump.operations.results import Failed
+    from kdump.operations.schemas import TopicUse
+    from kdump.operations.startup import Loaded
+    from kdump.operations.stats import PartitionStats
+    from kdump.operations.transactions import PartitionTransactions
+    from kdump.recovery.broker_start import DirectoryState
+    from kdump.recovery.outcome import Failure
+    from kdump.schemas.registry import Registry
+    from kdump.stats.partition import StatsOptions
+    from kdump.topics.groups import Group
+    from kdump.topics.metadata_log import MetadataState
+    from kdump.topics.transaction_ids import TransactionalId
 
 _Item = TypeVar("_Item")
 
@@ -375,3 +376,41 @@ def lost_records(
     check_number("leader", leader, 0)
     places, target, time = places_of(paths), path_text(folder, "folder"), clock(now)
     return results_of(lambda report: written(places, leader, target, time, report), errors)
+
+
+class SchemasUsed(NamedTuple):
+    """The schemas at `source`, and what each topic uses of them.
+
+    `problems` say by schema id why nothing decodes with it, the registry's own `problems` which records it cannot take.
+    """
+
+    source: str
+    registry: Registry
+    problems: Mapping[int, str]
+    uses: tuple[TopicUse, ...]
+
+
+def schemas(
+    *paths: Path, source: Path | None = None, deep: bool = False, errors: str = OnError.RAISE
+) -> SchemasUsed:
+    """Return the schemas of a schema registry, and which of them the records of topics use.
+
+    The schemas are those in _schemas-0 among the paths, or those at `source`: a partition directory of the registry's
+    topic, an export of it, or a folder of schema files. Of large partitions a sample is read, unless `deep`. Of several
+    replicas of a partition the farthest counts. With `errors="skip"` damage is skipped. Needs the extra `schemas`.
+    Raises OSError, NameFormatError, KdumpError where there are no schemas.
+    """
+    from kdump.operations.schemas import Schemas, may_have_schemas, registry_at
+
+    policy = OnError.beside_one_result(errors)
+    check_truths(deep=deep)
+    met: list[Problem] = []
+    given = optional(source, "source")
+    found = replicas_of(paths, met.append)
+    at, registry = registry_at(given, found, met.append)
+    known = Schemas(at, registry)
+    logs = farthest(filter(may_have_schemas, found), met.append)
+    uses = tuple(known.uses(logs, met.append, deep=deep))
+    for problem in met:
+        judge(problem, policy, [])
+    return SchemasUsed(at, registry, known.problems, uses)

@@ -10,7 +10,6 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from kdump.change.guard import ANY_LOSS, Allowance, Dropped
-from kdump.change.old_backups import old_backups
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
 from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
 from kdump.disk.reading import is_directory, real_path
@@ -169,7 +168,6 @@ def _finished(path: str, log_directory: str, changes: Changes | None, guard: Gua
     safety = guard.safety
     if os.path.dirname(real_path(path, log_directory)) != log_directory:
         raise RefusedError(f"{path}: a symbolic link that leads out of {guard.log_directory}: repair it there")
-    check_no_old_work(path)
     if changes is None:
         return ()
     from kdump.change.apply import clear_leftovers
@@ -186,16 +184,6 @@ def _finished(path: str, log_directory: str, changes: Changes | None, guard: Gua
         else:
             clear_leftovers(path, safety.backup_dir, changes)
     return tuple(found)
-
-
-def check_no_old_work(path: str) -> None:
-    """Raise RefusedError where a change of kdump 0.1 was interrupted in a partition directory. Raises OSError."""
-    for backup in old_backups(path):
-        if backup.is_interrupted:
-            raise RefusedError(
-                f"{path}: a change by kdump 0.1 was interrupted ({backup.path}). Finish it with that release; or, to"
-                f" keep the files as they are now, rename its {os.path.basename(backup.path)}/plan.jsonl"
-            )
 
 
 def check_is_there(backup_dir: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Changes
-from kdump.change.old_backups import OldBackup, old_backups, prune_old
 from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new_change, new_id, place_of
 from kdump.change.plan import Operation
 from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
@@ -34,10 +33,9 @@ class Listed(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What is kept below one path: changes, folders of kdump 0.1, and errors of what cannot be read."""
+    """What is kept below one path: changes, and errors of what cannot be read."""
 
     changes: tuple[Listed, ...]
-    old: tuple[OldBackup, ...]
     unreadable: tuple[KdumpError | OSError, ...]
 
 
@@ -66,12 +64,8 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
         found = changes.of(path, backup_dir)
     if not found and not is_named(given):
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), given)
-    old: list[OldBackup] = []
-    for each in partitions:
-        with _noted(each, errors):
-            old += old_backups(each)
     listed = tuple(Listed(change, _judged(change, errors)) for change in found)
-    return Listing(listed, tuple(old), (*changes.unreadable, *errors.values()))
+    return Listing(listed, (*changes.unreadable, *errors.values()))
 
 
 @contextmanager
@@ -122,14 +116,14 @@ class Closed(NamedTuple):
 class Pruned(NamedTuple):
     """A change whose originals, of `size` bytes, are deleted, or would be unless it `is_done`."""
 
-    kept: Change | OldBackup
+    kept: Change
     size: int
     is_done: bool
 
     @property
     def path(self) -> str:
         """The partition directory."""
-        return self.kept.path if isinstance(self.kept, Change) else self.kept.partition
+        return self.kept.path
 
 
 Over = Callable[[list[Any]], Iterable[Any]]
@@ -144,7 +138,7 @@ def prune_all(
     Interrupted ones stay. A partition that is left alone is Failed, and the others go on. Raises OSError.
     """
     for kept in over(list(_prunable(listing, before_ms, change))):
-        found = Pruned(kept, kept.all_bytes if isinstance(kept, Change) else kept.size, safety.applies)
+        found = Pruned(kept, kept.all_bytes, safety.applies)
         try:
             if safety.applies:
                 _delete_originals(found, safety)
@@ -164,13 +158,7 @@ def close_all(changes: list[Change], safety: SafetyOptions, over: Over = iter) -
 
 
 def changes_called(listing: Listing, id_: str) -> list[Change]:
-    """Return the changes with an id. Raises RefusedError where kdump 0.1 made it."""
-    for backup in listing.old:
-        if backup.id == id_:
-            raise RefusedError(
-                f"{backup.partition}: this change was made by kdump 0.1, which did not note what it left, so undo"
-                f" could drop records. Its originals are in {backup.path}/old: copy them back by hand"
-            )
+    """Return the changes with an id."""
     return [each.change for each in listing.changes if each.change.id == id_]
 
 
@@ -235,20 +223,13 @@ def _close(change: Change, safety: SafetyOptions) -> None:
             close(change)
 
 
-def _prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterator[Change | OldBackup]:
+def _prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterator[Change]:
     """Yield the changes begun before a time (ms) and not interrupted; only with the id, if one is named."""
     for change, _ in found.changes:
         if change.state != ChangeState.INTERRUPTED and change.begun <= before_ms and id_ in (None, change.id):
             yield change
-    for backup in found.old:
-        is_meant = not backup.is_interrupted and id_ in (None, backup.id)
-        if is_meant and os.stat(backup.path).st_mtime_ns // 1_000_000 <= before_ms:
-            yield backup
 
 
 def _delete_originals(found: Pruned, safety: SafetyOptions) -> None:
     with locked(log_directory_of(found.path), [found.path], safety):
-        if isinstance(found.kept, OldBackup):
-            prune_old(found.kept)
-        else:
-            prune(found.kept)
+        prune(found.kept)

@@ -42,8 +42,6 @@ class LostMarkers(StrEnum):
 OPEN, ABORTED = LostMarkers
 SAFE, TRUNCATE_LOG, SALVAGE, FIX_BIT = Strategy
 STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
-OLD_NAMES = {"kafka": TRUNCATE_LOG}
-"""Names of strategies that are still taken, with a warning."""
 
 CHECKPOINTS = "checkpoints"
 ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)

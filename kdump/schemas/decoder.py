@@ -6,19 +6,26 @@ the rest decodes to its last byte. Plain keys and values are left as they are.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable
+from math import isfinite
 from typing import Any
 
 from kdump.interchange.rows import Payload
 from kdump.schemas.avro import PRIMITIVES, AvroSchema
+from kdump.schemas.avro_values import not_finite
 from kdump.schemas.errors import SchemaError, UnknownSchemaError
 from kdump.schemas.framing import KEY_HEADER, VALUE_HEADER, Frame, guid_prefix_of, header_frame, prefix_of
-from kdump.schemas.json_schema import decode_json
+from kdump.schemas.nesting import MAX_NESTING, check_nesting
 from kdump.schemas.protobuf import ProtobufSchema
 from kdump.schemas.registry import Registry, Schema, SchemaType
 
 _LONG = 8
 """Bytes of a plain long, which looks like a frame when it is small."""
+
+_MAY_BE_HUGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{200}|\0").search
+"""Finds numbers beyond those of 64 bits, and text of more bytes a letter, in which they are not looked for."""
 
 Headers = Iterable[tuple[bytes, bytes | None]]
 
@@ -175,3 +182,25 @@ def _unknown(frame: Frame) -> str:
     from uuid import UUID
 
     return f"schema {UUID(bytes=frame.guid)} is not among the schemas"
+
+
+def decode_json(payload: bytes) -> Any:
+    """Return the value of a payload that is JSON, of which its schema only says what is in it. Raises SchemaError."""
+    try:
+        value = json.loads(payload, parse_constant=_constant, parse_float=_number if _MAY_BE_HUGE(payload) else None)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"not JSON: {error}") from None
+    if payload.count(b"[") + payload.count(b"{") > MAX_NESTING:
+        check_nesting(value)
+    return value
+
+
+def _number(text: str) -> float | str:
+    """Return a number, as text where it is one that is not finite by now."""
+    value = float(text)
+    return value if isfinite(value) else not_finite(value)
+
+
+def _constant(text: str) -> str:
+    """Return NaN and the infinities, which some serializers write and JSON has not."""
+    return not_finite(float(text))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
-from kdump.serve import answers
+from kdump.serve import configs, group_requests, log_dirs, metadata, offsets, producers, refusals
 from kdump.serve.channels import SMALL_REQUEST, Channel, Following
 from kdump.serve.context import Context, Fields
 from kdump.serve.fetch import fetch, fetch_known
@@ -30,6 +30,43 @@ BODY_SECONDS = 60
 MAX_WAIT_SECONDS = 300
 UNAUTHENTICATED_BYTES = 16 << 10
 _BEFORE_LOGIN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+_FROM_MEMORY: dict[ApiKey, Callable[[Context, Request], Fields]] = {
+    ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
+    ApiKey.PRODUCE: refusals.produce,
+    ApiKey.INIT_PRODUCER_ID: refusals.init_producer_id,
+    ApiKey.DELETE_GROUPS: refusals.delete_groups,
+    ApiKey.DESCRIBE_ACLS: refusals.describe_acls,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: refusals.consumer_group_heartbeat,
+}
+"""Answered at once."""
+
+_FROM_DISK: dict[ApiKey, Callable[[Context, Request], Fields]] = {
+    ApiKey.METADATA: metadata.metadata,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
+    ApiKey.LIST_OFFSETS: offsets.list_offsets,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    ApiKey.FIND_COORDINATOR: group_requests.find_coordinator,
+    ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
+    ApiKey.DESCRIBE_PRODUCERS: producers.describe_producers,
+    ApiKey.DESCRIBE_TRANSACTIONS: producers.describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: producers.list_transactions,
+}
+"""Answered by a thread, for files are read."""
+
+_FROM_GROUPS: dict[ApiKey, Callable[[Context, Request], Awaitable[Fields]]] = {
+    ApiKey.JOIN_GROUP: group_requests.join_group,
+    ApiKey.SYNC_GROUP: group_requests.sync_group,
+    ApiKey.HEARTBEAT: group_requests.heartbeat,
+    ApiKey.LEAVE_GROUP: group_requests.leave_group,
+    ApiKey.OFFSET_COMMIT: group_requests.offset_commit,
+    ApiKey.OFFSET_FETCH: group_requests.offset_fetch,
+    ApiKey.LIST_GROUPS: group_requests.list_groups,
+    ApiKey.DESCRIBE_GROUPS: group_requests.describe_groups,
+}
+"""Answered in the event loop, once the groups of the log directories are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +181,7 @@ class Connection:
             self._server.check_ahead(fetched)
             seconds = min(request.body["maxWaitMs"] / 1000, MAX_WAIT_SECONDS) if fetched.is_empty else 0.0
             return _Answered(fetched.parts, fetched.size, fetched.errors, seconds)
-        if key in answers.FROM_DISK:
+        if key in _FROM_DISK:
             return await self._server.in_thread(self._from_disk, self._context, request)
         if key == ApiKey.PRODUCE and request.body["acks"] == 0:
             raise RequestError("records without acknowledgement: this server is read-only")
@@ -167,7 +204,7 @@ class Connection:
         return fetched.parts
 
     def _from_disk(self, ctx: Context, request: Request) -> _Answered:
-        return self._encoded(request, answers.FROM_DISK[request.api.key](ctx, request))
+        return self._encoded(request, _FROM_DISK[request.api.key](ctx, request))
 
     def _encoded(self, request: Request, body: Fields) -> _Answered:
         data = response(request, body)
@@ -207,10 +244,10 @@ class Connection:
             return api_versions(self._context, request, with_sasl=self._users is not None)
         if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             return await self._login(request)
-        if key in answers.FROM_MEMORY:
-            return answers.FROM_MEMORY[key](self._context, request)
+        if key in _FROM_MEMORY:
+            return _FROM_MEMORY[key](self._context, request)
         await self._server.groups_known()
-        return await answers.FROM_GROUPS[key](self._context, request)
+        return await _FROM_GROUPS[key](self._context, request)
 
     async def _login(self, request: Request) -> Fields:
         users = self._users

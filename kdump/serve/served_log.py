@@ -6,24 +6,37 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 from kdump.disk.reading import status_of
+from kdump.errors import KdumpError
 from kdump.formats.faults import BLOCK_FULL
 from kdump.serve.checked import CheckedSegment, Gate, NotCheckedError, Piece
-from kdump.serve.copies import Good, Instead, first_that_has
 from kdump.serve.open_files import KeptFile, OpenFiles
 from kdump.serve.pieces import CONSEQUENCES, Fetched, FileRange, OnDamage, damage_text
+from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset
 from kdump.storage.log_reader import Entry
+from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica
-from kdump.storage.scan import MAX_OFFSET
+from kdump.storage.scan import MAX_OFFSET, scan
 
 CHECKED_AT_ONCE = 64 << 20
 """Bytes of a partition up to which all its batches are checked before its end is told for the first time."""
 
 Log = Callable[[str], object]
+
+
+class SendableRange(NamedTuple):
+    """Bytes of a log that may be sent, whole batches, and the absolute offset behind the last one."""
+
+    segment: CheckedSegment
+    log: KeptFile
+    start: int
+    end: int
+    next_offset: int
 
 
 class ServedLog:
@@ -62,7 +75,7 @@ class ServedLog:
         self._state = self._state_now()
         self._gate = gate or Gate()
         self._copies = copies
-        self._copied: dict[tuple[str, int], Instead | None] = {}
+        self._copied: dict[tuple[str, int], ReplacementBatches | None] = {}
         pairs = zip(self.log.segments, stops, strict=True)
         self._segments = [CheckedSegment(segment, stop, self._gate) for segment, stop in pairs]
 
@@ -173,7 +186,7 @@ class ServedLog:
                 break
         return Fetched(tuple(ranges), reached)
 
-    def _good(self, offset: int, stop_offset: int) -> Iterator[Good]:
+    def _good(self, offset: int, stop_offset: int) -> Iterator[SendableRange]:
         """Yield what may be sent, from the batch that reaches `offset`, before the batch that holds `stop_offset`."""
         for segment in self._segments[self._segment_at(offset) :]:
             if segment.base_offset >= stop_offset or (self._stop is not None and offset >= self._stop):
@@ -187,7 +200,9 @@ class ServedLog:
         """Return which segment is the one that has an offset, the first one for those before it."""
         return max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
 
-    def _good_of(self, segment: CheckedSegment, log: KeptFile, offset: int, stop_offset: int) -> Iterator[Good]:
+    def _good_of(
+        self, segment: CheckedSegment, log: KeptFile, offset: int, stop_offset: int
+    ) -> Iterator[SendableRange]:
         position = segment.position_of(log, offset)
         is_behind_damage = False
         for piece in segment.pieces(log, position):
@@ -208,12 +223,12 @@ class ServedLog:
             if piece.next_offset > stop_offset:
                 end = max(start, segment.position_of(log, stop_offset))
                 if end > start:
-                    yield Good(segment, log, start, end, stop_offset)
+                    yield SendableRange(segment, log, start, end, stop_offset)
                 return
             if start < piece.end:
-                yield Good(segment, log, start, piece.end, piece.next_offset)
+                yield SendableRange(segment, log, start, piece.end, piece.next_offset)
 
-    def _cut(self, good: Good, room: int, *, must: bool) -> tuple[int, int]:
+    def _cut(self, good: SendableRange, room: int, *, must: bool) -> tuple[int, int]:
         """Return how many of the bytes to send where not all fit, and the offset behind them.
 
         They end with a batch where one ends not long before; else a batch is cut, but for the first one of all.
@@ -233,7 +248,7 @@ class ServedLog:
             return 0, 0
         return max(size, min(room, piece.end - start)), entry.last_offset + 1
 
-    def _instead(self, segment: CheckedSegment, piece: Piece, end: int) -> Instead | None:
+    def _instead(self, segment: CheckedSegment, piece: Piece, end: int) -> ReplacementBatches | None:
         """Return what another node's copy has in place of damage inside the log; None if there is nothing."""
         if self._on_damage is OnDamage.SERVE or piece.next_offset >= end:
             return None
@@ -267,7 +282,7 @@ class ServedLog:
             for replica in self._copies()
         ]
 
-    def between(self, start: int, stop: int) -> list[Good] | None:
+    def between(self, start: int, stop: int) -> list[SendableRange] | None:
         """Return its bytes from the batch that reaches offset `start` on, before the batch that holds `stop`.
 
         None where it does not have all of them. Raises OSError.
@@ -316,3 +331,47 @@ def _add(ranges: list[FileRange], more: FileRange) -> None:
         ranges[-1] = FileRange(last.file, last.start, last.size + more.size)
     else:
         ranges.append(more)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementBatches:
+    """A copy that has the batches which damage has destroyed: those before the one whose last offset is `stop`."""
+
+    copy: ServedLog
+    stop: int
+
+    def between(self, start: int, stop: int) -> Iterator[SendableRange]:
+        """Yield its bytes from the batch that reaches `start`, before the batch that holds `stop`. Raises OSError."""
+        yield from self.copy.between(start, min(stop, self.stop)) or ()
+
+
+def first_that_has(start: int, stop: int, log: PartitionLog, copies: Iterable[ServedLog]) -> ReplacementBatches | None:
+    """Return the first copy that has all batches from offset `start` on, before the one whose last offset is `stop`.
+
+    The same leader epochs must have written both logs there, for then they have the same records (KIP-101), and the
+    batches must not begin before or end behind these offsets. Raises OSError.
+    """
+    for copy in copies:
+        with suppress(KdumpError, OSError):
+            found = copy.between(start, stop)
+            if found and _epochs(log, start, stop) == _epochs(copy.log, start, stop) and _fits(found, start, stop):
+                return ReplacementBatches(copy, stop)
+    return None
+
+
+def _epochs(log: PartitionLog, start: int, stop: int) -> list[tuple[int, int]]:
+    """Return the leader epochs in force from one offset to another, each with the offset from which on it is."""
+    entries = [entry for entry in log.leader_epochs if entry.start_offset <= stop]
+    before = [(entry.epoch, start) for entry in entries if entry.start_offset <= start]
+    return before[-1:] + [(entry.epoch, entry.start_offset) for entry in entries if entry.start_offset > start]
+
+
+def _fits(found: Iterable[SendableRange], start: int, stop: int) -> bool:
+    for good in found:
+        for part in scan(good.log, good.segment.base_offset, good.start, good.end, whole=False):
+            if isinstance(part, Damage):
+                return False
+            block, first, last = part
+            if any(0 <= each < start for each in block.base_offset[first:last]) or block.last_offset[last - 1] >= stop:
+                return False
+    return True

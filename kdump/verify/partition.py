@@ -8,15 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import read_small, status_of
-from kdump.errors import CorruptIndexError, CorruptRecordError
+from kdump.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError
 from kdump.findings import remedies as ways
 from kdump.findings.finding import UNREAD, Finding, found, unreadable
 from kdump.findings.kind import BLOCKS_COMPACTION, ERROR, NOTE, REFUSES, SERVES_WRONG_DATA, TRUNCATES
 from kdump.formats import names
-from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES, stray_offsets
+from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES, ProducerEntry, decode_producer_snapshot, stray_offsets
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.segment import Segment, segment_end_offset
+from kdump.transactions.producers import Producer
 from kdump.verify.batch_rows import Part
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.directory import KnownPartitions, directory_state, partition_files, special_files
@@ -26,7 +27,6 @@ from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
 from kdump.verify.producers import Coordinator, ProducerCheck
-from kdump.verify.snapshots import check_snapshot
 from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TimestampCheck, checks_times
 from kdump.verify.txn import check_txn_index
@@ -316,3 +316,35 @@ def unread(path: str, error: OSError) -> Finding:
     if isinstance(error, FileNotFoundError):
         return found(UNREAD, path, "vanished while it was being checked")
     return unreadable(path, error)
+
+
+def check_snapshot(path: str, data: bytes, offset: int, known: ProducerCheck | None) -> Iterator[Finding]:
+    """Compare a snapshot with what the log before its `offset` (absolute) says of its producers, if that is known."""
+    try:
+        entries = decode_producer_snapshot(data)
+    except CorruptSnapshotError as error:
+        yield found("KD-SNAP-CORRUPT", path, str(error))
+        return
+    if known is None:
+        return
+    for entry in entries:
+        producer = known.producers.get(entry.producer_id)
+        if producer and (text := _disagreement(entry, producer)):
+            yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset,
+                        details={"producerId": entry.producer_id})  # fmt: skip
+    known.settle(entries, offset)
+
+
+def _disagreement(entry: ProducerEntry, producer: Producer) -> str:
+    """Return how a snapshot's entry contradicts what the log says; empty where it does not.
+
+    Of a compacted log a producer's later batches may be gone, so the snapshot may know more than the log.
+    """
+    if producer.last_offset >= 0 and entry.last_offset >= 0:
+        if entry.last_offset < producer.last_offset:
+            return f"its last batch ends at offset {producer.last_offset}, the snapshot says {entry.last_offset}"
+        if entry.last_offset == producer.last_offset and entry.last_sequence != producer.last_sequence:
+            return f"its last sequence is {producer.last_sequence}, the snapshot says {entry.last_sequence}"
+    if entry.producer_epoch < producer.epoch:
+        return f"its epoch is {producer.epoch}, the snapshot says {entry.producer_epoch}"
+    return ""

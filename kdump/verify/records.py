@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
-from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import CodecError, KdumpError
+from kdump.blocks import BatchBlock, RecordBlock, content_at
+from kdump.errors import CodecError, KdumpError, NewerError
 from kdump.findings.finding import Finding
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
 from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.iso_times import shown
 from kdump.formats.message_set import LENGTH, LENGTH_SIZE, OVERHEAD_V0, OVERHEAD_V1, key_size_at
+from kdump.formats.schemas.decoding import tables_of
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.verify.batch_findings import found_in_batch
 from kdump.verify.column_checks import increases, is_sorted
-from kdump.verify.values import decode_of, faults
+
+if TYPE_CHECKING:
+    from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic
 
 MESSAGE_OVERHEAD = (LOG_OVERHEAD + OVERHEAD_V0, LOG_OVERHEAD + OVERHEAD_V1)
 """Bytes of an entry of format v0 and v1 that are neither key nor value."""
+
+Bytes = bytes | bytearray
+Decode = Callable[[bytes | None, bytes | None], None]
 
 
 class DeepCheck:
@@ -206,3 +215,42 @@ def _order_text(offsets: array[int], before: int) -> str:
         if offset <= last:
             return f"a record with offset {offset} follows one with offset {last}"
     return f"records up to offset {offsets[-1]} are out of order"
+
+
+def faults(decode: Decode, records: RecordBlock, source: Bytes, start: int, stop: int) -> Iterator[tuple[int, str]]:
+    """Yield the records among `start` to `stop` - 1 that cannot be decoded, and why; newer than kdump is sound."""
+    for at in range(start, stop):
+        key = content_at(source, records.key_position[at], records.key_length[at])
+        value = content_at(source, records.value_position[at], records.value_length[at])
+        try:
+            decode(key, value)
+        except NewerError:
+            continue
+        except KdumpError as error:
+            yield at, str(error)
+
+
+def decode_of(topic: str) -> Decode | None:
+    """Return what decodes the records of an internal topic; None where Kafka leaves their form to clients."""
+    tables = tables_of(topic)
+    if tables is None:
+        return None
+    from kdump.formats.schemas.framing import MetadataTopic
+
+    if isinstance(tables, MetadataTopic):
+        return partial(_metadata, tables)
+    return partial(_coordinator, tables)
+
+
+def _coordinator(topic: CoordinatorTopic, key: bytes | None, value: bytes | None) -> None:
+    if key is None:
+        raise KdumpError("it has no key")
+    found = topic.decode_key(key)
+    if value is not None:
+        topic.decode_value(found.type, value)
+
+
+def _metadata(topic: MetadataTopic, _: bytes | None, value: bytes | None) -> None:
+    if value is None:
+        raise KdumpError("it has no value")
+    topic.decode_value(value)

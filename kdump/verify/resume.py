@@ -83,10 +83,9 @@ def read_resume_point(path: str, paths: list[str]) -> ResumePoint:
 
 
 def _totals(found: object) -> PassTotals:
-    """Return the totals of a resume file; none in one of an older release, or notes under their name there, infos."""
+    """Return the totals of a resume file; none in one that has none."""
     if not isinstance(found, dict):
         return NOTHING_YET
-    found = {"notes": found.get("infos"), **found}
     counts = [found.get(name) for name in PassTotals._fields[:-1]]
     seconds = found.get("seconds")
     totals = PassTotals(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))

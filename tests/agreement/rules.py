@@ -65,16 +65,16 @@ def exit_codes_are_those_of_the_output(answers: Answers) -> Iterator[str]:
     errors = any(row["severity"] == "error" for row in answers.findings)
     unread = answers.verify.rows[-1]["unread"]
     yield from _expected(answers.verify, 3 if unread else int(errors), f"{unread} unread, errors: {errors}")
-    bad = [path for path, row in answers.outcomes.items() if row["losesData"] or not row["ok"]]
+    bad = [path for path, row in answers.outcomes.items() if row["hasLoss"] or not row["isLoaded"]]
     bad += [path for path, row in answers.outcomes.items() if row["stray"] or row["expiring"]]
-    bad += [row["path"] for row in answers.startup.of_type("logDirectory") if not row["ok"]]
+    bad += [row["path"] for row in answers.startup.of_type("logDirectory") if not row["isOnline"]]
     bad += [row["message"] for row in answers.startup.of_type("failure")]
     bad += [failure["message"] for row in answers.startup.of_type("broker") for failure in row["failures"]]
     if answers.startup.code != 3:
         yield from _expected(answers.startup, int(bool(bad)), f"losses and failures: {bad}")
     for repair in answers.repairs:
         plan = answers.plan(repair)
-        failed = [path for path, row in by_path(plan, "partition").items() if not row["ok"] or row["problems"]]
+        failed = [path for path, row in by_path(plan, "partition").items() if not row["isComplete"] or row["problems"]]
         work = plan.of_type("operation") + plan.of_type("decision")
         yield from _expected(plan, 3 if failed else int(bool(work)), f"failed: {failed}, {len(work)} things to do")
     deletes = [row["path"] for row in answers.retain.of_type("partition") if row["deletes"] or row["checkpoints"]]
@@ -160,8 +160,8 @@ def no_log_starts_behind_its_end(answers: Answers) -> Iterator[str]:
 def a_start_that_cuts_nothing_keeps_the_offsets(answers: Answers) -> Iterator[str]:
     """Where startup cuts and removes no segment, the log starts and ends where ls says."""
     for path, row in answers.outcomes.items():
-        is_cut = row["losesData"] or any(step["action"] in CUTS for step in answers.steps(answers.startup, path))
-        if not row["ok"] or is_cut or path not in answers.served:
+        is_cut = row["hasLoss"] or any(step["action"] in CUTS for step in answers.steps(answers.startup, path))
+        if not row["isLoaded"] or is_cut or path not in answers.served:
             continue
         for field in OFFSETS:
             if answers.listed[path][field] != row[field]:
@@ -181,9 +181,9 @@ def lookup_answers_lie_in_the_log(answers: Answers) -> Iterator[str]:
             if "error" in answer:
                 continue
             is_before = answer.get("isValid") and answer["batchLastOffset"] < request.get("offset", -1)
-            if answer.get("found") and is_before:  # the header of a batch that fails its CRC may say anything
+            if answer.get("isFound") and is_before:  # the header of a batch that fails its CRC may say anything
                 yield f"{path}: lookup of {request} ends in a batch before it: {answer}"
-            if "offset" in request and answer["found"] and request["offset"] >= end:
+            if "offset" in request and answer["isFound"] and request["offset"] >= end:
                 yield f"{path}: lookup finds {request}, the log ends at {end}: {answer}"
             result = answer.get("result")
             least = -1 if request.get("timestamp") == MAX_TIMESTAMP else start
@@ -198,7 +198,7 @@ def the_last_offset_of_a_sound_log_is_found(answers: Answers) -> Iterator[str]:
         if start == end or any(row["severity"] == "error" for row in answers.findings_of(path)):
             continue
         for request, answer in pairs:
-            if request.get("offset") == end - 1 and not answer.get("found"):
+            if request.get("offset") == end - 1 and not answer.get("isFound"):
                 yield f"{path}: ls has offsets {start} to {end - 1}; lookup does not find the last: {answer}"
 
 
@@ -221,7 +221,7 @@ def checkpoints_are_the_same(answers: Answers) -> Iterator[str]:
 
 def verify_compares_checkpoints_with_the_same_end(answers: Answers) -> Iterator[str]:
     """verify finds a checkpoint beyond the log's end exactly where it lies beyond the end that ls names."""
-    closed = {row["path"]: row["cleanShutdown"] for row in answers.ls.of_type("logDirectory")}
+    closed = {row["path"]: row["hasCleanShutdown"] for row in answers.ls.of_type("logDirectory")}
     for path, row in answers.served.items():
         end, checkpoints = row["logEndOffset"], row["checkpoints"]
         if end is None or "KD-CKPT-LOG-START" in answers.codes_of(path):
@@ -241,10 +241,12 @@ def verify_compares_checkpoints_with_the_same_end(answers: Answers) -> Iterator[
 def _failures(said: Said) -> dict[str, str]:
     """Where startup says that something does not load, by its path, with Kafka's exception."""
     found = {
-        row["path"]: row["failure"]["exception"] for row in said.of_type("outcome") if not row["ok"] and row["failure"]
+        row["path"]: row["failure"]["exception"]
+        for row in said.of_type("outcome")
+        if not row["isLoaded"] and row["failure"]
     }
     for row in said.of_type("logDirectory"):
-        if not row["ok"]:
+        if not row["isOnline"]:
             found[row["path"]] = ", ".join(failure["exception"] for failure in row["failures"])
     for row in said.of_type("failure"):
         found[row["file"]] = row["exception"]
@@ -284,7 +286,7 @@ def startup_foretells_what_verify_says_a_broker_refuses(answers: Answers) -> Ite
 def what_a_start_loses_is_an_error_of_verify(answers: Answers) -> Iterator[str]:
     """Where startup loses data, verify has an error in that partition and says that a broker truncates, or hides it."""
     for path, row in answers.outcomes.items():
-        if row["losesData"] and not any(
+        if row["hasLoss"] and not any(
             finding["severity"] == "error" and finding["broker"] in {TRUNCATES, HIDES, *REFUSES}
             for finding in answers.findings_of(path)
         ):
@@ -301,7 +303,7 @@ def startup_cuts_where_verify_says_so(answers: Answers) -> Iterator[str]:
         steps = answers.steps(answers.worst_startup, parent(path))
         if (
             outcome
-            and outcome["ok"]
+            and outcome["isLoaded"]
             and not any(step["action"] in CUTS | REMOVES and step["file"] == file_name(path) for step in steps)
         ):
             yield f"verify: {finding['code']} at {path}: a broker truncates; startup leaves the file"
@@ -314,7 +316,7 @@ def doctor_names_what_startup_and_verify_name(answers: Answers) -> Iterator[str]
     harmed = {
         path
         for path, row in answers.outcomes.items()
-        if row["losesData"] or not row["ok"] or row["stray"] or row["expiring"]
+        if row["hasLoss"] or not row["isLoaded"] or row["stray"] or row["expiring"]
     }
     if missing := harmed - named:
         yield f"startup: {missing} come to harm; doctor does not name them"
@@ -328,8 +330,8 @@ def doctor_names_what_startup_and_verify_name(answers: Answers) -> Iterator[str]
     if answers.doctor.code != 3:
         yield from _expected(answers.doctor, int(bool(rows)), f"{len(rows)} things that need somebody")
     (summary,) = answers.doctor.of_type("summary")
-    starts = [row["starts"] for row in answers.startup.of_type("broker")]
-    if starts and starts != [summary["starts"]]:
+    starts = [row["isStartable"] for row in answers.startup.of_type("broker")]
+    if starts and starts != [summary["isStartable"]]:
         yield f"startup: the broker starts: {starts}; doctor: {summary['starts']}"
 
 
@@ -366,7 +368,7 @@ def stray_partitions_are_the_same(answers: Answers) -> Iterator[str]:
         yield f"stray at start: {listed} in ls, {found} in verify"
     for path in listed:
         outcome = answers.outcomes.get(path)
-        if outcome and outcome["ok"] and not outcome["stray"]:
+        if outcome and outcome["isLoaded"] and not outcome["stray"]:
             yield f"ls: a broker renames {path} to -stray at start; startup does not say so"
 
 
@@ -374,9 +376,9 @@ def damage_is_at_the_same_place(answers: Answers) -> Iterator[str]:
     """ls, stats and verify see damage, and zeros after the last batch, in the same files."""
     for path in answers.served:
         segments = answers.segments(answers.ls, path)
-        if not all(row["allBatchesRead"] for row in segments.values()):
+        if not all(row["isComplete"] for row in segments.values()):
             continue  # of a large segment ls looks at the ends
-        for field, codes in (("damage", LOG_DAMAGE), ("zeroTail", LOG_ZEROS)):
+        for field, codes in (("damage", LOG_DAMAGE), ("hasZeroTail", LOG_ZEROS)):
             listed = {name for name, row in segments.items() if row[field]}
             found = {file_name(row["path"]) for row in answers.in_segments(path) if row["code"] in codes}
             if listed != found:
@@ -411,7 +413,7 @@ def leftovers_are_the_same(answers: Answers) -> Iterator[str]:
     """ls and verify name the same leftover files; startup removes or renames all but those that are being written."""
     for path, row in answers.listed.items():
         outcome = answers.outcomes.get(path)
-        if not outcome or not outcome["ok"]:
+        if not outcome or not outcome["isLoaded"]:
             continue
         leftovers = {each["name"] for each in row["leftovers"] + row["orphans"]}
         found = {
@@ -449,9 +451,9 @@ def retain_warns_where_a_start_comes_first(answers: Answers) -> Iterator[str]:
         outcome = answers.outcomes.get(path)
         if not outcome or row["problems"]:
             continue
-        if not outcome["ok"]:
+        if not outcome["isLoaded"]:
             yield f"startup: {path} does not load ({outcome['failure']['exception']}); retain names no problem"
-        elif outcome["losesData"]:
+        elif outcome["hasLoss"]:
             yield f"startup: {path} loses {outcome['lost']['bytes']} bytes; retain names no problem"
 
 
@@ -499,10 +501,10 @@ def repair_decides_nothing(answers: Answers) -> Iterator[str]:
     for path, row in by_path(plan, "partition").items():
         if row["dropped"]["batches"]:
             yield f"{path}: repair drops {row['dropped']}"
-        if row["needsDecision"] and row["operations"]:
+        if row["isDecisionNeeded"] and row["operations"]:
             yield f"{path}: repair asks for a decision, and does {operations(plan, path)}"
         errors = [each for each in answers.findings_of(path) if each["severity"] == "error"]
-        if row["needsDecision"] and not any(each["path"].endswith(".log") for each in errors):
+        if row["isDecisionNeeded"] and not any(each["path"].endswith(".log") for each in errors):
             yield f"{path}: repair asks for a decision; verify: {sorted(answers.codes_of(path))}"
     for row in plan.of_type("decision"):
         losses = [offer["losesRecords"] for offer in row["offers"] if offer["losesRecords"] is not None]
@@ -537,14 +539,15 @@ def truncate_does_what_startup_foretells(answers: Answers) -> Iterator[str]:
         if planned is None:
             yield f"startup has {path}, truncate has not"
             continue
-        foretold = {_outcome(row), _outcome(worst[path])}
-        if _outcome(planned) not in foretold:
-            yield f"{path}: startup foretells {foretold}, truncate plans {_outcome(planned)}"
+        foretold = {_outcome(start, start["isLoaded"]) for start in (row, worst[path])}
+        repaired = _outcome(planned, planned["isComplete"])
+        if repaired not in foretold:
+            yield f"{path}: startup foretells {foretold}, truncate plans {repaired}"
 
 
-def _outcome(row: Row) -> tuple[object, ...]:
+def _outcome(row: Row, is_loaded: bool) -> tuple[object, ...]:
     """Whether a log loads; if it does, its offsets and what is lost."""
-    if not row["ok"]:
+    if not is_loaded:
         return (False,)
     return (True, *(row[field] for field in OFFSETS), *(row["lost"][field] for field in LOST))
 
@@ -573,7 +576,7 @@ def advice_helps(answers: Answers) -> Iterator[str]:
             if repair not in answers.repairs:
                 continue
             plan = by_path(answers.plan(repair), "partition").get(parent(finding["path"]))
-            if plan and (not plan["ok"] or plan["problems"] or plan["needsDecision"]):
+            if plan and (not plan["isComplete"] or plan["problems"] or plan["isDecisionNeeded"]):
                 continue
             mended = answers.mended(repair)
             left = answers.findings if mended is None else mended.findings
@@ -636,7 +639,7 @@ def a_second_repair_has_nothing_to_do(answers: Answers) -> Iterator[str]:
         if mended is None:
             continue
         for row in mended.again.of_type("partition"):
-            is_empty = repair == TRUNCATE and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
+            is_empty = repair == TRUNCATE and row["isComplete"] and row["logStartOffset"] == row["logEndOffset"]
             path = relative(row["path"])
             again = operations(mended.again, path)
             if repair == TRUNCATE and all(_is_learnt_anew(answers, row, name) for _, name in again):
@@ -662,12 +665,12 @@ def a_broker_loads_what_was_repaired(answers: Answers) -> Iterator[str]:
             continue
         for path, row in by_path(mended.applied, "partition").items():
             outcome = mended.outcomes.get(path)
-            if not row["ok"] or outcome is None:
+            if not row["isComplete"] or outcome is None:
                 continue
-            if not outcome["ok"] and outcome["failure"]["file"] in NOT_MENDED:
+            if not outcome["isLoaded"] and outcome["failure"]["file"] in NOT_MENDED:
                 continue  # docs/repair.md: what a quorum knows is not to be made up
-            if not outcome["ok"] or outcome["losesData"]:
-                yield f"after {repair} startup: {path}: loads: {outcome['ok']}, loses {outcome['lost']}"
+            if not outcome["isLoaded"] or outcome["hasLoss"]:
+                yield f"after {repair} startup: {path}: loads: {outcome['isLoaded']}, loses {outcome['lost']}"
                 continue
             for field in OFFSETS:
                 if outcome[field] != row[field]:

@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from kdump.change.checks import check_target
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Changes
 from kdump.change.kept import kept_pieces
-from kdump.change.old_backups import BACKUP_FOLDER, old_backups
 from kdump.change.place import ChangeFiles, change_files, label_of, new_change
 from kdump.change.plan import ORPHANS, REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan, narrowed
 from kdump.change.saved_plan import check_same, load, plan_row, save
@@ -364,46 +363,6 @@ class TestWhatCannotBeRead:
         changes = Changes(str(partition.parent))
         assert changes.all() == []
         assert [note in str(error) for error in changes.unreadable] == [True]
-
-    def test_folders_of_kdump_0_1(self, partition: Path) -> None:
-        """One that is done is no unfinished work; a folder without the files of one is the user's."""
-        for folder, files in (("done", ("plan.jsonl", "done")), ("mine", ("letter.txt",))):
-            (partition / BACKUP_FOLDER / folder).mkdir(parents=True)
-            for file in files:
-                (partition / BACKUP_FOLDER / folder / file).touch()
-        assert [(each.id, each.is_interrupted) for each in old_backups(str(partition))] == [("done", False)]
-        assert list(unfinished_in(str(partition.parent), [str(partition)])) == []
-
-    @pytest.mark.parametrize("error", [FileNotFoundError, NotADirectoryError])
-    def test_the_folder_of_kdump_0_1_is_gone_or_a_file(
-        self, partition: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
-    ) -> None:
-        (partition / BACKUP_FOLDER).mkdir()
-        monkeypatch.setattr(os, "listdir", self.failing(error, BACKUP_FOLDER))
-        assert list(old_backups(str(partition))) == []
-
-    @pytest.mark.parametrize("closed", [BACKUP_FOLDER, "orders-0"])
-    def test_an_error_names_the_directory_that_must_not_be_looked_into(
-        self, partition: Path, monkeypatch: pytest.MonkeyPatch, closed: str
-    ) -> None:
-        """Without permission for a partition, its folder cannot be listed either."""
-        (partition / BACKUP_FOLDER).mkdir()
-        monkeypatch.setattr(os, "listdir", self.failing(PermissionError, closed, BACKUP_FOLDER))
-        with pytest.raises(PermissionError) as raised:
-            list(old_backups(str(partition)))
-        assert os.path.basename(raised.value.filename) == closed
-
-    @staticmethod
-    def failing(error: type[OSError], *closed: str) -> Callable[[str], list[str]]:
-        """os.listdir where these directories fail so."""
-        real = os.listdir
-
-        def listdir(path: str) -> list[str]:
-            if os.path.basename(path) in closed:
-                raise error(errno.EACCES, "no", path)
-            return real(path)
-
-        return listdir
 
     def test_a_file_that_goes_while_it_is_counted(self, partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         change = changed(partition, {A: NewContent(b"new", 3)})

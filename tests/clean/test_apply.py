@@ -21,9 +21,16 @@ from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE
 from kdump.change.undo import undo
-from kdump.clean.apply import Clean, check_output, clean_in_place, clean_into, copy_directory_files
+from kdump.clean.apply import (
+    CLEANED,
+    Clean,
+    check_output,
+    clean_in_place,
+    clean_into,
+    cleaning_plan,
+    copy_directory_files,
+)
 from kdump.clean.cleaning import Cleaning, clean
-from kdump.clean.plan import CLEANED, cleaning_plan
 from kdump.clean.staging import Staging
 from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names

@@ -10,8 +10,8 @@ import pytest
 
 from kdump.blocks import BatchBlock
 from kdump.clean.cleaning import group_segments
-from kdump.clean.exact_keys import ENTRY_BYTES, ExactKeys
 from kdump.clean.new_segment import NewSegment, Written
+from kdump.clean.offset_map import ENTRY_BYTES, ExactKeys
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.rewriting import Rewritten
 from kdump.clean.transactions import Transactions, aborted_in

@@ -59,7 +59,7 @@ def test_every_copy_is_shown(run: Run, disks: list[Disk], tmp_path: Path) -> Non
 )
 def test_who_could_win(run: Run, disks: list[Disk], given: tuple[int, ...], chances: dict[int, bool]) -> None:
     assert run("quorum", *paths(disks[each] for each in given), "--format", "jsonl") == 0
-    assert {row["voter"]: row["canWin"] for row in run.of_type("election")} == chances
+    assert {row["voter"]: row["isElectable"] for row in run.of_type("election")} == chances
 
 
 def test_the_only_voter(run: Run, disks: list[Disk], tmp_path: Path) -> None:

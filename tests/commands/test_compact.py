@@ -100,15 +100,12 @@ def test_json_lines(run: Run, partition: Path) -> None:
         "minCleanableRatio": 0.5,
         "overdueSince": None,
         "bytes": size,
-        "due": True,
-        "done": False,
     }
     after = cleaning["after"]["bytes"]
     assert cleaning == {
         "keys": 3,
         "mapCapacity": 5033164,
         "isMapFull": False,
-        "mapIsFull": False,
         "endOffset": 20,
         "bytesAfter": after + len(SEGMENTS[20][0]),
         "before": {"segments": 2, "bytes": cleanable, "batches": 2, "records": 5},
@@ -229,9 +226,9 @@ def test_passes_follow_each_other_while_the_map_is_full(run: Run, partition: Pat
 def test_exact_keys_and_old_formats_are_options(run: Run, tmp_path: Path) -> None:
     old = [encode_message(NewRecord(at, 1000, A, b"%d" % at), 1) for at in range(3)]
     partition = build(tmp_path / "data", {0: old, 20: [batch(20, (A, b"x"))]})
-    assert run("compact", partition, AT, "--exact-keys", "--format=jsonl") == 1
+    assert run("compact", partition, AT, "--compare-keys", "--format=jsonl") == 1
     assert run.rows[0]["cleaning"]["batchesConverted"] == 1
-    assert run("compact", partition, AT, "--legacy-batches=keep", "--apply", "--no-backup") == 0
+    assert run("compact", partition, AT, "--old-formats=keep", "--apply", "--no-backup") == 0
     assert (partition / name(0, "log")).read_bytes() == old[2]
 
 

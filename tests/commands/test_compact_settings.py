@@ -94,10 +94,10 @@ def test_several_passes_into_a_copy(run: Run, partition: Path, config: Path, tmp
         out = tmp_path / f"out-{passes}"
         assert run("compact", partition, *settings, "--output", out, f"--passes={passes}") == 0
         assert [row["output"] for row in run.rows] == [str(out / "users-0")] * len(run.rows)
-        assert all(row["done"] and row["change"] is None for row in run.rows)
+        assert all(row["isDone"] and row["change"] is None for row in run.rows)
         copies[passes] = len(run.rows), checkpoint_of(out / "users-0")
         assert run.rows[-1]["cleaning"]["endOffset"] == copies[passes][1]
-        assert run.rows[-1]["cleaning"]["mapIsFull"] == (passes < 9)
+        assert run.rows[-1]["cleaning"]["isMapFull"] == (passes < 9)
     assert copies[1] == (1, 1)
     assert copies[2][0] == 2
     assert copies[9][1] == 20
@@ -148,7 +148,7 @@ def test_damage_is_an_error_beside_what_else_is_known(run: Run, partition: Path)
     log.write_bytes(log.read_bytes()[:-1] + b"\xff")
     assert run("compact", partition, AT, "--format=jsonl") == 3
     (row,) = run.rows
-    assert (row["due"], row["done"], row["cleaning"], row["dirtyRatio"]) == (True, False, None, 1.0)
+    assert (row["isDue"], row["isDone"], row["cleaning"], row["dirtyRatio"]) == (True, False, None, 1.0)
     assert row["error"] in run.err
     assert "fails its CRC" in row["error"]
 
@@ -179,5 +179,5 @@ def test_how_many_keys_fit_is_said(run: Run, partition: Path, config: Path) -> N
     config.write_text("log.cleaner.dedupe.buffer.size=240\n")
     assert run("compact", partition, AT, "--config", config, "--format=jsonl") == 1
     assert (run.rows[0]["cleaning"]["keys"], run.rows[0]["cleaning"]["mapCapacity"]) == (3, 9)
-    assert run("compact", partition, AT, "--exact-keys", "--format=jsonl") == 1
+    assert run("compact", partition, AT, "--compare-keys", "--format=jsonl") == 1
     assert run.rows[0]["cleaning"]["mapCapacity"] is None

@@ -105,7 +105,7 @@ def test_faults_by_what_is_at_stake(home: Path) -> None:
     assert damaged["codes"][0] == "KD-LOG-CRC"
     assert index["actions"][0]["command"] == ["kdump", "rebuild-index", "four/clicks-5", "--apply"]
     (summary,) = said.of_type("summary")
-    assert (summary["starts"], summary["partitionsThatNeedYou"], summary["complete"]) == (True, 3, True)
+    assert (summary["isStartable"], summary["partitionsThatNeedYou"], summary["isComplete"]) == (True, 3, True)
 
 
 def test_what_loses_nothing_comes_first(home: Path) -> None:

@@ -33,7 +33,7 @@ def spec(tmp_path: Path) -> Path:
 def test_build(run: Run, spec: Path, tmp_path: Path) -> None:
     assert run("fixture", "build", spec, tmp_path / "data") == 0
     assert (run.lines, run.err) == ([f"{tmp_path / 'data'}: 2 partitions in 2 log directories"], "")
-    assert run("verify", tmp_path / "data" / "one", tmp_path / "data" / "two", "--strict", "--deep") == 0
+    assert run("verify", tmp_path / "data" / "one", tmp_path / "data" / "two", "--fail-on", "warning", "--deep") == 0
 
 
 def test_build_with_faults(run: Run, spec: Path, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_batch_that_fails_its_crc_is_named(run: Run, data: Path) -> None:
     assert run(data / "orders-0", "--offset", 38) == 1
     assert run.out.endswith("\n! The batch fails its CRC: consumers stop here. kdump explain KD-LOG-CRC\n")
     assert run(data / "orders-0", "--offset", 38, "--format", "jsonl") == 1
-    assert (run.rows[0]["found"], run.rows[0]["isValid"], run.rows[0]["transaction"]) == (True, False, None)
+    assert (run.rows[0]["isFound"], run.rows[0]["isValid"], run.rows[0]["transaction"]) == (True, False, None)
 
 
 def test_after_a_crash_the_newest_record_is_found_by_time(run: Run, data: Path) -> None:
@@ -214,7 +214,7 @@ def test_one_partition_of_a_log_directory(run: Run, data: Path) -> None:
     position = len(batch(0, 5) + batch(5, 5))
     assert row == {
         "type": "answer",
-        **place(data, 1), "segment": 0, "indexOffset": 0, "indexPosition": 0, "isFound": True, "found": True,
+        **place(data, 1), "segment": 0, "indexOffset": 0, "indexPosition": 0, "isFound": True,
         "batchBaseOffset": 10, "batchLastOffset": 14, "position": position, "size": len(batch(10, 5)),
         "isValid": True,
         "logStartOffset": 0, "logEndOffset": 20, "transaction": "none",
@@ -248,8 +248,8 @@ def test_many_requests(run: Run, data: Path) -> None:
     assert time == {"result": None}
     assert latest == {"result": {"offset": 60, "timestamp": -1, "leaderEpoch": None}}
     assert aborted == {"aborted": [{"producerId": 8, "firstOffset": 23, "lastOffset": 29, "lastStableOffset": 30}]}
-    assert (before.pop("isFound"), before.pop("found")) == (False, False)
-    assert set(before) == set(offset) - {"isFound", "found"}
+    assert before.pop("isFound") is False
+    assert set(before) == set(offset) - {"isFound"}
     assert set(before.values()) == {None}
 
 
@@ -260,7 +260,7 @@ def test_a_request_that_meets_damage_gets_an_error_and_the_others_their_answers(
     bad, good = run.rows
     assert list(bad) == ["error"]
     assert str(log) in bad["error"]
-    assert good["found"] is True
+    assert good["isFound"] is True
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_all_say_what_the_broker_does(disks: Path, case: str) -> None:
     change, what = CASES[case]
     change(properties_of(disks))
     (broker,) = kdump(disks, "startup", "--format", "jsonl", "disk-1", "disk-2").of_type("broker")
-    found = (ENDS if not broker["starts"] else OFFLINE) if not broker["starts"] or broker["offline"] else STARTS
+    found = ENDS if not broker["isStartable"] else OFFLINE if broker["offline"] else STARTS
     assert found == what
     said = kdump(disks, "verify", "--jobs", "1", "--format", "jsonl", "disk-1", "disk-2")
     effects = {row["broker"] for row in said.of_type("finding") if row["code"] == "KD-META-PROPERTIES"}
@@ -115,5 +115,5 @@ def test_a_broker_of_another_node_does_not_start(disks: Path, numbers: tuple[int
     said = kdump(disks, "startup", "--config", "server.properties", "--format", "jsonl", "disk-1", "disk-2")
     (broker,) = said.of_type("broker")
     assert said.code == 1
-    assert not broker["starts"]
+    assert not broker["isStartable"]
     assert "Stored node id 7 doesn't match previous node id 1 in disk-" in broker["failures"][0]["message"]

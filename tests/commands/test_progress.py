@@ -1,15 +1,13 @@
-"""Progress of the commands that walk logs: on SIGUSR1 a line, on a terminal a bar, in a pipe nothing."""
+"""Progress of the commands that walk logs: on a terminal a bar, in a pipe nothing."""
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 
 import pytest
 
 from kdump.commands.shell import progress
-from kdump.commands.shell.progress import PathCounter, Progress, ReadingBar, say_progress
+from kdump.commands.shell.progress import PathCounter, Progress, ReadingBar
 from kdump.disk.reading import ReadOnlyFile
 from tests.agreement.running import kdump
 
@@ -60,17 +58,6 @@ def test_each_byte_counts_once(tmp_path: Path) -> None:
         assert bar.line().startswith("100 %  1000 bytes of 1000 bytes")
     with ReadOnlyFile(str(path)) as file:
         file.read(0, 500)
-
-
-def test_a_signal_asks_for_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    before = signal.signal(signal.SIGUSR1, lambda *_: say_progress())
-    try:
-        for number in PathCounter("change").over(range(3)):
-            if number == 2:
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert capfd.readouterr().err == "kdump: 2 of 3 changes\n"
 
 
 def test_the_line_is_no_wider_than_the_terminal(

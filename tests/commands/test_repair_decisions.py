@@ -94,7 +94,7 @@ class TestDecide:
         assert offers == [("replica", 0), ("copy", 0), ("fix-bit", 0), ("salvage", 2), ("truncate", 38)]
         assert row["damaged"][0]["flippedBit"]["position"] == 100
         (row,) = run.of_type("partition")
-        assert (row["needsDecision"], row["operations"], row["dropped"]["records"]) == (True, 0, 0)
+        assert (row["isDecisionNeeded"], row["operations"], row["dropped"]["records"]) == (True, 0, 0)
 
     def test_what_salvage_loses_is_counted_with_the_records(
         self, run: Run, partition: Path, config: list[str]
@@ -221,7 +221,5 @@ class TestSafe:
         assert run("repair", partition, "--apply", *config) == 0
         assert content(partition) == before
 
-    def test_the_old_name_of_a_strategy(self, run: Run, partition: Path, config: list[str]) -> None:
-        assert run("repair", partition, "--strategy", "kafka", *config) == 0
-        assert "--strategy kafka is now called truncate" in run.err
+    def test_an_unknown_strategy(self, run: Run, partition: Path) -> None:
         assert run("repair", partition, "--strategy", "kafke") == 2

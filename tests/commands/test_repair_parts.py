@@ -170,7 +170,7 @@ class TestBoth:
         assert {parse_file_name(row["file"]).kind for row in operations} >= {names.OFFSET_INDEX, names.TIME_INDEX}
         assert {row["action"] for row in operations} == {"truncate"}  # what is right about them is their beginning
         (row,) = run.of_type("partition")
-        assert (row["ok"], row["operations"], row["logEndOffset"]) == (True, len(operations), None)
+        assert (row["isComplete"], row["operations"], row["logEndOffset"]) == (True, len(operations), None)
 
 
 class TestRebuildIndex:

@@ -109,11 +109,12 @@ def test_a_partition_lists_its_segments(run: Run, data: Path) -> None:
 def test_json_lines(run: Run, data: Path) -> None:
     assert run("retain", data, WEEK, AT, "--format", "jsonl", "--segments") == 1
     orders = only(run.rows, "partition", topic="orders")
-    assert {name: orders[name] for name in ("deletes", "logStartOffset", "newLogStartOffset", "rolls", "blocked")} == {
+    fields = ("deletes", "logStartOffset", "newLogStartOffset", "isRolled", "blocked")
+    assert {name: orders[name] for name in fields} == {
         "deletes": 2,
         "logStartOffset": 0,
         "newLogStartOffset": 2,
-        "rolls": False,
+        "isRolled": False,
         "blocked": None,
     }
     assert orders["config"] == {
@@ -131,14 +132,14 @@ def test_json_lines(run: Run, data: Path) -> None:
         "logStartOffset": None,
     }
     stuck = only(run.rows, "partition", topic="stuck")
-    assert stuck["blocked"]["heldSegments"] == [2]
+    assert stuck["blocked"]["blockedSegments"] == [2]
     assert stuck["blocked"]["freeOffset"] == 3
-    assert stuck["blocked"]["holder"]["recordOffset"] == 1
-    assert stuck["blocked"]["holder"]["seemsToBeIn"] == "microseconds"
+    assert stuck["blocked"]["blockedBy"]["recordOffset"] == 1
+    assert stuck["blocked"]["blockedBy"]["seemsToBeIn"] == "microseconds"
     assert [item["text"] for item in stuck["advice"]]
     first = only(run.rows, "segment", topic="orders", baseOffset=0)
-    assert (first["deletedBy"], first["heldBack"], first["timestampFrom"]) == ("time", False, "timeindex")
-    assert only(run.rows, "segment", topic="stuck", baseOffset=2)["heldBack"]
+    assert (first["deletedBy"], first["isBlocked"], first["timestampFrom"]) == ("time", False, "timeindex")
+    assert only(run.rows, "segment", topic="stuck", baseOffset=2)["isBlocked"]
     keyed = only(run.rows, "partition", topic="keyed")
     assert keyed["tombstones"] == {"due": 0, "waiting": 0, "unset": 0, "nextHorizon": None, "lastHorizon": None}
     total = only(run.rows, "logDirectory")

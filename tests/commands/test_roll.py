@@ -79,7 +79,7 @@ def test_locked(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("roll", data / "orders-0") == 4
     assert "process 4711 holds .lock" in run.err
     assert files(data) == before
-    assert run("roll", data / "orders-0", "--force", "orders-0") == 0
+    assert run("roll", data / "orders-0", "--ignore-lock", "orders-0") == 0
 
 
 def test_a_file_of_settings_that_a_broker_would_not_take(run: Run, data: Path, tmp_path: Path) -> None:

@@ -35,12 +35,11 @@ OUTCOME = {
     "type", "topic", "partition", "path", "state", "isLoaded", "failure", "isClean", "recoveryPoint", "highWatermark",
     "logStartOffset",
     "logEndOffset", "newRecoveryPoint", "hasLoss", "lost", "files", "stray", "expiring",
-    "ok", "clean", "losesData",
 }  # fmt: skip
-FAILURE = {"exception", "message", "file", "position", "isBrokerStartable", "brokerStarts"}
+FAILURE = {"exception", "message", "file", "position", "isBrokerStartable"}
 LOST = {"bytes", "zeros", "batches", "records", "firstOffset", "lastOffset"}
-DIRECTORY = {"type", "path", "isOnline", "isController", "isClean", "failures", "warnings", "ok", "clean"}
-BROKER = {"type", "kafka", "isStartable", "starts", "offline", "failures", "orderDecides"}
+DIRECTORY = {"type", "path", "isOnline", "isController", "isClean", "failures", "warnings"}
+BROKER = {"type", "kafka", "isStartable", "offline", "failures", "orderDecides"}
 
 
 class Run:
@@ -253,7 +252,7 @@ def test_a_fault_of_the_disk_takes_the_directory_offline(run: Run, data: Path, t
     assert run(data, second, "--format", "jsonl") == 1
     (broker,) = run.of_type("broker")
     assert set(broker) == BROKER
-    assert (broker["starts"], broker["offline"], broker["failures"]) == (True, [str(data)], [])
+    assert (broker["isStartable"], broker["offline"], broker["failures"]) == (True, [str(data)], [])
 
 
 @pytest.mark.parametrize("name", [names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT])
@@ -291,7 +290,7 @@ def test_the_order_of_the_partitions_may_decide(
     assert [line for line in run.lines if note in line]
     assert run(data, "--format", "jsonl") == 1
     (broker,) = run.of_type("broker")
-    assert (broker["starts"], broker["orderDecides"]) == (not dies, [str(data)])
+    assert (broker["isStartable"], broker["orderDecides"]) == (not dies, [str(data)])
     (data / "orders-1" / names.PARTITION_METADATA).write_bytes(METADATA)
     assert run(data) == 0
     assert note not in run.out
@@ -622,7 +621,7 @@ def test_a_release_starts_with_the_levels_of_metadata_that_it_knows(
     Log(data / "__cluster_metadata-0", 9).add(*metadata_pairs(("FeatureLevel", feature))).write()
     run(data, "--kafka", release, "--format", "jsonl")
     (broker,) = run.of_type("broker")
-    assert (broker["kafka"], broker["starts"]) == (release[:3], starts)
+    assert (broker["kafka"], broker["isStartable"]) == (release[:3], starts)
     run(data, "--kafka", release)
     assert ("will NOT start" in run.out) != starts
     if not starts:
@@ -653,7 +652,7 @@ def test_brokers_from_4_1_on_do_not_take_small_segments(
     pairs = metadata_pairs(("FeatureLevel", feature), ("Config", config))
     Log(data / "__cluster_metadata-0", 9).add(*pairs).write()
     run(data, "--kafka", release, "--format", "jsonl")
-    assert run.of_type("broker")[0]["starts"] == starts
+    assert run.of_type("broker")[0]["isStartable"] == starts
     run(data, "--kafka", release)
     assert ("segment.bytes of orders is below 1048576" in run.out) != starts
 
@@ -700,7 +699,7 @@ def test_a_server_properties_that_a_release_refuses(
         assert (code, why in run.out) == (1, True)
         assert run.lines[0] == "The broker will NOT start:"
         run(data, "--config", config, "--kafka", release, "--format", "jsonl")
-        assert not run.of_type("broker")[0]["starts"]
+        assert not run.of_type("broker")[0]["isStartable"]
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.0"])
@@ -717,7 +716,7 @@ def test_a_server_properties_is_held_against_the_release_that_wrote_the_director
     config = tmp_path / "server.properties"
     config.write_text("log.segment.bytes=5000")
     run(data, "--config", config, "--format", "jsonl")
-    assert run.of_type("broker")[0]["starts"] == (release == "3.9")
+    assert run.of_type("broker")[0]["isStartable"] == (release == "3.9")
 
 
 @pytest.mark.parametrize("fault", ["epochs", "checkpoint", "meta"])
@@ -746,7 +745,7 @@ def test_a_fault_of_the_disk_with_the_metadata_log_ends_the_process(
     assert f"Shutdown broker because the metadata log dir {data} has failed: " in run.lines[1]
     run(data, second, "--format", "jsonl")
     (broker,) = run.of_type("broker")
-    assert (broker["starts"], broker["offline"]) == (False, [str(data)])
+    assert (broker["isStartable"], broker["offline"]) == (False, [str(data)])
     findings = [finding for finding in verify(str(data)) if "has no" not in finding.message]
     effects = {finding.broker for finding in findings if finding.path == str(at) and finding.severity == "error"}
     assert effects == {"does not start"}

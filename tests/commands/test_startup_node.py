@@ -130,11 +130,11 @@ def bootstrap(data: Path, *features: str) -> Path:
 
 def test_a_bootstrap_checkpoint_is_read_at_every_start(run: Run, data: Path) -> None:
     bootstrap(data, "metadata.version")
-    assert broker(rows(run, data))["starts"]
+    assert broker(rows(run, data))["isStartable"]
     assert run("verify", data / names.BOOTSTRAP_CHECKPOINT) == 1  # it has no header: no broker minds
     bootstrap(data, "kraft.version")
     found = broker(rows(run, data))
-    assert not found["starts"]
+    assert not found["isStartable"]
     assert found["failures"][0]["message"] == (
         "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from the binary bootstrap"
         " metadata file: data/bootstrap.checkpoint"
@@ -168,7 +168,7 @@ def test_where_nobody_reads_it(run: Run, data: Path) -> None:
     """On another disk than that of the metadata."""
     shutil.rmtree(data / METADATA)
     bootstrap(data, "kraft.version")
-    assert broker(rows(run, data))["starts"]
+    assert broker(rows(run, data))["isStartable"]
     run("verify", data)
     assert "KD-KRAFT-SNAPSHOT" not in run.out
 
@@ -224,7 +224,7 @@ def snapshots(data: Path) -> Path:
 def test_sound_snapshots_change_nothing(run: Run, data: Path, snapshots: Path, config: Path) -> None:
     assert snapshots.exists()
     found = rows(run, data, "--config", config)
-    assert (strays(found), warnings(found), broker(found)["starts"]) == ([], [], True)
+    assert (strays(found), warnings(found), broker(found)["isStartable"]) == ([], [], True)
     assert run("doctor", data, "--config", config) == 0
 
 
@@ -245,7 +245,7 @@ def test_damage_in_the_newest_snapshot_ends_the_process(
     snapshots.write_bytes(damage(snapshots.read_bytes()))
     found = broker(rows(run, data, "--config", config))
     assert [failure["exception"] for failure in found["failures"]] == [exception]
-    assert not found["starts"]
+    assert not found["isStartable"]
     assert run("verify", data, "--format", "jsonl") == 1
     findings = [row for row in rows_in(run.out) if row.get("code") == "KD-KRAFT-SNAPSHOT"]
     assert {row["broker"] for row in findings} == {"does not start"}
@@ -254,7 +254,7 @@ def test_damage_in_the_newest_snapshot_ends_the_process(
     assert "The broker will NOT start" in text
     assert "Move it away before the start: the node takes an older snapshot, or the log alone. Loses nothing." in text
     snapshots.unlink()
-    assert broker(rows(run, data, "--config", config))["starts"]
+    assert broker(rows(run, data, "--config", config))["isStartable"]
 
 
 @pytest.mark.parametrize("left", [83, 200, -10])
@@ -264,7 +264,7 @@ def test_a_newest_snapshot_that_ends_early_is_taken_for_whole(
     """4.3.1 starts, serves, and renames the directories of all topics that are behind the end to -stray."""
     snapshots.write_bytes(snapshots.read_bytes()[:left])
     found = rows(run, data, "--config", config)
-    assert broker(found)["starts"]
+    assert broker(found)["isStartable"]
     assert strays(found) == (["orders-0"] if left > 0 else [])
     assert warnings(found)[0].startswith("the newest snapshot of the cluster's metadata ends early: ")
     run("verify", data, "--format", "jsonl")
@@ -277,14 +277,14 @@ def test_a_newest_snapshot_that_ends_early_is_taken_for_whole(
 def test_what_follows_the_footer_is_skipped(run: Run, data: Path, snapshots: Path, config: Path) -> None:
     snapshots.write_bytes(snapshots.read_bytes() + b"x")
     found = rows(run, data, "--config", config)
-    assert (strays(found), broker(found)["starts"]) == ([], True)
+    assert (strays(found), broker(found)["isStartable"]) == ([], True)
     assert warnings(found)[0].endswith("; the node passes over it")
 
 
 def test_an_older_snapshot_is_read_by_nobody(run: Run, data: Path, snapshots: Path) -> None:
     older = snapshots.with_name("00000000000000000004-0000000000.checkpoint")
     older.write_bytes(b"")
-    assert broker(rows(run, data))["starts"]
+    assert broker(rows(run, data))["isStartable"]
     run("verify", data, "--format", "jsonl")
     findings = [row for row in rows_in(run.out) if row.get("code") == "KD-KRAFT-SNAPSHOT"]
     assert {(row["broker"], row["path"]) for row in findings} == {("ignores", str(older))}
@@ -330,4 +330,4 @@ def test_metadata_that_contradict_themselves_end_a_controller(
     config.write_text(f"node.id=1\nprocess.roles={roles}\n")
     unknown = {"topicId": bytes(range(32, 48)), "partitionId": 0, "replicas": [1], "isr": [1], "leader": 1}
     Log(data / METADATA, 8).add(*metadata_pairs(("Partition", unknown))).write()
-    assert broker(rows(run, data, "--config", config))["starts"] == starts
+    assert broker(rows(run, data, "--config", config))["isStartable"] == starts

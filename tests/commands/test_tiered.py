@@ -94,7 +94,7 @@ def test_verify_and_retain_go_by_the_same_retention(run: Run, data: Path) -> Non
     assert "local.retention.ms=1000 keeps the segment until" in held
     assert run("retain", data, f"--now={EPOCH}", "--format=jsonl") in (0, 1)
     (row,) = (json.loads(line) for line in run.lines if '"type":"partition"' in line)
-    assert (row["tiered"], row["config"]["local.retention.ms"]) == (True, 1000)
+    assert (row["isTiered"], row["config"]["local.retention.ms"]) == (True, 1000)
     assert run(*verify, "--retention-ms=5000") == 0
     Log(data / names.CLUSTER_METADATA_DIR, base_offset=7).add(
         *metadata_pairs(

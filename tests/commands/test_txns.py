@@ -23,13 +23,13 @@ LATE = TIMEOUT + 300_000
 KEYS = {
     "partition": [
         "topic", "partition", "path", "logStartOffset", "lastStableOffset", "highWatermark", "logEndOffset",
-        "blockedBy", "open", "hanging", "commitMarkers", "abortMarkers", "emptyMarkers", "batches", "heldBy",
+        "blockedBy", "open", "hanging", "commitMarkers", "abortMarkers", "emptyMarkers", "batches",
     ],
     "openTransaction": [
         "topic", "partition", "path", "producerId", "producerEpoch", "coordinatorEpoch", "firstOffset", "lastOffset",
         "firstTimestamp", "lastTimestamp", "ageMs", "batches", "records", "bytes", "isOlderThanLog",
         "isBlockingLastStableOffset", "transactionalId", "state", "isHanging", "reasons", "abortCommand",
-        "abortCommandBefore30", "holdsLastStableOffset",
+        "abortCommandBefore30",
     ],
     "endedTransaction": [
         "topic", "partition", "path", "producerId", "producerEpoch", "coordinatorEpoch", "outcome", "firstOffset",
@@ -117,7 +117,7 @@ def test_json_lines(data: Path) -> None:
     assert (committed["outcome"], committed["firstOffset"], committed["lastOffset"]) == ("commit", 0, 2)
     assert (aborted["outcome"], aborted["firstOffset"], aborted["lastOffset"]) == ("abort", 5, 6)
     assert (mismatch["kind"], mismatch["producerId"], mismatch["firstOffset"]) == ("missing", 8, 5)
-    assert (plain["topic"], plain["lastStableOffset"], plain["heldBy"]) == ("plain", 1, None)
+    assert (plain["topic"], plain["lastStableOffset"], plain["blockedBy"]) == ("plain", 1, None)
     assert known["partitions"] == [{"topic": "orders", "partitions": [0]}]
     assert (known["transactionalId"], known["isStuck"], known["timeoutMs"]) == ("billing", False, 60_000)
 

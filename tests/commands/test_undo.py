@@ -111,32 +111,6 @@ class TestList:
         assert "not a journal of a change" in run.err
         assert "orders-1" in run.out
 
-    def test_a_folder_of_kdump_01(self, run: Run, data: Path) -> None:
-        folder = data / "orders-2" / ".kdump-backup" / "20260101T000000-000000001"
-        (folder / "old").mkdir(parents=True)
-        (folder / "plan.jsonl").write_text("{}\n")
-        (folder / "done").write_text("")
-        assert run("undo", data) == 0
-        assert "made by kdump 0.1" in run.out
-        assert run("undo", data, "--change", folder.name, "--apply") == 4
-        assert f"Its originals are in {folder}/old: copy them back by hand" in run.err
-        assert run("undo", data, "--prune", "--apply") == 0
-        assert not folder.exists()
-
-    def test_an_interrupted_one_of_kdump_01_is_not_ignored(self, run: Run, data: Path, config: list[str]) -> None:
-        folder = data / "orders-1" / ".kdump-backup" / "20260101T000000-000000001"
-        folder.mkdir(parents=True)
-        (folder / "plan.jsonl").write_text("{}\n")
-        assert run("undo", data) == 1
-        assert run("undo", data, "--prune", "--apply") == 0
-        assert folder.exists()
-        before = contents(data)["orders-1"]
-        assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply") == 4
-        assert "a change by kdump 0.1 was interrupted" in run.err
-        assert contents(data)["orders-1"] == before
-        assert run("verify", data / "orders-1", "--format", "jsonl") == 1
-        assert "KD-CHANGE-UNFINISHED" in run.out
-
 
 class TestUndo:
     def test_a_plan_changes_nothing(self, run: Run, data: Path, id_: str) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import pty
 import re
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,38 +103,32 @@ def test_the_whole_is_the_size_of_all_logs(log: Log, tmp_path: Path) -> None:
     assert total_size([str(tmp_path / "none")]) == 0
 
 
-def test_sigusr1_asks_how_far_it_has_got(log: Log, monkeypatch: pytest.MonkeyPatch, run_main: Run) -> None:
+def test_verify_tells_how_far_it_has_got(log: Log, monkeypatch: pytest.MonkeyPatch, run_main: Run) -> None:
+    lines: list[str] = []
     really = ProgressBar.add
 
-    def ask(bar: ProgressBar, path: str, size: int) -> None:
+    def add(bar: ProgressBar, path: str, size: int) -> None:
         really(bar, path, size)
-        os.kill(os.getpid(), signal.SIGUSR1)
+        lines.append(bar.line())
 
-    monkeypatch.setattr(ProgressBar, "add", ask)
+    monkeypatch.setattr(ProgressBar, "add", add)
     assert run_main("verify", log.directory, f"--now={NOW}", "--jobs=1") == 1
-    lines = run_main.err.splitlines()
-    assert re.fullmatch(r"kdump: \d+ %  \d+ bytes of 1602 bytes  [0-9.]+ \w+/s  .+ left  orders-0", lines[0])
-    assert re.fullmatch(r"kdump: 100 %  1602 bytes of 1602 bytes  [0-9.]+ \w+/s  <1 s left  orders-2", lines[-1])
+    assert re.fullmatch(r"\d+ %  \d+ bytes of 1602 bytes  [0-9.]+ \w+/s  .+ left  orders-0", lines[0])
+    assert re.fullmatch(r"100 %  1602 bytes of 1602 bytes  [0-9.]+ \w+/s  <1 s left  orders-2", lines[-1])
 
 
 def test_a_count_of_partitions_tells_too(log: Log, monkeypatch: pytest.MonkeyPatch, run_main: Run) -> None:
-    monkeypatch.setattr(PathCounter, "over", asking(PathCounter.over))
-    assert run_main("ls", log.directory) == 0
-    assert run_main.err.splitlines() == [f"kdump: {number} of 3 partitions" for number in range(3)]
+    lines: list[str] = []
+    really = PathCounter.over
 
-
-Over = Callable[[PathCounter, list[str]], Iterator[str]]
-
-
-def asking(over: Over) -> Over:
-    """A SIGUSR1 comes for each path."""
-
-    def asked(counter: PathCounter, paths: list[str]) -> Iterator[str]:
-        for path in over(counter, paths):
-            os.kill(os.getpid(), signal.SIGUSR1)
+    def over(counter: PathCounter, paths: list[str]) -> Iterator[str]:
+        for path in really(counter, paths):
+            lines.append(counter.line())
             yield path
 
-    return asked
+    monkeypatch.setattr(PathCounter, "over", over)
+    assert run_main("ls", log.directory) == 0
+    assert lines == [f"{number} of 3 partitions" for number in range(3)]
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ class TestState:
     def test_closed_segments_are_read_once(self, run: Run, log: Log) -> None:
         assert self.check(run, log) == (0, 8, 0)
         assert self.check(run, log) == (0, 2, 6)
-        assert summary(run)["complete"]
+        assert summary(run)["isComplete"]
 
     def test_those_behind_one_that_has_changed_again(self, run: Run, log: Log) -> None:
         self.check(run, log)
@@ -148,7 +148,7 @@ class TestPlace:
         with monkeypatch.context() as patch:
             patch.setattr(verify_command.PeriodicFlush, "progress", stop)
             assert run("verify", log.directory, AT, "--jobs=1", "--resume", place, "--format=jsonl") == code
-        assert not summary(run)["complete"]
+        assert not summary(run)["isComplete"]
         assert json.loads(place.read_text())["base_offset"] == 6
         assert run("verify", log.directory, AT, "--resume", place, "--format=jsonl") == 0
         assert summary(run)["segments"] == 3
@@ -167,16 +167,6 @@ class TestPlace:
         assert whole["runs"] == len(rows) > 3
         for name in ("errors", "warnings", "partitions", "segments", "bytes"):
             assert whole[name] == at_once[name], name
-
-    def test_the_notes_of_an_older_resume_file_count(self, run: Run, log: Log, tmp_path: Path) -> None:
-        place = tmp_path / "place"
-        run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place, "--format=jsonl")
-        content = json.loads(place.read_text())
-        content["so_far"] = {**content["so_far"], "infos": 40}
-        del content["so_far"]["notes"]
-        place.write_text(json.dumps(content))
-        run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place, "--format=jsonl")
-        assert summary(run)["pass"]["notes"] >= 40
 
     def test_text_says_when_a_pass_is_finished(self, run: Run, log: Log, tmp_path: Path) -> None:
         place = tmp_path / "place"
@@ -319,11 +309,6 @@ class TestBesideABroker:
         assert run(command[0], log.directory, *command[1:]) == 0
         assert "The growing end of 1 log was skipped." in run.err
         assert (command[0] == "startup") == ("A broker is running. This is what a crash now would leave." in run.out)
-
-
-def test_the_old_name_of_an_option(run: Run, log: Log) -> None:
-    assert run("verify", log.directory, AT, "--no-cache-pollution") == 0
-    assert "--no-cache-pollution is called --drop-cache now" in run.err
 
 
 def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

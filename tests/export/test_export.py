@@ -19,11 +19,11 @@ import pytest
 from kdump.disk.rights import ALL_RIGHTS, Rights
 from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
+from kdump.export.files import RowLines
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Outcome, Result
 from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
 from kdump.export.outcome import Exported
 from kdump.export.plan import Unit, plan
-from kdump.export.rendering import RowLines
 from kdump.export.run import LocalEngine, Summary, export
 from kdump.export.work import NO_DATE, by_date, export_units
 from kdump.query.selection import Selection

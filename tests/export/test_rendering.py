@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kdump import kernels
 from kdump.columns.arrays import HEADERS, MILLISECONDS
-from kdump.export.rendering import RowLines
+from kdump.export.files import RowLines
 from tests.export.lines import csv_lines, json_lines
 from tests.kernels.reading import KERNELS
 

@@ -190,6 +190,6 @@ def _damage(log_dir: Path) -> None:
 
 def _check_start(compare: Comparison, node: Broker, *, serves: bool) -> None:
     done = jsonl("startup", "--config", node.config, *node.log_dirs)
-    compare.same("startup: starts", done.of_type("broker")[0]["starts"], serves)
+    compare.same("startup: starts", done.of_type("broker")[0]["isStartable"], serves)
     compare.same("startup: exit code", done.exit_code, 0 if serves else 1)
     compare.same("the process serves", node.tried()[0], serves)

@@ -109,7 +109,7 @@ def _compare(compare: Comparison, broker: Broker, partitions: dict[str, str]) ->
     compare.holds(f"startup ends with {done.exit_code}: {done.err[-300:]}", done.exit_code in (0, 1))
     serves, log = broker.tried()
     told = done.of_type("broker")[0]
-    compare.same("the broker serves", told["starts"], serves)
+    compare.same("the broker serves", told["isStartable"], serves)
     compare.same("log directories that went offline", sorted(told["offline"]), sorted(offline(log)))
     logs = {_as_named(path): load for path, load in loaded(log).items()}
     outcomes = {row["path"]: row for row in done.of_type("outcome")}

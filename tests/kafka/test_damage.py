@@ -45,7 +45,7 @@ def _start(compare: Comparison, broker: Broker, damages: list[Damaged], name: st
     compare.holds(f"{what}: startup ends with {done.exit_code}: {done.err[-300:]}", done.exit_code in (0, 1))
     serves, log = broker.tried()
     told = done.of_type("broker")[0]
-    compare.same(f"{what}: the broker serves", told["starts"], serves)
+    compare.same(f"{what}: the broker serves", told["isStartable"], serves)
     if serves:
         _compare_logs(compare, broker, done, log, what)
     if not serves or offline(log):
@@ -75,7 +75,7 @@ def _outcome_of(outcomes: dict[str, dict[str, Any]], path: str) -> dict[str, Any
 
 
 def forecast(row: dict[str, Any] | None) -> Loaded | None:
-    if row is None or not row["ok"]:
+    if row is None or not row["isLoaded"]:
         return None
     segments = sum(file.endswith(".log") for file in row["files"])
     return Loaded(row["logStartOffset"], row["logEndOffset"], segments)

@@ -145,7 +145,7 @@ def test_a_torn_partition_metadata(release: str, tally: Tally, tmp_path: Path) -
     torn = second / name / names.PARTITION_METADATA
     torn.write_bytes(torn.read_bytes()[:20])
     broker = Broker(release, tmp_path, [first, second])
-    foretold = jsonl("startup", "--config", broker.config, first, second).of_type("broker")[0]["starts"]
+    foretold = jsonl("startup", "--config", broker.config, first, second).of_type("broker")[0]["isStartable"]
     with tally.of(release, Column.FORECAST) as compare:
         serves, log = broker.tried()
         compare.same("a broker serves beside a torn partition.metadata", serves, False)

@@ -75,7 +75,7 @@ def test_damaged_logs_load_as_forecast(
             what = f"partition {number} ({', '.join(damages)})"
             differences = len(compare.differences)
             compare.same(f"{what}: exception", (row["failure"] or {}).get("exception"), load.get("exception"))
-            if row["ok"] and "exception" not in load:
+            if row["isLoaded"] and "exception" not in load:
                 offsets = (row["logStartOffset"], row["logEndOffset"])
                 compare.same(f"{what}: start and end", offsets, (load["start"], load["end"]))
                 compare.same(f"{what}: files", sorted(row["files"].items()), sorted(_sizes(theirs).items()))

@@ -53,7 +53,7 @@ Finding = tuple[str, str, int | None]
 def _findings(done: Ran, log_dirs: Sequence[Path]) -> set[Finding]:
     """Errors and warnings: code, path below the log directory, offset."""
     return {
-        (row["code"], _below(row["path"], log_dirs), row["offset"])
+        (row["code"], _below(row["path"], log_dirs), row["firstOffset"])
         for row in done.of_type("finding")
         if row["severity"] != "info" and row["code"] != "KD-TXN-HANGING"
     }

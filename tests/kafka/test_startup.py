@@ -40,7 +40,7 @@ def test_logs_load_as_forecast(directory: Rich, tally: Tally) -> None:
         for name, load in loads.items():
             row = outcomes.get(name, {})
             segments = sum(file.endswith(".log") for file in row.get("files") or ())
-            got = (row.get("ok"), row.get("logStartOffset"), row.get("logEndOffset"), segments)
+            got = (row.get("isLoaded"), row.get("logStartOffset"), row.get("logEndOffset"), segments)
             theirs = (True, load.start, load.end, load.segments)
             compare.same(f"startup: start, end and segments of {name}", got, theirs)
 
@@ -72,7 +72,7 @@ def test_other_releases_start_as_forecast(release: str, other: str, tally: Tally
         broker = Broker(release, tmp_path, rich(other, State.STOPPED).copy(tmp_path))
         done = jsonl("startup", "--kafka", release, "--config", broker.config, *broker.log_dirs)
         serves, _ = broker.tried()
-        compare.same(f"{release} serves on what {other} left", done.of_type("broker")[0]["starts"], serves)
+        compare.same(f"{release} serves on what {other} left", done.of_type("broker")[0]["isStartable"], serves)
 
 
 @pytest.mark.parametrize("command", REPAIRING, ids=" ".join)

@@ -52,7 +52,6 @@ NOT_FOR_PROGRAMS: dict[str, str] = {
     "--segments": "text: whether segments are listed; results have them",
     "--sort": "text: the order of what is printed",
     "--times": "text: how times are printed",
-    "--undo": "old name of a command of its own",
     "--verbose": "text: how much is printed; results have all of it",
     "--wide": "text: the width of a terminal",
 }

@@ -97,7 +97,7 @@ def predict(disks: Sequence[Path], config: Path) -> Outcome:
                 failures.append((str(Path(row["path"]).parent), row["failure"]))
             elif row.get("stray"):
                 outcome.stray.add(path)
-            if row["ok"]:
+            if row["isLoaded"]:
                 outcome.offsets[path] = row["logStartOffset"], row["logEndOffset"]
                 outcome.files[path] = row["files"]
     _take_failures(outcome, failures)
@@ -107,7 +107,7 @@ def predict(disks: Sequence[Path], config: Path) -> Outcome:
 def _take_failures(outcome: Outcome, failures: list[tuple[str, dict[str, Any]]]) -> None:
     """What the failures, each with its disk, come to."""
     for disk, failure in failures:
-        if failure["brokerStarts"]:
+        if failure["isBrokerStartable"]:
             outcome.offline.add(Path(disk).name)
         else:
             outcome.ending.add(Path(disk).name)

@@ -130,7 +130,7 @@ def test_all_is_put_back(
     assert [tuple(entry) for entry in epochs] == [(0, 0), (2, 100)]
     assert (folder / "partition.metadata").read_bytes() == (peer / "partition.metadata").read_bytes()
     (started,) = kdump(tmp_path, "startup", "b1", "--format", "jsonl").of_type("outcome")
-    assert (started["logEndOffset"], started["losesData"]) == (END, False)
+    assert (started["logEndOffset"], started["hasLoss"]) == (END, False)
     assert heal(tmp_path, "--from", "b2/orders-0").out == "Nothing to do.\n"
     assert kdump(tmp_path, "replicas", "b1", "b2").code == 0
 
@@ -422,7 +422,8 @@ def test_each_partition_is_healed_by_itself(tmp_path: Path) -> None:
     assert "older history: leader epoch 0 at offset 20" in said.err
     assert "none of these copies has a valid batch" in said.err
     again = kdump(tmp_path, "repair", "b1", "--from", "b2", "--format", "jsonl")
-    assert {row["path"]: row["ok"] for row in again.of_type("partition")} == {"b1/lacking-0": False, "b1/whole-0": True}
+    is_complete = {row["path"]: row["isComplete"] for row in again.of_type("partition")}
+    assert is_complete == {"b1/lacking-0": False, "b1/whole-0": True}
     assert {row["path"]: row["exitCode"] for row in again.of_type("leftAlone")} == {"b1/older-0": 4}
 
 

@@ -68,7 +68,7 @@ def test_what_the_leader_epochs_still_have_was_lost(
     assert content(folder) == WHOLE
     assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
     (started,) = kdump(tmp_path, "startup", "b1", "--format", "jsonl").of_type("outcome")
-    assert (started["logStartOffset"], started["logEndOffset"], started["losesData"]) == (0, 200, False)
+    assert (started["logStartOffset"], started["logEndOffset"], started["hasLoss"]) == (0, 200, False)
     assert heal(tmp_path).out == "Nothing to do.\n"
     assert kdump(tmp_path, "replicas", "b1", "b2").code == 0
 

@@ -21,8 +21,7 @@ from kdump.commands.shell.exit_codes import FINDINGS
 from kdump.interchange.rows import Payload
 from kdump.schemas.decoder import PayloadDecoder
 from kdump.schemas.errors import SchemaError
-from kdump.schemas.known_protos import KNOWN_PROTOS
-from kdump.schemas.protobuf import ProtobufSchema
+from kdump.schemas.protobuf import KNOWN_PROTOS, ProtobufSchema
 from tests.commands.running import invoked
 from tests.schemas.random_avro import Avro, Value, base64, evolution, text_of
 from tests.schemas.registries import framed, partition, registry, schema_record

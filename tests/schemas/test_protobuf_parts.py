@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from kdump.schemas import protobuf_parts
+from kdump.schemas import protobuf
 from kdump.schemas.errors import SchemaError
-from kdump.schemas.protobuf import ProtobufSchema
+from kdump.schemas.protobuf import ProtobufSchema, shown_by_parts
 from kdump.schemas.protobuf_maps import has_maps
-from kdump.schemas.protobuf_parts import shown_by_parts
 
 TEXT = """
 syntax = "proto3";
@@ -59,7 +58,7 @@ def test_so_it_is_within_maps_and_lists() -> None:
 def test_depth_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     _, made = message()
     made.more.add().more.add().any.type_url = "x/y.Z"
-    monkeypatch.setattr(protobuf_parts, "MAX_DEPTH", 1)
+    monkeypatch.setattr(protobuf, "MAX_DEPTH", 1)
 
     def refuses(_: object) -> Any:
         raise ValueError("no JSON")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.stats import series
-from kdump.stats.samples import CodecSample
+from kdump.stats.partition import CodecSample
 from kdump.stats.series import Envelope, TimeSeries
 from kdump.stats.sizes import Sizes
 

@@ -14,7 +14,6 @@ import pytest
 import kdump
 from kdump.change.change import Change
 from kdump.change.journal import changes_of, write
-from kdump.change.old_backups import BACKUP_FOLDER, old_backups
 from kdump.change.place import IN_PARTITION, JOURNAL, new_change
 from kdump.change.plan import make_plan
 from kdump.change.states import state_of
@@ -184,41 +183,27 @@ def test_a_journal_that_cannot_be_looked_at_is_no_missing_one(
         list_changes(str(partition))
 
 
-@pytest.mark.parametrize("folder", [IN_PARTITION, BACKUP_FOLDER])
 def test_where_changes_may_lie_they_are_not_taken_for_missing(
-    folder: str, tmp_path: Path, no_status: Callable[[Path, int], None]
+    tmp_path: Path, no_status: Callable[[Path, int], None]
 ) -> None:
     partition, other = build(tmp_path), tmp_path / "orders-1"
     shutil.copytree(partition, other)
     (tmp_path / "meta.properties").touch()
-    no_status(partition / folder, errno.EIO)
-    with pytest.raises(OSError, match=folder):
+    no_status(partition / IN_PARTITION, errno.EIO)
+    with pytest.raises(OSError, match=IN_PARTITION):
         list(unfinished_in(str(tmp_path), [str(partition)]))
     assert list(unfinished_in(str(tmp_path), [str(other)])) == []
     with guarded(str(tmp_path), [str(partition), str(other)], SafetyOptions()) as guard:
         assert set(guard.errors) == {str(partition)}
     listing = list_changes(str(tmp_path))
-    assert [getattr(error, "filename", None) for error in listing.unreadable] == [str(partition / folder)]
-
-
-@pytest.mark.parametrize("error", UNKNOWN)
-def test_an_old_backup_that_cannot_be_looked_at_is_not_pruned(
-    error: int, tmp_path: Path, no_status: Callable[[Path, int], None]
-) -> None:
-    plan = tmp_path / BACKUP_FOLDER / "20240101" / "plan.jsonl"
-    plan.parent.mkdir(parents=True)
-    plan.touch()
-    no_status(plan, error)
-    with pytest.raises(OSError, match=re.escape("plan.jsonl")):
-        list(old_backups(str(tmp_path)))
+    assert [getattr(error, "filename", None) for error in listing.unreadable] == [str(partition / IN_PARTITION)]
 
 
 def test_a_partition_that_may_not_be_entered_holds_no_look_for_changes_up(
     tmp_path: Path, no_status: Callable[[Path, int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = build(tmp_path)
-    for name_ in (IN_PARTITION, BACKUP_FOLDER):
-        no_status(partition / name_, errno.EACCES)
+    no_status(partition / IN_PARTITION, errno.EACCES)
     with pytest.raises(PermissionError):
         list(unfinished_in(str(tmp_path), [str(partition)]))
     monkeypatch.setattr("kdump.change.unfinished.may_be_entered", lambda _: False)

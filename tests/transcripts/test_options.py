@@ -23,7 +23,6 @@ LEFT_OUT = {
     "--engine": SPARK,
     "--master": SPARK,
     "--conf": SPARK,
-    "--undo": "the old name of kdump undo; tests/commands/test_undo.py has it",
     "--help": "the session `help` has it",
 }
 """Options that no session has, and why."""

@@ -55,22 +55,6 @@ KAFKAS = {"fenced", "inControlledShutdown", "zkMigrationReady"}
 """Fields that are called so in Kafka's own records."""
 
 
-def old_fields() -> dict[str, set[str]]:
-    """The old names of fields by the present ones, as docs/json.md has them."""
-    text = (row_schemas.FOLDER.parents[1] / "docs" / "json.md").read_text(encoding="utf-8")
-    table = text.partition("## Old names")[2]
-    found: dict[str, set[str]] = {}
-    for _, old, new in re.findall(r"^\| ([^|]+) \| (`[^|]+) \| (`[^|]+) \|$", table, re.MULTILINE):
-        names, present = re.findall(r"`(\w+)`", old), re.findall(r"`(\w+)`", new)
-        if len(names) == len(present):
-            for name, other in zip(names, present, strict=True):
-                found.setdefault(other, set()).add(name)
-    return found
-
-
-OLD_FIELDS = old_fields()
-
-
 @pytest.mark.parametrize("command", PRINTED)
 def test_every_row_of_the_sessions_is_as_its_schema_says(command: str, rewrites: bool) -> None:
     path = row_schemas.path_of(command)
@@ -103,7 +87,7 @@ def _kinds() -> Iterator[tuple[str, str, row_schemas.Schema]]:
 
 
 ANSWER_TO_OFFSET = (
-    "segment", "indexOffset", "indexPosition", "isFound", "found", "batchBaseOffset", "batchLastOffset", "position",
+    "segment", "indexOffset", "indexPosition", "isFound", "batchBaseOffset", "batchLastOffset", "position",
     "size", "isValid",
 )  # fmt: skip
 LEFT_OUT = {
@@ -128,10 +112,9 @@ def test_no_field_is_left_out() -> None:
 
 
 def test_a_field_that_is_true_or_false_is_a_question() -> None:
-    old = {name for names in OLD_FIELDS.values() for name in names}
     for command, kind, schema in _kinds():
         for name, value in schema["properties"].items():
-            if value.get("type") == ["boolean"] and name not in old | KAFKAS:
+            if value.get("type") == ["boolean"] and name not in KAFKAS:
                 assert re.match("(?:is|has)[A-Z]", name), (command, kind, name)
 
 
@@ -141,25 +124,6 @@ def test_a_row_about_a_partition_says_where_it_is() -> None:
             fields = set(schema["properties"])
             assert fields >= {"topic"}, (command, kind)
             assert fields & {"path", "paths"}, (command, kind)
-
-
-@pytest.mark.parametrize("new", OLD_FIELDS)
-def test_a_field_with_another_name_has_the_old_one_too(new: str) -> None:
-    """As docs/json.md says; the old name goes away with its line there."""
-    documents = [schema for _, _, schema in _kinds()] + [row_schemas.read("verify"), row_schemas.read("doctor")]
-    described = [each for document in documents for each in _objects(document) if new in each]
-    assert [each for each in described if OLD_FIELDS[new] & set(each)]
-    rows = [row for rows in PRINTED.values() for row in rows]
-    printed = [each for row in rows for each in _objects(row) if new in each]
-    assert [each for each in printed for old in OLD_FIELDS[new] & set(each) if each[old] != each[new]] == []
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects within a row, and it itself."""
-    if isinstance(value, dict):
-        yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _objects(each)
 
 
 def _rejected(command: str) -> Iterator[Any]:

@@ -75,7 +75,7 @@ def test_totals_are_those_that_the_command_prints(log: Log) -> None:
     command = printed(log.directory, "verify", log.directory, "--now", NOW, "--format", "jsonl")
     (told,) = command.of_type("summary")
     totals = found.totals
-    assert (totals.is_sound, totals.is_complete) == (told["sound"], told["complete"]) == (False, True)
+    assert (totals.is_sound, totals.is_complete) == (told["isSound"], told["isComplete"]) == (False, True)
     for count, name in ((totals.counts["error"], "errors"), (totals.partitions, "partitions"), (totals.bytes, "bytes")):
         assert count == told[name] > 0
 
