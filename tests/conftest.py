@@ -14,15 +14,20 @@ import pytest
 
 from kdump.commands.shell.rows import Envelope
 from kdump.commands.shell.screen import begin_screen
+from kdump.disk import locks
 from kdump.storage.live import tally
+from kdump.verify import live
 from tests.repair.damaged import build
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
-# A machine under load is no fault of the code's.
-hypothesis.settings.register_profile("kdump", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("kdump")
+# A machine under load is no fault of the code's. `./dev slow` has the profile `many`.
+for _name, _examples in {"few": 20, "many": 150}.items():
+    hypothesis.settings.register_profile(
+        _name, max_examples=_examples, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+hypothesis.settings.load_profile("few")
 
 # Shells start what runs in the background with Ctrl-C ignored, and so would be what the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -41,10 +46,12 @@ def _fsync(descriptor: int | FileIO) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_waiting_for_the_disk() -> Iterator[None]:
-    """What tests write need not outlive this machine; what has to be synced, and when, is asserted from the calls."""
+def _no_waiting() -> Iterator[None]:
+    """What tests write need not outlive this machine (what is synced, and when, is asserted from the calls); no file grows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", _fsync)
+        patch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
+        patch.setattr(live, "PAUSE", 0.01)
         yield
 
 

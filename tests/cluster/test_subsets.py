@@ -24,11 +24,6 @@ SUBSETS = 10
 TOPICS = {"orders": 3, "events": 2, "clicks": 1}
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0.0)
-
-
 def make(folder: Path, draw: random.Random) -> tuple[list[Disk], dict[tuple[str, str], tuple[int, int]]]:
     """Six disks of three brokers; of each copy its last epoch and valid end, by path and partition."""
     disks = [Disk(folder / f"d{number}", (number + 1) // 2, number) for number in range(1, 7)]

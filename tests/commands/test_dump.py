@@ -33,10 +33,12 @@ from kdump.interchange.file_rows import TABLES
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
+from tests.agreement.running import kdump
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
 from tests.commands.terminal import on_terminal
 from tests.kernels.seeds import mended
 from tests.rows import rows_in
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "fixtures" / "corpus"
@@ -55,7 +57,12 @@ def run(*arguments: object) -> Result:
 
 
 def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, check=False, **options)
+    """The command as its users run it; in a process of its own where it has options."""
+    if options:
+        return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, check=False, **options)
+    said = kdump(Path.cwd(), "dump", *arguments)
+    out, err = said.out.encode("utf-8", "surrogateescape"), said.err.encode()
+    return subprocess.CompletedProcess(said.arguments, said.code, out, err)
 
 
 def objects(*arguments: object) -> list[dict[str, Any]]:
@@ -90,7 +97,7 @@ def partition(tmp_path: Path) -> Path:
 # --- jsonl
 
 
-@pytest.mark.parametrize("case", sorted(path.name for path in CORPUS.iterdir()))
+@pytest.mark.parametrize("case", sampled(sorted(path.name for path in CORPUS.iterdir()), 12))
 def test_every_record_of_kafkas_own_logs(case: str) -> None:
     """All records and batches are there with their bytes, and nothing in the output drives a terminal."""
     for path in sorted(CORPUS.glob(f"{case}/*/")):

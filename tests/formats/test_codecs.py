@@ -18,7 +18,7 @@ import lz4.frame
 import pytest
 import snappy
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.errors import CodecError, UnknownCodecError
@@ -133,7 +133,6 @@ def test_lz4_header_checksum_is_wrong_in_magic_0() -> None:
 @every_codec
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @given(data=st.binary(max_size=2000), times=st.integers(1, 100))
-@settings(max_examples=30, deadline=None)
 def test_round_trip(codec: int, magic: int, data: bytes, times: int) -> None:
     payload = compress(codec, data * times, magic=magic)
     assert decompress(codec, payload, magic=magic) == data * times
@@ -226,7 +225,6 @@ def test_any_flipped_bit(codec: int, magic: int) -> None:
 
 @every_real_codec
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
 def test_any_bytes(codec: int, data: st.DataObject) -> None:
     start = data.draw(st.sampled_from([b"", PAYLOADS[codec], PAYLOADS[codec][:7], PAYLOADS[codec][:16]]))
     payload = start + data.draw(st.binary(max_size=60))

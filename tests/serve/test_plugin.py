@@ -6,8 +6,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.fixture.test_plugin import pytest_in
 from tests.serve.data import build
 

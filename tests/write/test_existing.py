@@ -45,12 +45,6 @@ def fill(log: LogWriter, count: int = 6) -> None:
         producer.commit() if number % 2 else producer.abort()
 
 
-@pytest.fixture(autouse=True)
-def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watch no logs grow."""
-    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A log directory with two partitions, closed in order."""
