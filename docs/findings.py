@@ -22,8 +22,8 @@ HEAD = """\
 
 <!-- Generated: python docs/findings.py -->
 
-What does the code of a finding mean, what does the broker do, and how is it repaired? `kdump explain CODE` prints the same
-text. `kdump verify` and `kdump doctor` report findings ([verify.md](verify.md), [doctor.md](doctor.md)).
+What does the code of a finding mean, what does the broker do, and how is it repaired? `kdump explain CODE` prints the
+same text. `kdump verify` and `kdump doctor` report findings ([verify.md](verify.md), [doctor.md](doctor.md)).
 
 """
 
