@@ -31,6 +31,7 @@ from kdump.write.log_writer import LogWriter
 from kdump.write.record_source import Message
 from kdump.write.sessions import Producer
 from tests.change.kept import change_files
+from tests.sampling import sampled
 from tests.write.building import NOW, Clock, files, messages, records, startup
 
 CONFIG = WritingSettings(segment_bytes=1200, index_interval_bytes=200, segment_index_bytes=120)
@@ -396,7 +397,7 @@ def loaded(data: Path) -> LoadOutcome:
     return outcome
 
 
-@pytest.mark.parametrize("was_clean", [True, False])
+@pytest.mark.parametrize("was_clean", sampled([True, False], 1))
 def test_killed_anywhere(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_clean: bool) -> None:
     if not was_clean:
         (data / names.CLEAN_SHUTDOWN).unlink()
