@@ -121,14 +121,13 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what was left out, and what else took processor time."""
     count = config.stash.get(_LEFT_OUT, 0)
-    if count:
-        elsewhere = _ELSEWHERE.get(config.option.markexpr, "not chosen")
+    if elsewhere := _ELSEWHERE.get(config.option.markexpr):
         terminalreporter.write_line(f"not run: {count:,} tests ({elsewhere}), and tests/kafka (./dev kafka)")
     if active != "native":
         terminalreporter.write_line("the portable kernels ran, which are slower than the compiled ones")
     own = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    wall, count = time.monotonic() - _BEGAN, processors()
-    text = f"{wall:.0f} s with {own:.0f} s of processor time on {count} processors"
-    if wall * count > 2 * own > 60:
+    wall, number = time.monotonic() - _BEGAN, processors()
+    text = f"{wall:.0f} s with {own:.0f} s of processor time on {number} processors"
+    if wall * number > 2 * own and wall > 60:
         text += f": other processes had the rest, or tests waited (load {os.getloadavg()[0]:.1f})"
     terminalreporter.write_line(text)
