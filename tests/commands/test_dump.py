@@ -33,7 +33,6 @@ from kdump.interchange.file_rows import TABLES
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
-from tests.agreement import running
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
 from tests.commands.terminal import on_terminal
 from tests.kernels.seeds import mended
@@ -57,12 +56,7 @@ def run(*arguments: object) -> Result:
 
 
 def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command as its users run it; in a process of its own where it has options."""
-    if options:
-        return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, check=False, **options)
-    said = running.kdump(Path.cwd(), "dump", *arguments)
-    out, err = said.out.encode("utf-8", "surrogateescape"), said.err.encode()
-    return subprocess.CompletedProcess(said.arguments, said.code, out, err)
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, check=False, **options)
 
 
 def objects(*arguments: object) -> list[dict[str, Any]]:
