@@ -12,6 +12,7 @@ from kdump.commands.cli import COMMANDS
 from kdump.commands.shell.line_budget import MAX_LINES
 from kdump.commands.shell.output import MAX_COMPLAINTS
 from tests.agreement.running import kdump
+from tests.sampling import sampled
 
 PARTITIONS = 100
 SPEC = """
@@ -64,7 +65,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("directory", DIRECTORIES)
+@pytest.mark.parametrize("directory", sampled(DIRECTORIES, 1))
 @pytest.mark.parametrize("command", SUMMING_UP)
 def test_no_command_prints_more_than_a_screen_or_two(command: str, directory: str, home: Path) -> None:
     said = kdump(home, command, directory, *LISTS.get(command, ()))
@@ -74,7 +75,7 @@ def test_no_command_prints_more_than_a_screen_or_two(command: str, directory: st
 
 
 @pytest.mark.parametrize("strategy", ["salvage", "truncate"])
-@pytest.mark.parametrize("directory", DIRECTORIES)
+@pytest.mark.parametrize("directory", sampled(DIRECTORIES, 2))
 def test_no_plan_takes_more_than_a_screen_or_two(strategy: str, directory: str, home: Path) -> None:
     said = kdump(home, "repair", directory, "--strategy", strategy)
     assert said.out
