@@ -1,9 +1,8 @@
-"""Writes what the documentation says of findings from the catalogue, so that the two never disagree.
+"""Writes docs/findings.md from the catalogue, so that the two never disagree.
 
     python docs/findings.py [--check]
 
-The table in docs/verify.md, and a page for each code in docs/findings/. `--check` writes nothing and fails where
-something is not current.
+`--check` writes nothing and fails if the page is not current.
 """
 
 from __future__ import annotations
@@ -17,42 +16,37 @@ from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.kafka_messages import said_of
 from kdump.findings.kind import FindingKind
 
-HERE = Path(__file__).parent
-PAGE = HERE / "verify.md"
-FOLDER = HERE / "findings"
-BEGIN = "<!-- The table is generated: python docs/findings.py -->\n"
-END = "<!-- End of the table. -->\n"
+PAGE = Path(__file__).parent / "findings.md"
+HEAD = """\
+# Findings
+
+<!-- Generated: python docs/findings.py -->
+
+What does the code of a finding mean, what does the broker do, and how is it repaired? `kdump explain CODE` prints the
+same text. `kdump verify` and `kdump doctor` report findings ([verify.md](verify.md), [doctor.md](doctor.md)).
+
+"""
 
 
-def table() -> str:
-    """Return a Markdown table with a line for each code."""
-    lines = ["| code | severity | what it means | what the broker does |", "|---|---|---|---|"]
+def page() -> str:
+    """Return the page: a table of all codes, then a section for each."""
+    return HEAD + "\n".join((*_table(), *(line for kind in CATALOGUE.values() for line in _section(kind)))) + "\n"
+
+
+def _table() -> Iterator[str]:
+    yield "| code | severity | in short |"
+    yield "|---|---|---|"
     for kind in CATALOGUE.values():
-        link = f"[`{kind.code}`](findings/{kind.code}.md)"
-        cells = link, kind.severity, kind.meaning, EXPLANATIONS[kind.code].broker
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+        yield f"| [`{kind.code}`](#{kind.code.lower()}) | {kind.severity} | {EXPLANATIONS[kind.code].title} |"
 
 
-def with_table(page: str) -> str:
-    """Return the page with its table as it should be. Raises ValueError where the page has no place for it."""
-    start = page.index(BEGIN) + len(BEGIN)
-    return page[:start] + table() + page[page.index(END, start) :]
-
-
-def page_of(kind: FindingKind) -> str:
-    """Return the page of one code."""
-    return "\n".join(_lines(kind)) + "\n"
-
-
-def _lines(kind: FindingKind) -> Iterator[str]:
-    known = EXPLANATIONS[kind.code]
-    yield f"# {kind.code} ({kind.severity}): {known.title}"
+def _section(kind: FindingKind) -> Iterator[str]:
+    explanation = EXPLANATIONS[kind.code]
     yield ""
-    yield "<!-- Generated: python docs/findings.py -->"
+    yield f"## {kind.code}"
     yield ""
-    yield kind.meaning
-    fields = {"Broker": known.broker, "Consumers": known.consumers, "Causes": known.causes}
+    yield f"**{kind.severity.capitalize()}: {explanation.title}.** {kind.meaning}"
+    fields = {"Broker": explanation.broker, "Consumers": explanation.consumers, "Causes": explanation.causes}
     for label, text in fields.items():
         yield ""
         yield f"**{label}.** {text}"
@@ -70,31 +64,18 @@ def _lines(kind: FindingKind) -> Iterator[str]:
         yield ""
     for number, remedy in enumerate(kind.remedies, 1):
         command = " ".join(remedy.words("PATH"))
-        said = f"`{command}`" + (f" ({remedy.note})" if remedy.note else "") if command else remedy.note
-        yield f"{number}. {said[:1].upper()}{said[1:]}. Loses {remedy.loses}."
-
-
-def wanted() -> dict[Path, str]:
-    """Every file with what it should contain."""
-    pages = {FOLDER / f"{kind.code}.md": page_of(kind) for kind in CATALOGUE.values()}
-    return {PAGE: with_table(PAGE.read_text(encoding="utf-8"))} | pages
+        text = f"`{command}`" + (f" ({remedy.note})" if remedy.note else "") if command else remedy.note
+        yield f"{number}. {text[:1].upper()}{text[1:]}. Loses {remedy.loses}."
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the files, or say whether they are current."""
-    files = wanted()
-    present = {*FOLDER.glob("*.md")}
-    stale = [path for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-    stale += sorted(present - set(files))
-    if "--check" in arguments:
-        for path in stale:
-            print(f"{path} is not current: run python docs/findings.py", file=sys.stderr)
-        return int(bool(stale))
-    FOLDER.mkdir(exist_ok=True)
-    for path in present - set(files):
-        path.unlink()
-    for path, text in files.items():
-        path.write_text(text, encoding="utf-8")
+    """Write the page, or say whether it is current."""
+    text = page()
+    if "--check" not in arguments:
+        PAGE.write_text(text, encoding="utf-8")
+    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
+        print(f"{PAGE} is not current: run python docs/findings.py", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import kdump
 
 PROGRAM = Path(__file__).parent.parent / "benchmarks" / "compaction.py"
 
 
+@pytest.mark.slow
 def test_a_run(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--dir", str(tmp_path), "--divisor", "4096", "--repeat", "1"],

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parent.parent / "benchmarks" / "comparing.py"
 
 
+@pytest.mark.slow
 def test_a_run(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--dir", str(tmp_path), "--divisor", "512", "--repeat", "1"],

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parent.parent / "benchmarks" / "starting.py"
 
 
+@pytest.mark.slow
 def test_a_run(tmp_path: Path) -> None:
     options = ["--dir", str(tmp_path), "--repeat", "1", "--against", str(Path(sys.executable).parent)]
     done = subprocess.run([sys.executable, str(PROGRAM), *options], capture_output=True, text=True)

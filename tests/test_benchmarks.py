@@ -14,6 +14,8 @@ from benchmarks import data, processes
 from kdump.formats.faults import END
 from kdump.storage.log_reader import LogFile
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).parent.parent / "benchmarks" / "run.py"
 SMALL = [replace(log, size=200_000, distinct=3) for log in data.LOGS]
 

@@ -13,6 +13,7 @@ import pytest
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
 def test_the_demo(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in FIXTURES.rglob("*")}

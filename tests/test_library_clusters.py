@@ -9,7 +9,6 @@ import pytest
 import kdump
 from kdump.cluster.set_voters import VoterAt
 from kdump.cluster.wanted import ControllerAt, Wanted
-from kdump.disk import locks
 from kdump.errors import KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.formats import names
 from kdump.operations.compared import PartitionReplicas, Verdict
@@ -23,11 +22,6 @@ from tests.test_library_operations import content
 
 SHARED = chain(0, (0, 40))
 LONGER = chain(0, (0, 48))
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
 
 
 @pytest.fixture

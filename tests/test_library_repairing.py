@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.disk import locks
 from kdump.errors import BrokerRunsError, KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.formats import names
 from kdump.operations.repair import Repaired
@@ -21,11 +20,6 @@ from tests.test_library_operations import content
 from tests.verify.building import INTERVAL, Log, build, file, flip
 
 CONFIG = {"index.interval.bytes": str(INTERVAL)}
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -21,16 +23,49 @@ def test_version_is_one() -> None:
     assert importlib.metadata.version("kafka-kdump") == kdump.__version__
 
 
-def test_changelog_has_what_is_unreleased() -> None:
-    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+def links_of(page: Path) -> Iterator[tuple[Path, str]]:
+    """The files and anchors that a page of the project links to."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            yield (page.parent / path).resolve() if path else page, anchor
 
 
-def test_readme_names_every_command() -> None:
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for path, anchor in links_of(page):
+            assert path.exists(), f"{page}: {path}"
+            assert not anchor or anchor in anchors_of(path), f"{page}: {path}#{anchor}"
+
+
+def test_the_index_leads_to_every_page_and_names_every_command() -> None:
+    index = ROOT / "docs" / "README.md"
+    reached, ahead = set(), [index]
+    while ahead:
+        page = ahead.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            ahead += [path for path, _ in links_of(page)]
+    assert set(PAGES) - {ROOT / "README.md"} <= reached
     from kdump.commands.cli import cli
 
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [f"kdump {name}" for name in cli.list_commands(click.Context(cli))]
-    assert [name for name in [*commands, "dump-log"] if name not in readme] == []
+    assert [name for name in [*commands, "dump-log"] if name not in index.read_text(encoding="utf-8")] == []
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[(.*?)\]", text, re.MULTILINE)[0] == kdump.__version__
 
 
 def importers_of_commands(folder: str) -> set[str]:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.agreement.answers import Answers
-from tests.agreement.directories import EVERYTHING, KILLED, METADATA, Maker, build, names
+from tests.agreement.directories import EVERYTHING, METADATA, SOUND, Maker, build, names
 from tests.agreement.known import KNOWN
 from tests.agreement.rules import RULES
 from tests.agreement.running import kdump
+from tests.sampling import sampled
 
 NAMES = names()
 ASKED = {"verify", "startup", "ls", "doctor", "repair", "lookup", "retain", "dump", "stats", "txns", "compact"}
@@ -43,9 +44,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         yield Asked(Maker(tmp_path_factory.mktemp("agreement")))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name.endswith(KILLED) else []) for name in NAMES]
-)
+@pytest.mark.parametrize("name", sampled(NAMES, 30, always=(SOUND,)))
 def test_commands_agree(name: str, asked: Asked) -> None:
     """Every rule about a directory; what is known to break one has to break it."""
     about = asked.about(name)

@@ -80,7 +80,7 @@ MAX_SECONDS = 120
 _CPU_SECONDS = 5
 """Processor time that a test may take besides five times its usual one: more, and it goes round in circles."""
 _MEMORY = 4 << 30
-QUIET = ("-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly")
+QUIET = ("-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly", "--hypothesis-profile=many")
 
 
 class Timer:

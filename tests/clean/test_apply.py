@@ -54,6 +54,7 @@ from tests.clean.building import (
     write_checkpoint,
 )
 from tests.repair.test_crash import KILLED, Saboteur
+from tests.sampling import sampled
 
 SEGMENTS = {
     0: [batch(0, (b"a", b"1"), (b"b", b"1")), in_txn(2, 7, (b"c", b"1"))],
@@ -478,7 +479,7 @@ def loaded(log_dir: Path) -> list[tuple[int, bytes | None, bytes | None]]:
     return found
 
 
-@pytest.mark.parametrize("keep_old", [True, False])
+@pytest.mark.parametrize("keep_old", sampled([True, False], 1))
 def test_killed_anywhere_a_broker_loses_nothing_and_a_rerun_finishes(
     partition: Path, tmp_path: Path, keep_old: bool
 ) -> None:

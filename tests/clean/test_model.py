@@ -180,7 +180,7 @@ class History:
         assert [found for found in findings if found.severity == ERROR] == []
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(STEPS, st.integers(200, 2000), st.integers(100, 600), st.sampled_from((0, 0, 500)))
 def test_passes_over_random_histories(steps: list[NamedTuple], segment: int, buffer: int, lag: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:

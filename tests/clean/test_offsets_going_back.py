@@ -56,7 +56,7 @@ def check(log: Log, keys: int, buffer: int) -> None:
 
 
 @only_native
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(SEGMENT, min_size=1, max_size=4), st.integers(1, 4), st.integers(100, 400))
 def test_a_record_behind_a_full_map_is_judged_by_its_own_key(log: Log, keys: int, buffer: int) -> None:
     """The offset of such a record may be one that was taken for another key."""

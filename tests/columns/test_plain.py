@@ -24,6 +24,7 @@ from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from tests.columns.reading import Case, cases
+from tests.sampling import sampled
 from tests.topics.building import Log
 
 pytestmark = pytest.mark.skipif(kernels.active != "native", reason="the compiled kernels are not in use")
@@ -44,7 +45,7 @@ def check(records: Scan) -> pa.Table:
     return found
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sampled(cases(), 10), ids=lambda case: case.name)
 def test_kafkas_own_logs(case: Case) -> None:
     records = scan(str(case.folder), columns=[name for name in ALL if "timestamp" not in name], errors="skip")
     check(records)

@@ -29,6 +29,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 from tests.columns.reading import Case, cases, row_of
+from tests.sampling import sampled
 from tests.storage.building import KERNELS, batch, flipped, segment_file, use_kernels, with_valid_crc
 
 NOBODY = Labels()
@@ -65,7 +66,7 @@ def rows_of(path: str, names: tuple[str, ...] = PLAIN, labels: Labels = NOBODY, 
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sampled(cases(), 10), ids=lambda case: case.name)
 def test_kafkas_own_logs(case: Case, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_kernels(kernels, monkeypatch)
     for segment in PartitionLog(str(case.folder)).segments:
@@ -78,7 +79,7 @@ def test_kafkas_own_logs(case: Case, kernels: str, monkeypatch: pytest.MonkeyPat
             assert row.headers == (headers or None)
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sampled(cases(), 10), ids=lambda case: case.name)
 def test_batches_of_kafkas_own_logs(case: Case) -> None:
     for segment in PartitionLog(str(case.folder)).segments:
         expected = [item for item in segment.batches() if isinstance(item, Batch)]

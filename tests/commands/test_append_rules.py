@@ -24,11 +24,6 @@ from tests.topics.building import Log, metadata_pairs
 from tests.write.building import Clock, records
 
 
-@pytest.fixture(autouse=True)
-def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
-
-
 @pytest.fixture
 def append(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     """Runs `kdump append` on plain lines; the exit code has to be the given one."""

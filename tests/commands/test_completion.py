@@ -34,19 +34,24 @@ CASES = [
 KDUMP = Path(sys.executable).parent / "kdump"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "spec.yaml").write_text(SPEC)
-    assert kdump(tmp_path, "fixture", "build", "spec.yaml", "data").code == 0
-    return tmp_path
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("completion")
+    (folder / "spec.yaml").write_text(SPEC)
+    assert kdump(folder, "fixture", "build", "spec.yaml", "data").code == 0
+    return folder
 
 
 def offered(folder: Path, line: str) -> list[tuple[str, str]]:
     """What the scripts get for a line: kinds and words."""
     words = line.split(" ")
     environment = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_KDUMP_COMPLETE": "bash_complete"}
-    done = subprocess.run([KDUMP], env=os.environ | environment, cwd=folder, capture_output=True, text=True, check=True)
-    return [(kind, word) for kind, _, word in (each.partition(",") for each in done.stdout.splitlines())]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        said = kdump(folder)
+    assert said.code == 0
+    return [(kind, word) for kind, _, word in (each.partition(",") for each in said.out.splitlines())]
 
 
 @pytest.mark.parametrize(("line", "wanted"), CASES)

@@ -88,7 +88,6 @@ COMMANDS = [name for name in commands_with_config() if name not in CARRIED_OVER]
 def with_config(run: Run, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], int]:
     """Runs a command with a server.properties, of which it gets the text; append reads an empty standard input."""
     monkeypatch.chdir(orders.parent.parent)
-    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115
 
     def called(command: str, text: str) -> int:

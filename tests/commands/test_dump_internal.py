@@ -36,6 +36,7 @@ from tests.formats.test_internal_topics_records import (
     sample,
 )
 from tests.rows import rows_in
+from tests.sampling import sampled
 from tests.topics.building import (
     NOW,
     ORDERS_ID,
@@ -343,7 +344,7 @@ def check_dump(folder: Path, topic: str, pairs: list[Pair]) -> None:
         assert len(shown.stdout.splitlines()) > len(pairs)
 
 
-@pytest.mark.parametrize(("decoder", "record_type", "layout"), RECORDS)
+@pytest.mark.parametrize(("decoder", "record_type", "layout"), sampled(RECORDS, 4))
 def test_every_damage_of_a_coordinators_record(tmp_path: Path, decoder: str, record_type: int, layout: int) -> None:
     topic = COORDINATOR_TOPICS[decoder]
     kind = topic.kinds[record_type]
@@ -356,7 +357,7 @@ def test_every_damage_of_a_coordinators_record(tmp_path: Path, decoder: str, rec
     check_dump(tmp_path, topic.name, [*pairs, *((key, bad) for bad in damaged(value))])
 
 
-@pytest.mark.parametrize(("decoder", "api_key"), METADATA_RECORDS)
+@pytest.mark.parametrize(("decoder", "api_key"), sampled(METADATA_RECORDS, 3))
 def test_every_damage_of_a_metadata_record(tmp_path: Path, decoder: str, api_key: int) -> None:
     topic = METADATA_TOPICS[decoder]
     schema = topic.schemas[api_key]

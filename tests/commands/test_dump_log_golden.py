@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import golden
+from tests.sampling import sampled
 
 ROOT = golden.FIXTURES.parent
 
@@ -26,7 +27,7 @@ def test_same_as_kafka(case: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("case", golden.cases())
+@pytest.mark.parametrize("case", sampled(golden.cases(), 2))
 def test_same_through_the_console_command(case: str) -> None:
     command = Path(sys.executable).with_name("dump-log")
     assert command.is_file(), "the project is not installed beside this Python"

@@ -25,6 +25,7 @@ from kdump.storage import regions
 from tests.commands import golden
 from tests.commands.logs import write_partition
 from tests.kernels.seeds import CONTROLS, framed, mend_checksums, records
+from tests.sampling import sampled
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="several processes are for Linux alone"),
@@ -103,7 +104,7 @@ def logs(draw: st.DrawFn) -> bytes:
     return bytes(data[: len(data) - draw(st.sampled_from((0, 0, 1, 17, 40, 300)))])
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     data=logs(),
     processes=st.integers(2, 4),
@@ -142,7 +143,7 @@ def test_nearly_all_is_printed_by_several_processes(tmp_path: Path, monkeypatch:
     assert watched.ends == [len(data)]
 
 
-@pytest.mark.parametrize("case", golden.cases())
+@pytest.mark.parametrize("case", sampled(golden.cases(), 10))
 def test_same_as_kafka(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Regions(monkeypatch, 2, 700)
     found = [

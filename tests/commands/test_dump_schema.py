@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from kdump.commands.cli import cli
 from kdump.formats.names import LOG, OTHER, parse_file_name
 from tests.rows import rows_in
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "fixtures" / "corpus"
@@ -113,7 +114,7 @@ def test_the_document_has_tables() -> None:
     assert {word for text in words for word in text.split(" or ")} == {*TYPES, "null"}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 8))
 @pytest.mark.parametrize("raw", [(), ("--raw",)], ids=["decoded", "raw"])
 def test_jsonl(case: str, raw: tuple[str, ...]) -> None:
     seen = 0
@@ -134,7 +135,7 @@ def test_every_type_was_seen() -> None:
     assert set(SCHEMA) - seen <= {"quorumState", "metaProperties", "cleanShutdown", "partitionMetadata"}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 8))
 def test_csv(case: str) -> None:
     """The same rows as jsonl, under the same names; and each cell is what the table says."""
     for path in files(case):

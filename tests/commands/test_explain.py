@@ -18,15 +18,15 @@ org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt (stored
 """
 
 
-@pytest.mark.parametrize("code", CATALOGUE)
-def test_every_code(run: Run, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert run("explain", code) == 0
-    assert run.lines[0].startswith(f"{code} (")
-    labels = [line.split()[0] for line in run.lines[1:] if line and not line.startswith(" ")]
-    assert labels[:4] == ["Meaning", "Broker", "Consumers", "Causes"]
-    assert "Do" in labels
-    assert all(len(line) <= 80 for line in run.lines)
+    for code in CATALOGUE:
+        assert run("explain", code) == 0
+        assert run.lines[0].startswith(f"{code} (")
+        labels = [line.split()[0] for line in run.lines[1:] if line and not line.startswith(" ")]
+        assert labels[:4] == ["Meaning", "Broker", "Consumers", "Causes"], code
+        assert "Do" in labels, code
+        assert [line for line in run.lines if len(line) > 80] == []
 
 
 def test_a_list_of_codes(run: Run) -> None:

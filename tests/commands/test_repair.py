@@ -23,7 +23,6 @@ from kdump.change.change import Change, ChangeState
 from kdump.change.copy_out import PART_SUFFIX
 from kdump.change.guard import ANY_LOSS
 from kdump.change.place import new_change
-from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.repair.proposal import examine
@@ -37,12 +36,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 DAMAGED = ("orders-0", "orders-1", "orders-2")
 AS_BROKER = ("--strategy", "truncate")
 SETTINGS = "index.interval.bytes=300\nsegment.index.bytes=2000\n"
-
-
-@pytest.fixture
-def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
-    return run
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.checksums import crc32c
 from kdump.formats.uuids import format_uuid
@@ -15,12 +14,6 @@ from tests.commands.running import Run
 from tests.repair.damaged import BASES, STARTUP, edit, flip, name, segment_bytes
 from tests.repair.salvaging import content, errors
 from tests.topics.building import ORDERS_ID, cluster_directory
-
-
-@pytest.fixture
-def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
-    return run
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from tests.change.kept import change_files, killed_after, only_change
@@ -17,12 +16,6 @@ from tests.repair.damaged import BASES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content
 
 COMMANDS = ("rebuild-index", "trim")
-
-
-@pytest.fixture
-def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
-    return run
 
 
 @pytest.fixture

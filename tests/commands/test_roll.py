@@ -16,12 +16,6 @@ from tests.write.building import Clock, files, messages
 
 
 @pytest.fixture
-def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
-    return run
-
-
-@pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A log directory with two partitions, closed in order."""
     with LogDirWriter(str(tmp_path / "data"), clock=Clock(), durable=False) as log_dir:

@@ -12,6 +12,7 @@ from kdump.commands.shell.screen import Screen, begin_screen
 from kdump.commands.shell.tables import aligned, cut_in_the_middle
 from tests.agreement.running import kdump
 from tests.commands.terminal import on_terminal
+from tests.sampling import sampled
 
 SPEC = """
 seed: terminal
@@ -58,7 +59,7 @@ def too_long(text: str, width: int) -> list[str]:
     return [line for line in lines if text_width(line) > width and max(map(text_width, line.split())) < width - 24]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", sampled(COMMANDS, 6))
 @pytest.mark.parametrize("width", [80, 60])
 def test_no_line_is_wider_than_the_terminal(
     command: str, width: int, home: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from kdump.change import journal, place
-from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.storage.live import tally
@@ -29,12 +28,6 @@ SETTINGS = "index.interval.bytes=300\nsegment.index.bytes=2000\n"
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("sound") / "sound")
-
-
-@pytest.fixture
-def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
-    return run
 
 
 @pytest.fixture

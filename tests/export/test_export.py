@@ -31,6 +31,7 @@ from kdump.storage.partition import PartitionLog
 from tests.columns.reading import Case, expected_rows, sound_cases
 from tests.commands.logs import EPOCH, batch, write_segment
 from tests.export.exporting import NAMES, READERS, data_files, log, offsets, parquet_rows, run
+from tests.sampling import sampled
 from tests.storage.building import flipped
 from tests.topics.building import Log
 
@@ -38,7 +39,7 @@ DAY = 86_400_000
 
 
 @pytest.mark.parametrize("format_", ExportFormat)
-@pytest.mark.parametrize("case", sound_cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sampled(sound_cases(), 8), ids=lambda case: case.name)
 def test_the_rows_of_kafkas_own_logs(case: Case, format_: str, tmp_path: Path) -> None:
     options = ExportOptions(format=format_, columns=NAMES, control=True)
     summary = run([case.folder], tmp_path, options)

@@ -22,6 +22,8 @@ from tests.commands.running import invoked
 from tests.rows import rows_in
 from tests.topics.building import Log
 
+pytestmark = pytest.mark.slow  # a server of moto's
+
 BUCKET = "backup"
 
 

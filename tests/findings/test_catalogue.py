@@ -13,9 +13,8 @@ import pytest
 from kdump.commands.cli import COMMANDS, SHARED_PACKAGES, cli
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.filter import FindingFilter
-from kdump.findings.kind import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
+from kdump.findings.kind import NOTHING, Remedy
 
-KINDS = [pytest.param(kind, id=code) for code, kind in CATALOGUE.items()]
 REMEDIES = sorted({remedy for kind in CATALOGUE.values() for remedy in kind.remedies}, key=str)
 
 
@@ -38,14 +37,14 @@ def test_every_command_that_is_advised_exists(
     assert not context.args
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_loses_nothing_comes_first(kind: FindingKind) -> None:
-    losing = [remedy.loses != NOTHING for remedy in kind.remedies]
-    assert losing == sorted(losing)
-    for remedy in kind.remedies[:1]:
-        assert remedy.loses == NOTHING
-        assert "--strategy" not in remedy.arguments
-        assert not re.search(r"\b(rm|delete) (the|a) (file|directory|partition)\b", remedy.note)
+def test_what_loses_nothing_comes_first() -> None:
+    for kind in CATALOGUE.values():
+        losing = [remedy.loses != NOTHING for remedy in kind.remedies]
+        assert losing == sorted(losing), kind.code
+        for remedy in kind.remedies[:1]:
+            assert remedy.loses == NOTHING, kind.code
+            assert "--strategy" not in remedy.arguments, kind.code
+            assert not re.search(r"\b(rm|delete) (the|a) (file|directory|partition)\b", remedy.note), kind.code
 
 
 def test_salvage_comes_after_the_other_replicas() -> None:
@@ -64,14 +63,9 @@ def _module(checked_by: str) -> str:
     return f"kdump.{checked_by}" if "." in checked_by else f"kdump.verify.{checked_by}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_is_whole(kind: FindingKind) -> None:
-    assert kind.severity in Severity
-    assert kind.effect in BrokerEffect
-    assert kind.meaning.endswith(".")
-    assert kind.code in inspect.getsource(importlib.import_module(_module(kind.checked_by)))
-    assert all(remedy.text.endswith(f"(loses {remedy.loses})") for remedy in kind.remedies)
-    assert kind.repair == ("; else ".join(remedy.text for remedy in kind.remedies) or "do nothing")
+def test_the_module_that_a_code_names_has_it() -> None:
+    for kind in CATALOGUE.values():
+        assert kind.code in inspect.getsource(importlib.import_module(_module(kind.checked_by)))
 
 
 def test_the_words_of_a_remedy() -> None:

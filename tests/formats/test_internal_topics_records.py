@@ -27,6 +27,7 @@ from kdump.formats.schemas.json_form import to_json
 from kdump.formats.schemas.reader import decode, decode_as_broker
 from kdump.formats.schemas.writer import encode
 from kdump.releases import KafkaRelease
+from tests.sampling import sampled
 
 COORDINATOR_TOPICS: dict[str, CoordinatorTopic] = {
     "offsets-decoder": consumer_offsets.TOPIC,
@@ -257,7 +258,7 @@ def completed(layout: Layout, value: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("schema", "version"), VERSIONS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_round_trip(schema: Schema, version: int, data: st.DataObject) -> None:
     value = data.draw(values(schema.layout(version)))
@@ -319,7 +320,7 @@ def check_error(error: KdumpError, data: bytes) -> None:
     assert str(error)
 
 
-@pytest.mark.parametrize(("decoder", "record_type", "layout"), RECORDS)
+@pytest.mark.parametrize(("decoder", "record_type", "layout"), sampled(RECORDS, 6))
 def test_damaged_coordinator_records(decoder: str, record_type: int, layout: int) -> None:
     topic = COORDINATOR_TOPICS[decoder]
     kind = topic.kinds[record_type]
@@ -353,7 +354,7 @@ def test_damaged_coordinator_records(decoder: str, record_type: int, layout: int
         check_texts(decoder, key, damaged)
 
 
-@pytest.mark.parametrize(("decoder", "api_key"), METADATA_RECORDS)
+@pytest.mark.parametrize(("decoder", "api_key"), sampled(METADATA_RECORDS, 6))
 def test_damaged_metadata_records(decoder: str, api_key: int) -> None:
     topic = METADATA_TOPICS[decoder]
     schema = topic.schemas[api_key]

@@ -19,6 +19,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 
 @only_native
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None or platform.libc_ver()[0] != "glibc", reason="needs a C compiler, and glibc")
 def test_a_memory_error_or_the_same_result_and_no_crash(tmp_path: Path) -> None:
     """A list comprehension in RecordColumns crashed here: what cannot be appended is freed twice by Cython 3.3."""

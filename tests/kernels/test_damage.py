@@ -124,6 +124,7 @@ class Reader:
             self.met[type(fault_error(fault)).__name__] += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_every_bit_flip(name: str, tmp_path: Path) -> None:
     entries = SEGMENTS[name]

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 import kdump
 from kdump.commands.cli import cli
-from kdump.disk import locks
 from kdump.errors import BrokerRunsError, ConfigError, InUseError, NameFormatError
 from kdump.formats.codecs import GZIP
 from kdump.interchange.lines import InterchangeError
@@ -23,11 +22,6 @@ from tests.test_library_operations import content
 
 CORPUS = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
 TIME = 1_700_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
 
 
 @pytest.fixture

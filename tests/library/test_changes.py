@@ -9,7 +9,6 @@ import pytest
 import kdump
 from kdump.change.change import ChangeState
 from kdump.change.undo import Verdict
-from kdump.disk import locks
 from kdump.errors import BrokerRunsError, KdumpError, RefusedError
 from kdump.operations.results import Failed
 from kdump.operations.undo import Closed, Pruned
@@ -19,11 +18,6 @@ from tests.test_library_operations import content
 from tests.verify.building import Log, build, file
 
 DAY = 86_400_000
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
 
 
 @pytest.fixture

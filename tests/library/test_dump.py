@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 import kdump
 from kdump.commands.cli import cli
-from kdump.disk import locks
 from kdump.errors import KdumpError, NameFormatError, ProblemError
 from kdump.interchange.rows import Payload
 from kdump.operations.dump import NothingToFollowError
@@ -21,16 +20,12 @@ from kdump.operations.dump_rows import BatchRow, FileRow, RecordRow
 from kdump.storage.decoded import DamagedError
 from tests.commands.test_schemas import data as data
 from tests.rows import rows_in
+from tests.sampling import sampled
 from tests.verify.building import Log, build, file, flip
 
 CORPUS = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
 CASES = sorted(path.name for path in CORPUS.iterdir() if path.is_dir() and not path.name.startswith("z-"))
 TXN = CORPUS / "s-src-txn"
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
 
 
 def printed(*arguments: object) -> list[dict[str, Any]]:
@@ -65,12 +60,12 @@ def dumped(*paths: Path, **options: Any) -> list[tuple[object, ...]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 8))
 def test_the_records_are_those_of_the_command(case: str) -> None:
     assert dumped(CORPUS / case) == records_of(printed(CORPUS / case))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 8))
 def test_other_files_have_the_entries_that_the_command_prints(case: str) -> None:
     rows = list(kdump.dump(CORPUS / case, include=["all"], batches_only=True, errors="skip"))
     shown = printed(CORPUS / case, "--include", "all", "--batches-only")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.disk import locks
 from kdump.errors import BrokerRunsError, KdumpError, RefusedError
 from kdump.operations.repair import Repaired
 from tests.locked import broker_on
@@ -19,11 +18,6 @@ from tests.verify.building import Log, build, file
 
 Function = Callable[..., Iterator[Repaired]]
 FUNCTIONS = [kdump.repair, kdump.trim, kdump.rebuild_index]
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
 
 
 @pytest.fixture

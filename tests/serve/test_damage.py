@@ -9,6 +9,7 @@ import pytest
 
 from kdump.serve.background import serve
 from kdump.serve.pieces import OnDamage
+from tests.sampling import sampled
 from tests.serve.clients import READERS, UNCOMMITTED, confluent, kafka_python
 from tests.serve.data import Seen, build, records_in
 
@@ -37,7 +38,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[Seen]:
     return records_in(build(tmp_path_factory.mktemp("sound") / "data"), STARTS)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", sampled(FAULTS, 3))
 def test_a_partition_ends_before_the_damage(fault: str, tmp_path: Path, sound: list[Seen]) -> None:
     log_dir = build(tmp_path / "data", [f"{fault}:topic=codec-none,partition=0,segment=1,batch=1"])
     said: list[str] = []
@@ -56,7 +57,7 @@ def test_a_partition_ends_before_the_damage(fault: str, tmp_path: Path, sound: l
     assert [line for line in said if line.endswith(f"the partition ends at offset {end}") and DAMAGED in line], said
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", sampled(FAULTS, 3))
 def test_damage_can_be_skipped(fault: str, tmp_path: Path, sound: list[Seen]) -> None:
     log_dir = build(tmp_path / "data", [f"{fault}:topic=codec-none,partition=0,segment=1,batch=1"])
     with serve(str(log_dir), on_damage=OnDamage.SKIP) as server:

@@ -28,10 +28,11 @@ collect_ignore = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes (pytest-xdist with --dist loadgroup), one of them has all of Spark's."""
+    """Mark what needs a Java: it is slow, and one of several processes (--dist loadgroup) has all of it."""
     for item in items:
         if item.path.parent == FOLDER and item.path.name in NEED_SPARK:
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

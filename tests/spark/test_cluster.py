@@ -25,8 +25,6 @@ from tests.spark import cluster_job
 from tests.spark.building import log_directory
 from tests.spark.session import environment, free_port
 
-pytestmark = pytest.mark.slow
-
 PATIENCE = 120
 SPARK_HOME = Path(pyspark.__file__).parent
 

@@ -9,6 +9,7 @@ import pytest
 
 from kdump.spark.tables import DataLossError
 from tests.columns.reading import Case, cases, expected_rows, in_microseconds
+from tests.sampling import sampled
 from tests.spark.building import options_of, row_of, rows_of
 
 PLAIN = {"includeHeaders": True, "includeControlRecords": True}
@@ -47,7 +48,7 @@ def check(case: Case) -> None:
         assert [row_of(row) for row in rows_of(options)] == expected[:at]
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sampled(cases(), 8), ids=lambda case: case.name)
 def test_the_fixtures(case: Case) -> None:
     check(case)
 

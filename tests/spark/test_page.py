@@ -25,8 +25,6 @@ from tests.spark.building import log_directory
 from tests.spark.session import environment
 from tests.topics.building import Log
 
-pytestmark = pytest.mark.slow
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

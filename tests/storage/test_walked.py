@@ -18,6 +18,7 @@ from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import NewContent, Part, SourceBytes, joined
 from kdump.storage.walked import COLUMNS, WalkedLogs
 from tests.recovery.building import NOW, batch, file, make_log, marker, produced
+from tests.sampling import sampled
 
 LOG = file(0, "log")
 
@@ -51,7 +52,7 @@ def rows(view: LogView, start: int, stop: int | None) -> tuple[list[tuple[int, .
     return found, block.status, block.next_position
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", sampled(range(150), 15))
 def test_a_walk_from_what_is_known_is_the_walk_of_the_file(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     content = data(random)
@@ -74,7 +75,7 @@ def test_a_walk_from_what_is_known_is_the_walk_of_the_file(tmp_path: Path, seed:
                         assert rows(kept, start, stop) == rows(read, start, stop), (start, stop)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sampled(range(60), 10))
 def test_loading_gives_the_same_with_it_and_without(tmp_path: Path, seed: int) -> None:
     content = data(Random(seed))
     startup = Startup(now=NOW, clean=False)

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parent.parent.parent / "benchmarks" / "run.py"
 
 
+@pytest.mark.slow
 def test_a_run(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     arguments = ("--dir", tmp_path, "--divisor", "256", "--repeat", "1", "--json", figures, "--only", "verify")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.sampling import sampled
 from tests.test_read_only import listing
 from tests.verify.building import found
 
@@ -38,7 +39,7 @@ def test_a_damaged_file_is_named(case: str) -> None:
     assert said
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 8))
 def test_without_decoding_nothing_else_is_found(case: str) -> None:
     """What only decoded records can tell is missing, or told of the whole batch; nothing new turns up."""
     deep, shallow = findings(case), findings(case, deep=False)
@@ -61,7 +62,7 @@ def test_what_is_there_is_told(case: str, codes: set[str]) -> None:
     assert codes <= {code for _, code, _ in findings(case)}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 6))
 def test_every_file_can_be_verified_by_itself(case: str) -> None:
     """And what is said is of the file, or of the segment whose .log it is."""
     for path in (FIXTURES / "corpus" / case).rglob("*"):

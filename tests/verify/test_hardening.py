@@ -185,7 +185,7 @@ def test_a_directory_that_is_not_kafka_s(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ALL_FILES)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
 @given(content=st.binary(max_size=300))
 def test_any_content_of_any_file(name: str, tmp_path: Path, content: bytes) -> None:
     log = build(tmp_path / "data", {0: [produced(0, 7, 0)], 6: [batch(6)]})

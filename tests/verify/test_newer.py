@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.formats import names
@@ -102,7 +102,6 @@ def test_a_newer_version_of_a_transactions_record_is_no_damage(tmp_path: Path, k
     assert codes(found(tmp_path), "error", "warning") == set()
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(newer_records(), min_size=1, max_size=4))
 def test_what_is_newer_is_no_damage(tmp_path_factory: pytest.TempPathFactory, records: list[Any]) -> None:
     data = tmp_path_factory.mktemp("newer")

@@ -19,6 +19,7 @@ from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
 from kdump.write.record_source import Message, RecordSource
 from kdump.write.sessions import Producer
+from tests.sampling import sampled
 from tests.write.building import NOW, Clock
 
 PEERS = {"kafka-python": kafka_memory, "aiokafka": aiokafka_memory}
@@ -76,7 +77,7 @@ def read(peer: ModuleType, data: bytes) -> Iterator[tuple[Any, ...]]:
             yield record.offset, record.timestamp, record.key, record.value, headers
 
 
-@pytest.mark.parametrize(("peer", "magic", "codec"), READS)
+@pytest.mark.parametrize(("peer", "magic", "codec"), sampled(READS, 6))
 @pytest.mark.parametrize("columns", [False, True], ids=["values", "columns"])
 def test_peer_reads_the_log(peer: str, magic: int, codec: int, columns: bool, tmp_path: Path) -> None:
     messages = content(magic)
