@@ -431,6 +431,8 @@ def _decision_lines(decision: Decision) -> Iterator[str]:
         yield f"  {safe(_damage(each))}"
     if len(decision.damaged) > MAX_RANGES:
         yield f"  and {number_words(len(decision.damaged) - MAX_RANGES, 'more damaged range')}"
+    if decision.swap_loss.batches:
+        yield f"  a broker that starts puts a .swap in the place of segments: {loss_words(decision.swap_loss)} are lost"
     if not decision.damaged:
         yield from (f"  {safe(why)}" for why in decision.rewritten[:MAX_RANGES])
     yield from (f"  {line}" for line in _around(decision))
@@ -463,7 +465,7 @@ def _damage(each: Damaged) -> str:
 def _around(decision: Decision) -> Iterator[str]:
     if decision.after is None:
         yield "the broker's recovery of this log fails"
-    elif decision.after.batches:
+    elif decision.after.batches and decision.damaged:
         records = number_words(decision.after.records, "record")
         follow = "valid batch follows" if decision.after.batches == 1 else "valid batches follow"
         yield f"{count_text(decision.after.batches)} {follow} ({records})"
@@ -504,7 +506,9 @@ def _what(offer: Offer, decision: Decision) -> str:
         return f"explains {explained} of {number_words(len(decision.damaged), 'damaged range')}"
     if offer.way == Way.SALVAGE:
         kept = "keeps all else"
-        if offer.loses == 0:
+        if decision.swap_loss.batches and not decision.damaged:
+            kept = "moves the .swap away, keeps the segments"
+        elif offer.loses == 0:
             kept = "changes batches in their place" if decision.rewritten else "the same records stay elsewhere"
         return f"{kept}{_needs(offer)}"
     return f"as the broker's recovery does{_needs(offer)}"

@@ -31,7 +31,7 @@ _VERBS = {
     StepKind.WARN: "note",
 }
 _WIDTH = max(map(len, _VERBS.values())) + 1
-_TAKING = (StepKind.TRUNCATE, StepKind.EMPTY, StepKind.DROP, StepKind.HIDE)
+_TAKING = (StepKind.DELETE, StepKind.TRUNCATE, StepKind.EMPTY, StepKind.DROP, StepKind.HIDE)
 _MAX_SIMILAR = 3
 
 

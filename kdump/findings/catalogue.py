@@ -227,7 +227,7 @@ _KINDS = (
     FindingKind("KD-FILE-SWAP", WARNING, REBUILDS, ways.SWAP, "directory",
         "A replacement of segments was interrupted. The broker completes it, or drops it if a .cleaned is left."),
     FindingKind("KD-FILE-SWAP-DAMAGED", ERROR, TRUNCATES, ways.DAMAGED_SWAP, "replacements",
-        "A file that a broker is to put in the place of segments is damaged."),
+        "A file that a broker is to put in the place of segments is damaged, or lacks batches that they have."),
     FindingKind("KD-FILE-TMP", NOTE, IGNORES, ways.LEFT_ALONE, "directory",
         "The program that wrote the file was interrupted."),
     FindingKind("KD-META-PARTITION", ERROR, GOES_OFFLINE, ways.PARTITION_METADATA, "directory",

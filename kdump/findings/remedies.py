@@ -86,7 +86,10 @@ UNASSIGNED = (
     _do("if the replica belongs here: once the broker runs, assign it with kafka-reassign-partitions.sh"),
 )
 SWAP = (_run("startup", "shows what the broker does: it finishes the replacement"),)
-DAMAGED_SWAP = (REPLICA, _run("repair", "if the segments that it would replace are here and valid: keeps these"))
+DAMAGED_SWAP = (
+    _run("repair", "before the start, if the segments that it would replace are here: moves it away and keeps these"),
+    REPLICA,
+)
 PARTITION_METADATA = (
     _run("repair --apply", "writes the topic id that the cluster metadata or the topic's other partitions have"),
     _do("if none of them has it: write version: 0 and topic_id: ID, with the TopicId of kafka-topics.sh --describe"),

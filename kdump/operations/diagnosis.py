@@ -142,7 +142,8 @@ def diagnoses_of(
             return
         for doubt in loaded.expiring:
             yield _of_expiring(loaded, doubt, families.pop(_FAMILIES[doubt.reason], []))
-        is_known = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
+        codes = {each.code for each in weighty}  # what the start drops may all follow from one of them
+        is_known = "KD-CKPT-LOG-START" in codes or ("KD-FILE-SWAP-DAMAGED" in codes and _drops_by_swap(loaded.outcome))
         if not is_known and (loaded.loses_by_loading or loaded.committed_missing):
             is_index = loaded.outcome.hides
             families.setdefault(_Family.INDEX if is_index else _Family.ASIDE if loaded.stray else _Family.LOG, [])
@@ -201,6 +202,11 @@ def _rebuilt_by_start(loaded: Loaded | None) -> set[str]:
     if loaded is None or not loaded.outcome.ok:
         return set()
     return {os.path.join(loaded.path, step.file) for step in loaded.outcome.steps if _puts_right(step)}
+
+
+def _drops_by_swap(outcome: LoadOutcome) -> bool:
+    """Return whether a start drops batches only with segments that it deletes for a .swap."""
+    return all(step.action == StepKind.DELETE for step in outcome.steps if step.loss and step.loss.batches)
 
 
 def _puts_right(step: Step) -> bool:

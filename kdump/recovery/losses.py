@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from kdump.blocks import BatchBlock
-from kdump.recovery.outcome import Loss
+from kdump.recovery.outcome import Loss, total_loss
 from kdump.storage.damage import Damage, only_zeros
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import scan
+from kdump.storage.valid_batches import valid_runs
 
 
 def count_loss(log: LogFile, base_offset: int, position: int) -> tuple[Loss, str | None]:
     """Return what the bytes from `position` to the end of `log` hold, and the damage right at `position`, if any.
 
-    `base_offset` is the segment's: it bounds what is believed behind damage. Raises OSError.
+    `base_offset` is the segment's. Raises OSError.
     """
     size, reason = max(0, log.size - position), None
-    batches = records = 0
-    first_offset = last_offset = None
-    for part in scan(log, base_offset, position, whole=False):
-        if isinstance(part, Damage):
-            if part.position == position:
-                reason = part.text
-            continue
-        batches += part.stop - part.first
-        records += _records(log, part.block, part.first, part.stop)
-        if first_offset is None:
-            is_wrapper = part.block.count[part.first] < 0  # what its first offset is only its content tells
-            first_offset = (part.block.last_offset if is_wrapper else part.block.base_offset)[part.first]
-        last_offset = part.block.last_offset[part.stop - 1]
+    first = next(iter(scan(log, base_offset, position, whole=False)), None)
+    if isinstance(first, Damage):
+        reason = first.text
+    losses = []
+    for block, row, stop in valid_runs(log, position):  # the offsets of what goes need not fit anywhere
+        is_wrapper = block.count[row] < 0  # what its first offset is only its content tells
+        offset = (block.last_offset if is_wrapper else block.base_offset)[row]
+        losses.append(Loss(0, 0, stop - row, _records(log, block, row, stop), offset, block.last_offset[stop - 1]))
     zeros = size if only_zeros(log, position, log.size) else 0
-    return Loss(size, zeros, batches, records, first_offset, last_offset), reason
+    return total_loss(losses)._replace(bytes=size, zeros=zeros), reason
 
 
 def _records(log: LogFile, block: BatchBlock, first: int, stop: int) -> int:

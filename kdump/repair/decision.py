@@ -66,8 +66,9 @@ class Decision(NamedTuple):
 
     `damaged` are the ranges in question, `after` counts the valid batches behind the first of them, which a broker's
     recovery drops (None where it would not get through). `dropped` are valid batches that salvage cannot place, and
-    `rewritten` says why it changes batches (their leader epochs, or their place) beside giving ranges up. `replicas`
-    is None where no cluster metadata is at hand.
+    `rewritten` says why it changes batches (their leader epochs, or their place) beside giving ranges up. `swap_loss`
+    is what a broker loses that completes a swap at its start, which salvage moves away. `replicas` is None where no
+    cluster metadata is at hand.
     """
 
     damaged: tuple[Damaged, ...]
@@ -75,10 +76,11 @@ class Decision(NamedTuple):
     dropped: Loss
     rewritten: tuple[str, ...]
     replicas: Replicas | None = None
+    swap_loss: Loss = Loss()
 
     def offers(self) -> Iterator[Offer]:
         """Yield the ways out, those that lose nothing first."""
-        if self.replicas is None or self.replicas.others_in_sync:
+        if not self.swap_loss.batches and (self.replicas is None or self.replicas.others_in_sync):
             yield Offer(Way.REPLICA, 0)
         if self.damaged and (self.replicas is None or len(self.replicas.brokers) > 1):
             yield Offer(Way.COPY, 0)
@@ -86,7 +88,7 @@ class Decision(NamedTuple):
             yield Offer(Way.FIX_BIT, 0)
         is_cut = self.after is not None and self.after.has_data
         is_worth_it = not is_cut or self.rewritten or self.dropped.records or (self.after and self.after.records)
-        has_others = self.replicas is not None and bool(self.replicas.others_in_sync)
+        has_others = bool(self.damaged) and self.replicas is not None and bool(self.replicas.others_in_sync)
         loses = None if self.records is None else self.records + self.dropped.records
         salvage = Offer(Way.SALVAGE, loses, self.dropped.records, has_others)
         loses = None if self.records is None or self.after is None else self.records + self.after.records

@@ -9,13 +9,16 @@ of the one before it that stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from kdump.blocks import BatchBlock
 from kdump.change.splice import spliced
 from kdump.formats.batch import LOG_OVERHEAD
+from kdump.formats.checkpoints import EpochEntry
 from kdump.named_tuples import NamedTuple
+from kdump.repair.ranges import ByteRange
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.verify.column_checks import is_uniform
@@ -156,3 +159,48 @@ def _right_epochs(epochs: list[int], believed: set[int]) -> list[int]:
         latest = epoch if number in believed else latest
         right.append(latest)
     return right
+
+
+def outdated_batches(batches: Mapping[int, ByteRange], starts: Sequence[EpochEntry]) -> dict[int, int]:
+    """Return the batches that those of a later leader replace, by their keys, with the epoch of that leader.
+
+    A follower truncates its log to where the epoch of the new leader starts, and appends that leader's batches
+    (KIP-101). `batches` are in the order in which they stand in a log. `starts` are the entries of
+    leader-epoch-checkpoint, which have to confirm the epoch of a batch that replaces others, at the same offsets or
+    before it in the log; without any, it begins where another batch ends, and the next one follows it, with no damage
+    before it.
+    """
+    outdated: dict[int, int] = {}
+    first_offsets: dict[int, int] = {}  # of each epoch, among the batches that come later
+    ends = {part.last_offset + 1 for part in batches.values()}
+    confirmed = sorted(
+        (part.first_offset, part.last_offset)
+        for part in batches.values()
+        if starts and _epoch_at(starts, part.first_offset) == part.leader_epoch
+    )
+    next_offset: int | None = None
+    for at, part in reversed(list(batches.items())):
+        epoch, first = part.leader_epoch, part.first_offset
+        newer = [other for other, start in first_offsets.items() if other > epoch >= 0 and start <= part.last_offset]
+        epoch_there = _epoch_at(starts, first)
+        if newer or (epoch_there > epoch >= 0 and _overlaps(confirmed, part)):
+            outdated[at] = max((epoch_there, *newer))
+        elif epoch >= 0 and (
+            epoch_there == epoch
+            if starts
+            else not part.is_stray and first in ends and next_offset in (None, part.last_offset + 1)
+        ):
+            first_offsets[epoch] = min(first, first_offsets.get(epoch, first))
+        next_offset = first
+    return outdated
+
+
+def _overlaps(ranges: Sequence[tuple[int, int]], part: ByteRange) -> bool:
+    """Return whether one of the ranges of offsets, in order, or the one before it has an offset of a batch."""
+    at = bisect_right(ranges, (part.last_offset, part.last_offset))
+    return any(last >= part.first_offset for _, last in ranges[max(0, at - 2) : at])
+
+
+def _epoch_at(starts: Sequence[EpochEntry], offset: int) -> int:
+    """Return the leader epoch of an offset by the entries of leader-epoch-checkpoint; -1 where it has none."""
+    return max((entry.epoch for entry in starts if entry.start_offset <= offset), default=NO_EPOCH)

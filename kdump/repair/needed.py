@@ -6,6 +6,8 @@ The loading that plans are made from leaves every file as a broker would leave i
   (with a marker that is gone, a transaction stays open behind them), snapshots, leader epochs;
 - files beside a .log in which verification finds something;
 - what goes because its name is no offset, over which loading fails;
+- a leader-epoch-checkpoint that is missing and that recovery builds from the batches: at every start of the metadata
+  log, and of other logs after an unclean shutdown;
 - after an unclean shutdown also what a broker does at its start anyway (it trims preallocated indexes, writes a
   snapshot, removes leftovers), but not new content for the sound index of a closed segment: old releases, followers and
   the cleaner write other entries than a rebuild, and theirs are as good. Nor for any sound transaction index: what a
@@ -15,18 +17,30 @@ The loading that plans are made from leaves every file as a broker would leave i
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kdump.change.plan import REPLACE, TRUNCATE, Operation, Plan
 from kdump.disk.reading import ReadOnlyFile
 from kdump.formats import names
+from kdump.formats.checkpoints import format_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import stray_offsets
 from kdump.repair.survey import Survey
 from kdump.storage.damage import only_zeros
 from kdump.storage.partition import PartitionLog
+from kdump.storage.recipe import Recipe
 
 _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
+
+
+_NO_EPOCHS = len(format_leader_epochs(()))
+"""Bytes of a leader-epoch-checkpoint without entries."""
+
+
+def builds_epochs(log: PartitionLog, files: Mapping[str, Recipe]) -> bool:
+    """Return whether the leader-epoch-checkpoint is missing, and loading leaves these `files` with one from batches."""
+    name = names.LEADER_EPOCH_CHECKPOINT
+    return name not in log.files and name in files and files[name].size > _NO_EPOCHS
 
 
 def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan:
@@ -63,6 +77,8 @@ def _is_repair(operation: Operation, found: Survey, changed: Collection[int]) ->
         return parsed.offset >= min(changed)
     if parsed.kind in (names.LOG, *names.INDEX_KINDS) and parsed.state in (names.LIVE, names.SWAP):
         return parsed.offset in changed
+    if operation.name == names.LEADER_EPOCH_CHECKPOINT and operation.old_size < 0 and operation.size > _NO_EPOCHS:
+        return True
     if parsed.kind in _FOLLOWS_FROM_LOGS:
         has_unsound = any(parse_file_name(name).kind == parsed.kind for name in found.unsound)
         return bool(changed) or (parsed.kind == names.PRODUCER_SNAPSHOT and has_unsound)

@@ -12,7 +12,9 @@ class ByteRange(NamedTuple):
     """Bytes of a .log from `start` up to `stop`, and the offsets (absolute) and number of the batches in them.
 
     `is_dense`: as far as the headers tell, no offset is without a record. `is_moved`: it stood elsewhere in the file
-    than its offsets ask for.
+    than its offsets ask for. `leader_epoch`, `records` and `crc` are those of one batch, `records` -1 where its header
+    does not tell. `is_stray`: its offsets do not fit where it stands. `stored_offset` is the offset in its header where
+    it is another one than its place determines, else None.
     """
 
     start: int
@@ -22,6 +24,21 @@ class ByteRange(NamedTuple):
     batches: int
     is_dense: bool
     is_moved: bool = False
+    leader_epoch: int = -1
+    records: int = -1
+    crc: int = -1
+    is_stray: bool = False
+    stored_offset: int | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of its offsets."""
+        return self.last_offset - self.first_offset + 1
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """What a copy of it has, too: its offsets, its size in bytes and its CRC."""
+        return self.first_offset, self.last_offset, self.stop - self.start, self.crc
 
 
 class Orderly(NamedTuple):
@@ -35,6 +52,8 @@ class Orderly(NamedTuple):
     base_offset: array[int]
     last_offset: array[int]
     records: array[int]
+    leader_epoch: array[int]
+    crc: array[int]
 
     @property
     def start(self) -> int:
@@ -64,8 +83,10 @@ class Orderly(NamedTuple):
 
     def apart(self) -> Iterator[ByteRange]:
         """Yield each of them as a range of its own."""
-        for start, size, first, last, records in zip(*self, strict=True):
-            yield ByteRange(start, start + size, first, last, 1, records in (-1, last - first + 1))
+        for start, size, first, last, records, epoch, crc in zip(*self, strict=True):
+            is_dense = records in (-1, last - first + 1)
+            stop = start + size
+            yield ByteRange(start, stop, first, last, 1, is_dense, leader_epoch=epoch, records=records, crc=crc)
 
 
 class LeftOut(NamedTuple):

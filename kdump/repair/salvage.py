@@ -6,10 +6,16 @@ as after compaction. The rules for batches that do not fit:
 
 - A batch whose records cannot be read to their end is left out, although its CRC holds; so is a transaction marker
   that the broker cannot read, and a batch whose header and records contradict each other in count or offsets.
-- Offsets increase. Of all ways to leave out batches so that they do, the one that keeps most batches is taken; of two
-  that keep as many, the one in which more of them have a record for each of their offsets, then the one in which more
-  of them begin where the one before ends. No more than 4096 batches are weighed against each other at a time.
+- Offsets increase. Of all ways to leave out batches so that they do, two are compared: the one that keeps most batches,
+  and the one that keeps most records; that with which fewer records go is taken, the first of equals. Of two ways that
+  keep as many batches, the one is taken in which more of them have a record for each of their offsets, then the one in
+  which more begin where the one before ends. No more than 4096 batches are weighed against each other at a time.
 - A batch that does not fit where it stands, but fills empty offsets exactly, is put there.
+- No CRC covers a base offset. A batch that fits nowhere by its own, but whose place in the log leaves one choice of
+  offsets, gets those; so do several. One whose content is in the partition twice is a copy, and two that follow each
+  other by their own offsets are a piece of another log: they get no others.
+- Of batches at the same offsets those of the latest leader epoch stay, as after a truncation by epoch. Without epochs
+  those stay with which fewer records go.
 - A batch belongs to its segment: it neither starts before the segment's base offset nor reaches the base offset of the
   next segment that holds anything. A last batch more than 2^31 - 1 behind the base offset is believed only if it goes
   on where the one before it ends; no batch holds offsets further apart than that.
@@ -18,7 +24,7 @@ as after compaction. The rules for batches that do not fit:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import repeat
 
@@ -26,6 +32,7 @@ from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import CodecLimitError, CodecMissingError, KdumpError, LoadError
 from kdump.formats.batch import CONTROL
+from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.markers import read_marker
@@ -36,6 +43,7 @@ from kdump.storage.decoded import first_offset
 from kdump.storage.payloads import Payloads, inflate
 from kdump.storage.planned_log import LogView
 from kdump.storage.scan import scan
+from kdump.storage.valid_batches import valid_runs
 from kdump.verify.column_checks import is_uniform
 
 _ROWS = WINDOW // 4
@@ -49,19 +57,22 @@ def choose_batches(
     faults: Sequence[tuple[int, str]] = (),
     limit: int = DEFAULT_LIMIT,
     suspects: AbstractSet[int] | None = None,
+    *,
+    epoch_starts: Sequence[EpochEntry] = (),
+    is_copy: Callable[[ByteRange], bool] = lambda _: False,
 ) -> Iterator[ByteRange | LeftOut]:
     """Yield what to keep of a .log, in the order of the offsets, and what to leave out.
 
     `base_offset` is the segment's, `next_base` that of the next segment. `faults` are what else is wrong with batches:
     byte positions inside them, ascending, and why. `limit` bounds what one batch may decompress to, in bytes; of one
     that would be larger the header has to do. `suspects` are where the batches begin whose records are in doubt, if
-    that is known already; None: those of all batches are read. Raises OSError, and CodecMissingError where a codec's
-    library is not installed.
+    that is known already; None: those of all batches are read. `epoch_starts` and `is_copy` as for `increasing`.
+    Raises OSError, and CodecMissingError where a codec's library is not installed.
     """
     highest = LONG_MAX - 1 if next_base is None else next_base - 1
     batches = _readable(log, base_offset, limit) if suspects is None else _known(log, base_offset, limit, suspects)
     parts = _without(faults, batches)
-    yield from joined(increasing(parts, base_offset, highest))
+    yield from joined(increasing(parts, base_offset, highest, epoch_starts, is_copy))
 
 
 def _without(
@@ -75,14 +86,14 @@ def _without(
         elif isinstance(part, Orderly):
             yield from _without(faults, part.apart())
         else:
-            yield LeftOut(part.start, part.stop, faults[at][1])
+            yield LeftOut(part.start, part.stop, faults[at][1], part)
 
 
 def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[ByteRange | Orderly | LeftOut]:
     """Yield the valid batches, those that are not orderly each as a range of its own, and what is not good."""
     for part in scan(log, base_offset):
         if isinstance(part, Damage):
-            yield LeftOut(part.position, part.resumed, part.text)
+            yield from _in_damage(log, part, limit)
             continue
         row = part.first
         while row < part.stop:
@@ -100,6 +111,25 @@ def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[ByteRange 
             row = inflated.stop
 
 
+def _in_damage(log: LogView, damage: Damage, limit: int) -> Iterator[ByteRange | LeftOut]:
+    """Yield what is damaged, and between it the valid batches whose offsets do not fit there, as strays.
+
+    What a damaged batch holds whose frame leads to the next batch is its content, not batches of this log.
+    """
+    position, header = damage.position, damage.header
+    is_content = header is not None and position + header.size == damage.resumed < log.size
+    for run in () if is_content else valid_runs(log, position, damage.resumed):
+        for row in range(run.first, run.stop):
+            start = run.block.position[row]
+            if position < start:
+                yield LeftOut(position, start, damage.text)
+            part = _read_again(log, run.block, row, limit)
+            yield part if isinstance(part, LeftOut) else part._replace(is_stray=True)
+            position = part.stop
+    if position < damage.resumed:
+        yield LeftOut(position, damage.resumed, damage.text)
+
+
 def _are_whole(block: BatchBlock, payloads: Payloads) -> bool:
     """Return whether the records of all rows whose payloads are given can be read."""
     rows = range(payloads.first, payloads.stop)
@@ -112,7 +142,7 @@ def _known(
     """Yield as `_readable`, of a log that was walked: only the batches that are in doubt are read again."""
     for part in scan(log, base_offset, whole=False):
         if isinstance(part, Damage):
-            yield LeftOut(part.position, part.resumed, part.text)
+            yield from _in_damage(log, part, limit)
             continue
         block = part.block
         for first in range(part.first, part.stop, _ROWS):
@@ -135,8 +165,10 @@ def _needs_look(block: BatchBlock, row: int, suspects: AbstractSet[int]) -> bool
 
 
 def _of_header(block: BatchBlock, row: int, first: int) -> ByteRange:
-    last, start = block.last_offset[row], block.position[row]
-    return ByteRange(start, start + block.size[row], first, last, 1, block.count[row] in (-1, last - first + 1))
+    last, start, records = block.last_offset[row], block.position[row], block.count[row]
+    is_dense = records in (-1, last - first + 1)
+    epoch, crc, stop = block.leader_epoch[row], block.crc[row], start + block.size[row]
+    return ByteRange(start, stop, first, last, 1, is_dense, leader_epoch=epoch, records=records, crc=crc)
 
 
 def _read_again(log: LogView, block: BatchBlock, row: int, limit: int) -> ByteRange | LeftOut:
@@ -158,7 +190,8 @@ def _orderly(block: BatchBlock, first: int, stop: int) -> Orderly | None:
         return None
     if len(starts) > 1 and kernels.differences(ends[:-1], starts[1:])[0] <= 0:
         return None
-    return Orderly(block.position[first:stop], block.size[first:stop], starts, ends, block.count[first:stop])
+    columns = (column[first:stop] for column in (block.count, block.leader_epoch, block.crc))
+    return Orderly(block.position[first:stop], block.size[first:stop], starts, ends, *columns)
 
 
 def _judged(
@@ -176,5 +209,6 @@ def _judged(
         try:
             read_marker(log, block, row)
         except LoadError as error:
-            return LeftOut(start, stop, f"the transaction marker at offset {block.last_offset[row]}: {error}")
+            why = f"the transaction marker at offset {block.last_offset[row]}: {error}"
+            return LeftOut(start, stop, why, _of_header(block, row, block.base_offset[row]))
     return _of_header(block, row, first_offset(block, row, limit))

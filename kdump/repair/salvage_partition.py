@@ -21,7 +21,8 @@ Where that still ends in an exception, the file or the batch at fault is left ou
 
 from __future__ import annotations
 
-from kdump.change.plan import Cut
+from kdump.change.guard import dropped_batches
+from kdump.change.plan import Cut, make_plan
 from kdump.errors import NUMBER_FORMAT, KdumpError, LoadError
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -43,7 +44,7 @@ from kdump.recovery.outcome import (
 from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
-from kdump.repair.as_broker import as_if_killed
+from kdump.repair.as_broker import as_if_killed, reasons
 from kdump.repair.load_result import (
     at_rest,
     directory_after_load,
@@ -79,7 +80,7 @@ class Salvaged(NamedTuple):
     ends in an exception); of a sound partition, of which nothing goes, neither is counted. `markers` are those that
     were put in, `open_txns` the producers whose transaction is open at the end. `given_up` are the damaged ranges of
     logs, `dropped` the valid batches whose offsets fit nowhere, and `kafka_drops` what Kafka's own recovery would
-    throw away.
+    throw away. `swap_loss` is what a broker would lose that completes a swap which salvage takes away.
     """
 
     outcome: LoadOutcome
@@ -91,6 +92,7 @@ class Salvaged(NamedTuple):
     given_up: tuple[GivenUp, ...] = ()
     dropped: Loss = Loss()
     kafka_drops: Loss | None = None
+    swap_loss: Loss = Loss()
 
     @property
     def rewritten(self) -> tuple[str, ...]:
@@ -105,7 +107,8 @@ class Salvaged(NamedTuple):
         ranges = {(each.file, each.start) for each in self.given_up}
         is_cut_elsewhere = any((cut.file, cut.start) not in ranges for cut in logs)
         drops_batches = any(step.loss and step.loss.batches for step in self.outcome.steps)
-        return not (is_cut_elsewhere or drops_batches or self.dropped.batches or self.rewritten)
+        is_in_question = self.dropped.batches or self.swap_loss.batches or self.rewritten
+        return not (is_cut_elsewhere or drops_batches or is_in_question)
 
 
 def salvage_partition(
@@ -119,22 +122,31 @@ def salvage_partition(
     unclean = as_if_killed(startup)
     attempt = _Attempt(log, unclean, found, limit, lost_markers)
     outcome = attempt.load()
+    dropped = attempt.dropped(outcome)
+    if dropped.batches and attempt.has_swaps:
+        other = _Attempt(log, unclean, found, limit, lost_markers, turns_swaps=True)
+        other_outcome = other.load()
+        other_dropped = other.dropped(other_outcome)
+        if other_outcome.ok and other_dropped.records < dropped.records:
+            attempt, outcome, dropped = other, other_outcome, other_dropped
+    files = attempt.files
     kept = without_markers(holding(log, outcome), attempt.markers)
-    if attempt.files.cuts or attempt.files.given_up or not outcome.ok:
+    if files.cuts or files.given_up or files.swap_loss.batches or dropped.batches or not outcome.ok:
         kafkas = load_log(log, unclean)
         kafka_keeps, kafka_drops = (holding(log, kafkas), kafkas.loss) if kafkas.ok else (None, None)
     else:  # nothing is in the way of a broker
         kafka_keeps, kafka_drops = kept, Loss()
     return Salvaged(
         outcome,
-        tuple(attempt.files.cuts),
+        tuple(files.cuts),
         kept,
         kafka_keeps,
         tuple(attempt.markers),
         tuple(open_txns(log, outcome)),
-        tuple(attempt.files.given_up),
-        attempt.files.dropped(),
+        tuple(files.given_up),
+        dropped,
         kafka_drops,
+        files.swap_loss,
     )
 
 
@@ -142,12 +154,22 @@ class _Attempt:
     """The files with everything taken out of them that was found to be in the way so far."""
 
     def __init__(
-        self, log: PartitionLog, startup: Startup, found: Survey, limit: int, lost_markers: LostMarkers
+        self,
+        log: PartitionLog,
+        startup: Startup,
+        found: Survey,
+        limit: int,
+        lost_markers: LostMarkers,
+        *,
+        turns_swaps: bool = False,
     ) -> None:
+        """`turns_swaps`: what waits to replace segments is treated in the other way than it would be."""
         self.log = log
         self.startup = startup
-        self.files = SalvagedFiles(log, found, limit)
+        self.files = SalvagedFiles(log, found, limit, startup.config)
         self.markers: list[NewMarker] = []
+        self.has_swaps = False
+        self._turns_swaps = turns_swaps
         self._unsound = sorted(found.unsound)
         self._lost_markers = lost_markers
 
@@ -164,8 +186,16 @@ class _Attempt:
         outcome = at_rest(self.log, self.startup, self.files.directory, outcome)
         return outcome._replace(steps=(*self.files.steps, *outcome.steps))
 
+    def dropped(self, outcome: LoadOutcome) -> Loss:
+        """Return the valid batches that go, as the guard of all changes counts them. Raises OSError, RefusedError."""
+        if outcome.files is None:
+            return Loss()
+        plan = make_plan(self.log.path, outcome.files, reasons(outcome), outcome.present)
+        lost = dropped_batches(plan.path, plan.operations, plan.recipes).lost
+        return Loss(0, 0, *lost)
+
     def _prepare(self) -> Failure | None:
-        self.files.sort_out_swaps()
+        self.has_swaps = self.files.sort_out_swaps(turns=self._turns_swaps)
         failure = self._clear_leftovers()
         while failure is not None and self._leave_out_what_fails(failure):
             failure = self._clear_leftovers()
@@ -185,9 +215,9 @@ class _Attempt:
         return None
 
     def _leave_out_unsound(self) -> None:
-        """Take out the snapshots and leader epochs that contradict the log: loading makes them again from it."""
+        """Take out the snapshots that contradict the log: loading makes them again from it."""
         for name in self._unsound:
-            if self.files.directory.exists(name) and parse_file_name(name).kind in _MADE_AGAIN:
+            if self.files.directory.exists(name) and parse_file_name(name).kind == names.PRODUCER_SNAPSHOT:
                 self.files.leave_out_file(name, "it contradicts the log")
 
     def _leave_out_misnamed_logs(self) -> None:
@@ -282,6 +312,3 @@ class _Attempt:
                 parse_partition_metadata(self.files.directory.read(name), name)
             except KdumpError as error:
                 self.files.leave_out_file(name, str(error))
-
-
-_MADE_AGAIN = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)

@@ -18,7 +18,7 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import as_if_killed, reasons
-from kdump.repair.needed import needed
+from kdump.repair.needed import builds_epochs, needed
 from kdump.repair.survey import Survey, is_end, survey, was_closed
 from kdump.repair.task import FIX_BIT, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.storage.partition import PartitionLog
@@ -163,7 +163,8 @@ def _is_at_rest(
     log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome
 ) -> bool:
     """Return whether nothing is wrong, and nothing routine to do, as with most partitions of a broker that stopped."""
-    return was_closed(log, startup) and request.kinds is None and _is_sound(found, outcome)
+    is_sound = was_closed(log, startup) and request.kinds is None and _is_sound(found, outcome)
+    return is_sound and not builds_epochs(log, outcome.files or {})
 
 
 def _extent(outcome: LoadOutcome) -> tuple[int, int]:
@@ -186,7 +187,8 @@ def _undecided(log: PartitionLog, saved: Salvaged) -> Task:
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
     )
     ranges = sorted(ranges, key=lambda each: (each.file, each.start))
-    decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewritten)
+    damaged = tuple(_damaged(log, ranges))
+    decision = Decision(damaged, saved.kafka_drops, saved.dropped, saved.rewritten, swap_loss=saved.swap_loss)
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
 
 

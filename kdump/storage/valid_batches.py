@@ -19,15 +19,16 @@ _TRIED_TIMES = 16
 """The same of a large file, in multiples of its size."""
 
 
-def valid_runs(log: LogFile) -> Iterator[Run]:
-    """Yield the batches with a valid CRC, in order; none lies within another one.
+def valid_runs(log: LogFile, start: int = 0, stop: int | None = None) -> Iterator[Run]:
+    """Yield the batches with a valid CRC from byte `start` up to byte `stop`, in order; none lies within another one.
 
     The block of a run is reused for the next one, and holds no batch larger than the buffer. Raises OSError, and
     RefusedError where too much looks like batches for all of it to be tried.
     """
-    position, tries = 0, _Tries(log)
-    while position < log.size:
-        for block in log.blocks(position, whole=False):
+    end = log.size if stop is None else min(stop, log.size)
+    position, tries = start, _Tries(log, end)
+    while position < end:
+        for block in log.blocks(position, end, whole=False):
             bad = first_bad(block)
             is_chain = bad == block.length
             position = block.next_position if is_chain else block.position[bad]
@@ -41,24 +42,25 @@ def valid_runs(log: LogFile) -> Iterator[Run]:
 class _Tries:
     """The search for the next valid batch of a log; `_left` bounds the bytes whose CRC is computed for it."""
 
-    def __init__(self, log: LogFile) -> None:
+    def __init__(self, log: LogFile, end: int) -> None:
         self._log = log
+        self._end = end
         self._left = max(_MIN_TRIED, _TRIED_TIMES * log.size)
 
     def next_valid(self, position: int) -> int:
-        """Return the first byte from `position` on where a valid batch begins, or the log's size."""
-        log, window = self._log, FIRST_WINDOW
-        while position + FRAME_SIZE <= log.size:
-            data = log.read(position, window)
+        """Return the first byte from `position` on where a valid batch begins, or the end."""
+        log, end, window = self._log, self._end, FIRST_WINDOW
+        while position + FRAME_SIZE <= end:
+            data = log.read(position, min(window, end - position))
             if len(data) < FRAME_SIZE:  # the file has become shorter
                 break
-            for index in _frames(data, log.size - position):
+            for index in _frames(data, end - position):
                 self._count(data, index)
-                if valid_entry(log, position + index, log.size):
+                if valid_entry(log, position + index, end):
                     return position + index
             position += len(data) - FRAME_SIZE + 1
             window = min(4 * window, BUFFER_SIZE)
-        return log.size
+        return end
 
     def _count(self, data: bytes, index: int) -> None:
         self._left -= int.from_bytes(data[index + LENGTH_AT : index + LOG_OVERHEAD], "big")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from kdump.errors import CorruptIndexError, LoadError, NameFormatError
 from kdump.findings.finding import UNREAD, Finding, found, unreadable
 from kdump.findings.kind import ERROR, GOES_OFFLINE, REFUSES, BrokerEffect
 from kdump.formats import names
+from kdump.formats.words import number_words, offset_range
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
@@ -29,8 +30,32 @@ def check_replacements(log: PartitionLog, reading: Reading) -> Iterator[Finding]
     except (OSError, NameFormatError) as error:
         yield found(UNREAD, log.path, str(error))
         return
+    is_damaged = False
     for name in waiting:
-        yield from _check(log, Segment(os.path.join(log.path, name)), reading)
+        for finding in _check(log, Segment(os.path.join(log.path, name)), reading):
+            is_damaged = True
+            yield finding
+    if waiting and not is_damaged:
+        yield from _losses(log, waiting)
+
+
+def _losses(log: PartitionLog, waiting: Sequence[str]) -> Iterator[Finding]:
+    """Yield that the segments hold batches that the files which are to replace them do not have."""
+    from kdump.recovery.swaps import losses_at_start
+
+    path = os.path.join(log.path, waiting[0])
+    try:
+        losses = losses_at_start(PlannedPartition(log), LoadingSettings()).losses
+    except OSError as error:
+        yield unreadable(path, error)
+        return
+    except LoadError:
+        return  # told as the effect of what is damaged
+    for name, loss in losses.items():
+        records = number_words(loss.records, "record")
+        offsets = offset_range(loss.first_offset, loss.last_offset)
+        text = f"a broker puts it in the place of {name} at its start, but it lacks offsets {offsets} ({records})"
+        yield found("KD-FILE-SWAP-DAMAGED", path, text, offset=loss.first_offset)
 
 
 def _check(log: PartitionLog, segment: Segment, reading: Reading) -> Iterator[Finding]:

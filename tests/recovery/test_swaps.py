@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kdump.recovery.outcome import DELETE, RENAME
-from tests.recovery.building import batch, exception, file, load, loaded, make_log, steps
+from tests.recovery.building import batch, exception, file, load, loaded, make_log, steps, with_offset
 
 OLD = b"".join(batch(n) for n in range(10))
 NEW = b"".join(batch(n) for n in (0, 4, 9))
@@ -121,3 +121,44 @@ def test_a_swap_that_cannot_be_walked_ends_loading(tmp_path: Path) -> None:
     assert exception(outcome) == "CorruptRecordException"
     assert outcome.failure is not None
     assert outcome.failure.text.endswith(f"{file(0, 'log.swap')}.")
+
+
+DENSE = {n: batch(n, timestamp=1000 + n) for n in range(20)}
+"""Batches that are all different."""
+
+
+def lost(folder: Path, swap: bytes, base: int = 0) -> dict[str, tuple[int, int | None, int | None]]:
+    """Load segments 0, 5 and 10 beside a .log.swap: the batches that go with each, and their offsets."""
+    files = {file(at, "log"): b"".join(DENSE[n] for n in range(at, at + 5)) for at in (0, 5, 10)}
+    files |= {file(at, "index"): b"" for at in (0, 5, 10)}
+    log = make_log(folder, {**files, file(base, "log.swap"): swap, file(base, "index.swap"): b""})
+    losses = {step.file: step.loss for step in steps(load(log), DELETE) if step.loss}
+    return {name: (loss.batches, loss.first_offset, loss.last_offset) for name, loss in losses.items()}
+
+
+def of(*offsets: int) -> bytes:
+    return b"".join(DENSE[n] for n in offsets)
+
+
+@pytest.mark.parametrize(
+    ("swap", "expected"),
+    [
+        (of(*range(10)), {}),
+        # what it does not have of the last segment that it replaces
+        (of(*range(6)), {file(5, "log"): (4, 6, 9)}),
+        # nor what is damaged in it
+        (of(*range(10))[:-1], {file(5, "log"): (1, 9, 9)}),
+        (b"", {file(0, "log"): (5, 0, 4)}),
+        # a base offset that is wrong, which no CRC covers, reaches further than its batches
+        (of(*range(4)) + with_offset(DENSE[4], 12), {file(0, "log"): (1, 4, 4), file(5, "log"): (5, 5, 9),
+                                                     file(10, "log"): (4, 10, 14)}),
+        # the cleaner leaves offsets empty
+        (of(0, 3, 9), {}),
+        (of(3, 4, 5, 6, 7, 8, 9), {}),
+        (of(0, 3, 9)[:-1], {file(0, "log"): (1, 4, 4)}),
+    ],
+)  # fmt: skip
+def test_what_a_swap_does_not_have_is_lost(
+    tmp_path: Path, swap: bytes, expected: dict[str, tuple[int, int, int]]
+) -> None:
+    assert lost(tmp_path, swap) == expected

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import kdump
 from kdump.change.apply import apply_plan
+from kdump.change.guard import ANY_LOSS
 from kdump.change.place import new_change
 from kdump.change.plan import Plan
 from kdump.findings.kind import ERROR
@@ -41,7 +42,7 @@ def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: LostMarke
 
 def apply(plan: Plan, task: Task) -> None:
     """Carry out a task's plan without a backup."""
-    apply_plan(plan, new_change(plan.path), keep_old=False, cuts=task.cuts)
+    apply_plan(plan, new_change(plan.path), keep_old=False, cuts=task.cuts, allowance=ANY_LOSS)
 
 
 def errors(partition: Path, startup: Startup = STARTUP) -> list[str]:

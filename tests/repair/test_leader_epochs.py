@@ -13,7 +13,7 @@ from kdump.recovery.startup import Startup
 from kdump.repair import leader_epochs
 from kdump.repair.leader_epochs import MAX_RUNS
 from kdump.repair.task import ABORTED
-from tests.recovery.building import batch, broken, file, make_log, marker, produced
+from tests.recovery.building import batch, broken, file, make_log, marker, produced, with_offset
 from tests.repair.salvaging import errors, examined, salvage
 
 STARTUP = Startup(now=1_000_000)
@@ -124,3 +124,46 @@ def test_a_changed_batch_is_no_place_where_a_marker_was_lost(tmp_path: Path) -> 
     found = salvage(tmp_path / "topic-0", STARTUP, ABORTED)
     assert [each.offset for each in found.markers] == [1]
     assert set(epochs_of(tmp_path / "topic-0")) == {0}
+
+
+class TestOutdated:
+    """Of batches at the same offsets those of the later leader stay, as after a truncation by epoch (KAFKA-3919)."""
+
+    OLD = batch(8, timestamp=1) + batch(9, timestamp=2)
+    NEW = batch(8, 5, timestamp=3, leader_epoch=1) + batch(13, timestamp=4, leader_epoch=1)
+    BEFORE = b"".join(map(batch, range(8)))
+
+    def kept(self, folder: Path, data: bytes, checkpoint: str | None) -> tuple[list[tuple[int, int]], int, str]:
+        """Salvage a log: first offset and epoch of the batches after the first eight, records dropped, checkpoint."""
+        files = {file(0, names.LOG): data}
+        if checkpoint is not None:
+            files[names.LEADER_EPOCH_CHECKPOINT] = checkpoint.encode()
+        partition = Path(make_log(folder, files).path)
+        dropped = salvage(partition, STARTUP).dropped.records
+        found = [
+            (block.base_offset[row], block.leader_epoch[row])
+            for segment in kdump.open_log(str(partition)).segments
+            for block in segment.open_log().blocks()
+            for row in range(block.length)
+        ]
+        return found[8:], dropped, (partition / names.LEADER_EPOCH_CHECKPOINT).read_text()
+
+    @pytest.mark.parametrize("checkpoint", ["0\n2\n0 0\n1 8\n", None])
+    def test_the_later_epoch_stays(self, tmp_path: Path, checkpoint: str | None) -> None:
+        data = self.BEFORE + self.OLD + self.NEW
+        assert self.kept(tmp_path, data, checkpoint) == ([(8, 1), (13, 1)], 2, "0\n2\n0 0\n1 8\n")
+
+    def test_wherever_the_batches_of_the_old_leader_are(self, tmp_path: Path) -> None:
+        data = self.BEFORE + self.NEW + self.OLD
+        assert self.kept(tmp_path, data, "0\n2\n0 0\n1 8\n") == ([(8, 1), (13, 1)], 2, "0\n2\n0 0\n1 8\n")
+
+    def test_an_epoch_that_begins_elsewhere_replaces_nothing(self, tmp_path: Path) -> None:
+        """The base offset of a batch is wrong, which no CRC covers."""
+        wrong = with_offset(batch(10, timestamp=7, leader_epoch=1), 3)
+        data = self.BEFORE + self.OLD + wrong + batch(11, leader_epoch=1)
+        expected = [(8, 0), (9, 0), (10, 1), (11, 1)], 0, "0\n2\n0 0\n1 10\n"
+        assert self.kept(tmp_path, data, "0\n2\n0 0\n1 10\n") == expected
+
+    def test_without_epochs_fewer_records_go(self, tmp_path: Path) -> None:
+        new = batch(8, 5, timestamp=3) + batch(13, timestamp=4)
+        assert self.kept(tmp_path, self.BEFORE + self.OLD + new, None)[:2] == ([(8, 0), (13, 0)], 2)

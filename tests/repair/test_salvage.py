@@ -124,15 +124,11 @@ def test_a_wrapper_too_large_to_be_decompressed_here_stays(tmp_path: Path, suspe
     parts = sorted_out(tmp_path / "small", data, limit=50, suspects=suspects)
     assert kept(parts) == [(100, 110)]
     assert parts[0] == ByteRange(0, len(data), 100, 110, 3, False)
-    assert sorted_out(tmp_path / "large", wrapper, limit=50, suspects=suspects) == [
-        ByteRange(0, len(wrapper), 109, 109, 1, False)
-    ]
-    assert sorted_out(tmp_path / "alone", wrapper, suspects=suspects) == [
-        ByteRange(0, len(wrapper), 101, 109, 1, True)
-    ]
+    assert kept(sorted_out(tmp_path / "large", wrapper, limit=50, suspects=suspects)) == [(109, 109)]
+    assert kept(sorted_out(tmp_path / "alone", wrapper, suspects=suspects)) == [(101, 109)]
     out_of_place = batch(100) + wrapper + batch(105) + batch(106) + batch(110)
     assert kept(sorted_out(tmp_path / "a", out_of_place, limit=50, suspects=suspects)) == [(100, 100), (105, 110)]
-    assert kept(sorted_out(tmp_path / "b", out_of_place, suspects=suspects)) == [(100, 100), (105, 110)]
+    assert kept(sorted_out(tmp_path / "b", out_of_place, suspects=suspects)) == [(100, 109), (110, 110)]
 
 
 def test_a_batch_too_large_to_be_decompressed_here_stays(tmp_path: Path) -> None:
@@ -157,12 +153,12 @@ class TestOffsets:
     def test_a_base_offset_too_high_is_outvoted_by_what_follows(self, tmp_path: Path) -> None:
         data = batch(100) + with_offset(batch(101), 500) + batch(102) + batch(103)
         parts = sorted_out(tmp_path, data)
-        assert kept(parts) == [(100, 100), (102, 103)]
-        assert left_out(parts) == ["out of place: offset 500"]
+        assert kept(parts) == [(100, 100), (101, 101), (102, 103)]
+        assert [part.stored_offset for part in parts if isinstance(part, ByteRange)] == [None, 500, None]
 
     def test_a_base_offset_too_low(self, tmp_path: Path) -> None:
         parts = sorted_out(tmp_path, batch(100) + batch(101) + with_offset(batch(102), 50) + batch(103))
-        assert kept(parts) == [(100, 101), (103, 103)]
+        assert kept(parts) == [(100, 101), (102, 102), (103, 103)]
 
     def test_a_batch_out_of_place_is_put_into_the_hole_that_it_fills(self, tmp_path: Path) -> None:
         parts = sorted_out(tmp_path, batch(100) + batch(102) + batch(101) + batch(103))
@@ -216,7 +212,7 @@ class TestOffsets:
 
     def test_below_the_base_offset(self, tmp_path: Path) -> None:
         parts = sorted_out(tmp_path, with_offset(batch(100), 99) + batch(101))
-        assert kept(parts) == [(101, 101)]
+        assert kept(parts) == [(100, 100), (101, 101)]
 
     def test_beyond_the_next_segment(self, tmp_path: Path) -> None:
         data = batch(100) + batch(101) + batch(102)
@@ -250,9 +246,15 @@ def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
     directory.put(name, joined([SourceBytes(name, 7 + SIZE, SIZE), SourceBytes(name, 106 + 2 * SIZE, 2 * SIZE)]))
     with LogView(directory, name) as view:
         parts = list(choose_batches(view, BASE, None))
+    crc = int.from_bytes(batch(102)[17:21], "big")
     assert parts == [
         ByteRange(0, 2 * SIZE, 101, 102, 2, False),
-        LeftOut(2 * SIZE, 3 * SIZE, "out of place: offset 102", ByteRange(140, 210, 102, 102, 1, True)),
+        LeftOut(
+            2 * SIZE,
+            3 * SIZE,
+            "out of place: offset 102",
+            ByteRange(140, 210, 102, 102, 1, True, leader_epoch=0, records=1, crc=crc),
+        ),
     ]
 
 

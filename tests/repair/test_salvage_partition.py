@@ -98,7 +98,7 @@ class TestBesideABroker:
         assert len(salvaged.cuts) == 1
 
     def test_a_batch_out_of_place_is_no_range(self, tmp_path: Path) -> None:
-        salvaged = salvage_of(tmp_path, (0, batch(0) + batch(1) + batch(0, timestamp=5000) + batch(3)))
+        salvaged = salvage_of(tmp_path, (0, batch(0) + batch(1) + batch(0, 2, timestamp=5000) + batch(3)))
         assert salvaged.given_up == ()
         assert (salvaged.dropped.batches, len(salvaged.cuts)) == (1, 1)
 

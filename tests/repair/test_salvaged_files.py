@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,18 +11,21 @@ from kdump.change.plan import Cut
 from kdump.formats import names
 from kdump.formats.codecs import GZIP, compress
 from kdump.formats.encode import NewRecord, encode_message
-from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step
+from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, RENAME, Loss, Step
 from kdump.recovery.startup import Startup
 from kdump.repair.decision import Damaged
+from kdump.repair.load_result import views
 from kdump.repair.salvage_partition import Salvaged
 from kdump.repair.salvaged_files import SalvagedFiles
 from kdump.repair.survey import Survey
+from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
-from tests.recovery.building import NOW, batch, broken, file, make_log
+from tests.recovery.building import NOW, batch, broken, file, make_log, with_offset
 from tests.repair.salvaging import examined
 
 STARTUP = Startup(NOW)
 SIZE = len(batch(0))
+DISTINCT = [batch(n, timestamp=1000 + n) for n in range(10)]
 
 
 def salvage_of(folder: Path, *segments: tuple[int, bytes], **more: bytes) -> Salvaged:
@@ -54,9 +58,10 @@ class TestOffsetsOfWhatIsGivenUp:
 
     def test_behind_a_batch_that_is_out_of_place(self, tmp_path: Path) -> None:
         """Where that one claims to be says nothing of the next."""
-        data = batch(0) + batch(1) + batch(0, timestamp=5000) + broken(batch(3)) + batch(4) + batch(5)
+        data = batch(0) + batch(1) + batch(0, 2, timestamp=5000) + broken(batch(3)) + batch(4) + batch(5)
         salvaged = salvage_of(tmp_path, (0, data), (9, batch(9)))
-        assert given_up(salvaged) == [(file(0, "log"), 3 * SIZE, 2, 3)]
+        start = 2 * SIZE + len(batch(0, 2))
+        assert given_up(salvaged) == [(file(0, "log"), start, 2, 3)]
         assert [Damaged(each, None).records for each in salvaged.given_up] == [2]
         assert (salvaged.dropped.batches, salvaged.dropped.first_offset) == (1, 0)
 
@@ -111,7 +116,7 @@ class TestCopies:
 
     def test_of_what_is_nowhere_else_all_is_counted(self, tmp_path: Path) -> None:
         dropped = salvage_of(tmp_path, (0, batch(0) + batch(7, 2)), (2, batch(2) + batch(7))).dropped
-        assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (1, 2, 7, 8)
+        assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (1, 1, 7, 8)
 
 
 class TestSegments:
@@ -160,13 +165,19 @@ class TestSwaps:
         assert salvaged.kept is not None
         assert salvaged.kept.batches == 5
 
-    def test_it_stays_without_its_damage_where_an_original_is_damaged_too(self, tmp_path: Path) -> None:
+    def test_where_an_original_is_damaged_too_fewer_records_go(self, tmp_path: Path) -> None:
         originals = (self.ORIGINALS[0], (2, batch(2) + broken(batch(3))), self.ORIGINALS[2])
         waits = batch(0) + broken(batch(1)) + batch(3)
         salvaged = salvage_of(tmp_path, *originals, **{self.WAITS: waits})
+        assert [(cut.file, cut.start) for cut in salvaged.cuts] == [(file(2, "log"), SIZE)]
+        assert (salvaged.dropped.batches, salvaged.dropped.first_offset) == (1, 3)  # in the place of three others
+
+    def test_without_the_originals_it_stays_without_its_damage(self, tmp_path: Path) -> None:
+        waits = batch(0) + broken(batch(1)) + batch(3)
+        salvaged = salvage_of(tmp_path, self.ORIGINALS[2], **{self.WAITS: waits})
         assert [(cut.file, cut.start) for cut in salvaged.cuts] == [(file(0, "log.swap"), SIZE)]
         assert salvaged.kept is not None
-        assert salvaged.kept.batches == 3  # in the place of all that it reaches over
+        assert (salvaged.kept.batches, salvaged.dropped.batches) == (3, 0)
 
     def test_one_beyond_the_damaged_original_does_not_count(self, tmp_path: Path) -> None:
         originals = (*self.ORIGINALS[:2], (4, batch(4) + broken(batch(5)) + batch(6)))
@@ -174,18 +185,28 @@ class TestSwaps:
         salvaged = salvage_of(tmp_path, *originals, **{self.WAITS: waits})
         assert [cut.file for cut in salvaged.cuts] == [file(4, "log")]
 
-    def test_a_sound_one_takes_their_place(self, tmp_path: Path) -> None:
-        salvaged = salvage_of(tmp_path, *self.ORIGINALS, **{self.WAITS: batch(0) + batch(3)})
+    @pytest.mark.parametrize(("waits", "kept"), [(range(4), 5), ((0, 3), 3), (range(5), 5), ((3,), 2)])
+    def test_a_sound_one_takes_their_place_if_it_has_all_but_what_a_cleaner_drops(
+        self, tmp_path: Path, waits: Iterable[int], kept: int
+    ) -> None:
+        salvaged = salvage_of(tmp_path, *self.ORIGINALS, **{self.WAITS: b"".join(map(batch, waits))})
         assert salvaged.cuts == ()
         assert salvaged.kept is not None
-        assert salvaged.kept.batches == 3
+        assert (salvaged.kept.batches, salvaged.dropped.batches) == (kept, 0)
+        assert file(0, "log.swap") in [step.file for step in steps(salvaged, RENAME)]
+
+    def test_a_sound_one_that_lacks_more_stands_back(self, tmp_path: Path) -> None:
+        salvaged = salvage_of(tmp_path, *self.ORIGINALS, **{self.WAITS: b"".join(map(batch, range(3)))})
+        assert salvaged.kept is not None
+        assert (salvaged.kept.batches, salvaged.swap_loss.batches) == (5, 1)
 
 
 class TestTakenOut:
     @pytest.fixture
     def files(self, tmp_path: Path) -> SalvagedFiles:
         data = batch(0) + batch(1) + batch(2)
-        return SalvagedFiles(make_log(tmp_path, {file(0, "log"): data, "abc.index": b"12345"}), Survey(), 1 << 20)
+        log = make_log(tmp_path, {file(0, "log"): data, "abc.index": b"12345"})
+        return SalvagedFiles(log, Survey(), 1 << 20, STARTUP.config)
 
     @pytest.mark.parametrize(
         ("position", "size"), [(0, 0), (SIZE, -1), (SIZE, 2 * SIZE + 1), (3 * SIZE, 1), (4 * SIZE, SIZE)]
@@ -202,8 +223,6 @@ class TestTakenOut:
         assert files.steps == [Step(LEAVE_OUT, name, "why", position=number * SIZE, loss=Loss(SIZE))]
         left = b"".join(content_of(files.directory.path, files.directory.files[name]))
         assert left == b"".join(batch(each) for each in range(3) if each != number)
-        dropped = files.dropped()
-        assert (dropped.batches, dropped.records, dropped.first_offset) == (1, 1, number)
 
     def test_a_file(self, files: SalvagedFiles) -> None:
         files.leave_out_file("abc.index", "why")
@@ -219,3 +238,67 @@ class TestTakenOut:
         files.directory.write(index, b"12345678")
         files.put_indexes()
         assert files.directory.size(index) == 8
+
+
+class TestBaseOffsets:
+    """No CRC covers the base offset of a batch; its place in the log may name it."""
+
+    def salvaged(self, folder: Path, data: bytes, *segments: tuple[int, bytes]) -> tuple[list[int], int]:
+        """Salvage a log: the first offsets of its batches afterwards, and how many batches are dropped."""
+        salvaged = salvage_of(folder, (0, data), *segments)
+        log = PartitionLog(str(folder / "topic-0"))
+        offsets = [
+            block.base_offset[row]
+            for _, view in views(log, salvaged.outcome)
+            for block in view.blocks()
+            for row in range(block.length)
+        ]
+        return offsets, salvaged.dropped.batches
+
+    @pytest.mark.parametrize("stored", [0, 3, 77, -5, 2**60])
+    @pytest.mark.parametrize("fill", [0, 255])
+    def test_one_bad_sector_over_the_end_of_a_batch_and_the_offset_of_the_next(
+        self, tmp_path: Path, stored: int, fill: int
+    ) -> None:
+        data = bytearray(b"".join(DISTINCT[:5]) + with_offset(DISTINCT[5], stored) + b"".join(DISTINCT[6:]))
+        data[5 * SIZE - 20 : 5 * SIZE] = bytes([fill]) * 20
+        assert self.salvaged(tmp_path, bytes(data)) == ([0, 1, 2, 3, 5, 6, 7, 8, 9], 0)
+
+    @pytest.mark.parametrize("number", [0, 4, 8])
+    def test_a_batch_that_fills_the_hole(self, tmp_path: Path, number: int) -> None:
+        data = b"".join((*DISTINCT[:number], with_offset(DISTINCT[number], 1 << 40), *DISTINCT[number + 1 :]))
+        assert self.salvaged(tmp_path, data) == (list(range(10)), 0)
+
+    def test_the_next_segment_ends_the_hole(self, tmp_path: Path) -> None:
+        data = b"".join(DISTINCT[:4]) + with_offset(DISTINCT[4], 1 << 40)
+        assert self.salvaged(tmp_path, data, (5, b"".join(DISTINCT[5:]))) == (list(range(10)), 0)
+
+    def test_a_message_of_the_old_formats(self, tmp_path: Path) -> None:
+        """It stores the last offset, and its CRC covers neither that nor the size."""
+        messages = [encode_message(NewRecord(n, 1000 + n, None, b"x"), 1, 0) for n in range(4)]
+        messages[2] = with_offset(messages[2], 0)
+        assert self.salvaged(tmp_path, b"".join(messages)) == ([0, 1, 2, 3], 0)
+
+    @pytest.mark.parametrize(
+        "parts",
+        [
+            # the hole has more offsets, and nothing tells which
+            [*DISTINCT[:3], with_offset(DISTINCT[3], 1 << 40), *DISTINCT[6:]],
+            # the log ends there
+            [*DISTINCT[:9], with_offset(DISTINCT[9], 3)],
+            # a copy, and a piece of another log
+            [*DISTINCT[:3], with_offset(DISTINCT[0], 90), *DISTINCT[4:]],
+            [*DISTINCT[:3], with_offset(DISTINCT[3], 90), with_offset(DISTINCT[4], 91), *DISTINCT[5:]],
+        ],
+    )
+    def test_a_place_that_is_not_certain(self, tmp_path: Path, parts: list[bytes]) -> None:
+        kept, dropped = self.salvaged(tmp_path, b"".join(parts))
+        assert len(kept) + dropped == len(parts)
+        assert dropped
+
+    def test_a_damaged_batch_says_nothing_of_what_it_holds(self, tmp_path: Path) -> None:
+        """Batches are sent as records, too."""
+        outer = batch(1, size=400)
+        data = bytearray(b"".join((DISTINCT[0], outer, *DISTINCT[2:])))
+        data[SIZE + 150 : SIZE + 150 + SIZE] = DISTINCT[1]
+        assert self.salvaged(tmp_path, bytes(data))[0] == [0, *range(2, 10)]

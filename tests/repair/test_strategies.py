@@ -16,12 +16,13 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.recovery.startup import Startup
 from kdump.repair import flipped_bit, strategies
+from kdump.repair.decision import Way
 from kdump.repair.proposal import examine
 from kdump.repair.task import FIX_BIT, SAFE, SALVAGE, STRATEGIES, TRUNCATE_LOG, Request, Strategy, Task
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import NOW, batch, broken, file, make_log, produced, with_last_delta
 from tests.repair.damaged import DAMAGES, STARTUP, copied, data_batch, edit, flip, lost_by, name, several
-from tests.repair.salvaging import content
+from tests.repair.salvaging import content, salvage
 
 CLEAN = STARTUP._replace(clean=True, recovery_point=59)
 ALL = (*STRATEGIES, FIX_BIT)
@@ -280,6 +281,53 @@ class TestDecision:
         decision = examine(log, Startup(NOW), Request(SAFE)).decision
         assert decision is not None
         assert [each.range.start for each in decision.damaged] == [len(batch(0)), len(batch(0) + UNREADABLE)]
+
+
+    @pytest.mark.parametrize("between", [b"", bytes(1), bytes(64), bytes(5000), b"\xff" * 64])
+    @pytest.mark.parametrize("first", [0, 5, 9])
+    @pytest.mark.parametrize("epoch", [0, 9])
+    def test_valid_batches_at_the_end_are_no_incomplete_batch(
+        self, tmp_path: Path, between: bytes, first: int, epoch: int
+    ) -> None:
+        """Their offsets are below the log end, where nobody looks for a batch; their records are nowhere else."""
+        tail = b"".join(batch(n, timestamp=5000 + n, leader_epoch=epoch) for n in range(first, 10))
+        epochs = {names.LEADER_EPOCH_CHECKPOINT: b"0\n1\n0 0\n"} if not between else {}
+        log = make_log(tmp_path, {file(0, "log"): b"".join(map(batch, range(20))) + between + tail, **epochs})
+        decision = examine(log, Startup(NOW), Request(SAFE)).decision
+        assert decision is not None
+        lost = decision.dropped
+        assert (lost.batches, lost.records, lost.first_offset, lost.last_offset) == (10 - first, 10 - first, first, 9)
+
+    def test_a_swap_for_which_a_broker_drops_batches(self, tmp_path: Path) -> None:
+        """It ends inside the last segment that it replaces, which goes as a whole."""
+        logs = {file(at, "log"): b"".join(map(batch, range(at, at + 5))) for at in (0, 5, 10)}
+        swap = {file(5, "log.swap"): b"".join(map(batch, range(5, 11)))}
+        log = make_log(tmp_path, {**logs, **swap})
+        decision = examine(log, Startup(NOW), Request(SAFE)).decision
+        assert decision is not None
+        lost = decision.swap_loss
+        assert (lost.batches, lost.first_offset, lost.last_offset) == (4, 11, 14)
+        assert [(each.way, each.loses) for each in decision.offers()] == [(Way.SALVAGE, 0), (Way.TRUNCATE, 4)]
+        salvage(Path(log.path), Startup(NOW))
+        assert {name: data for name, data in content(Path(log.path)).items() if ".log" in name} == logs
+
+    def test_a_cleaned_replacement_stands_back_without_a_question(self, tmp_path: Path) -> None:
+        """A broker would complete it, but nothing is lost if it cleans the segments again."""
+        logs = {file(at, "log"): b"".join(map(batch, range(at, at + 5))) for at in (0, 5)}
+        log = make_log(tmp_path, {**logs, file(0, "log.swap"): batch(0) + batch(3)})
+        task = examine(log, Startup(NOW), Request(SAFE))
+        assert task.decision is None
+        assert file(0, "log.swap") in [each.name for each in operations(task)]
+        assert not any(each.name.endswith(".log") for each in operations(task))
+
+
+@pytest.mark.parametrize("strategy", [SAFE, TRUNCATE_LOG, SALVAGE])
+@pytest.mark.parametrize("topic", ["__cluster_metadata", "orders"])
+def test_leader_epochs_that_recovery_reads_from_the_batches(partition: Path, topic: str, strategy: Strategy) -> None:
+    partition = partition.rename(partition.with_name(f"{topic}-0"))
+    (partition / names.LEADER_EPOCH_CHECKPOINT).unlink()
+    (partition.parent / names.CLEAN_SHUTDOWN).write_text("")
+    assert [each.name for each in operations(planned(partition, strategy))] == [names.LEADER_EPOCH_CHECKPOINT]
 
 
 @pytest.mark.parametrize("strategy", [SAFE, TRUNCATE_LOG, SALVAGE])

@@ -39,3 +39,10 @@ def test_a_broker_that_cannot_find_the_end_of_a_replacement_does_not_start(
     assert {finding.effect for finding in findings} == {effect}
     outcome = load_log(kdump.open_log(log.partition), Startup(now=NOW, clean=True))
     assert outcome.ok == loads
+
+
+def test_a_replacement_that_lacks_batches(tmp_path: Path) -> None:
+    """A broker puts it in the place of every segment that begins below its end."""
+    log = build(tmp_path, beside={f"{file(0, 'log')}.swap": batch(0)})
+    (finding,) = (finding for finding in log.findings() if finding.code == "KD-FILE-SWAP-DAMAGED")
+    assert finding.message.endswith("but it lacks offsets 2\N{EN DASH}5 (4 records)")
