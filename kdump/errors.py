@@ -412,6 +412,14 @@ def is_out_of_threads(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and str(error) == _NO_THREAD
 
 
+def is_wrong_call(error: Exception) -> bool:
+    """Return whether an exception is one in which `check_number` and the other checks of arguments end."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__
+
+
 class InternalError(OSError):
     """An error in kdump itself that ended the work on a partition or a file, `filename`.
 

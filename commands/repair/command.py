@@ -220,8 +220,9 @@ def command(
     if fix_bit and strategy is not None:
         raise click.UsageError("--fix-bit is a strategy of its own: leave --strategy out")
     if sources and (fix_bit or strategy is not None or only is not None or topic_id is not None):
-        others = "--strategy, --fix-bit, --only and --topic-id"
-        raise click.UsageError(f"--from takes what is missing from a copy: leave {others} out")
+        raise click.UsageError(
+            "--from takes what is missing from a copy: leave --strategy, --fix-bit, --only and --topic-id out"
+        )
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if unproved and not sources:
         raise click.UsageError("--unproved goes with --from")

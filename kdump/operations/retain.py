@@ -17,7 +17,7 @@ from kdump.operations.safety import Guard, SafetyOptions, guarded
 from kdump.operations.targets import PartitionGroup
 from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
-from kdump.retention.plan import partition_plan, why_not_allowed
+from kdump.retention.plan import check_allowed, partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.retention.totals import Totals
 from kdump.settings.names import check_given
@@ -116,8 +116,7 @@ def _carry_out(group: PartitionGroup, found: Iterable[PartitionRetention], guard
     plans: list[tuple[Plan, Allowance]] = []
     for each in found:
         try:
-            if why := why_not_allowed(each):
-                raise RefusedError(why)
+            check_allowed(each)
             if each.has_work:
                 plans.append((partition_plan(each), Allowance(below=each.new_log_start_offset)))
         except (OSError, KdumpError) as error:

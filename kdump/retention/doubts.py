@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
-from kdump.errors import ConfigError, KdumpError
+from kdump.errors import ConfigError, CorruptIndexError, KdumpError
 from kdump.formats import names
 from kdump.formats.iso_times import shown
 from kdump.formats.printable import command_line
@@ -29,7 +30,13 @@ from kdump.storage.facts import segment_info
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
-from kdump.storage.timestamps import TimestampSource, has_zero_tail, scanned
+from kdump.storage.timestamps import (
+    TimestampRule,
+    TimestampSource,
+    has_zero_tail,
+    largest_timestamp,
+    scanned,
+)
 
 _LAST_BYTES = 61
 """A batch header of format v2: so many zeros at the end of a .log are none."""
@@ -174,12 +181,13 @@ def _of_time(
         if state.source != TimestampSource.BATCHES:
             largest, damage = scanned(state.segment) if reads_all else (_largest_at_end(state.segment), None)
             unit = unit if largest == state.largest_timestamp else None
+            largest = max(largest, _before_zeros(state))
             if damage is not None:
                 text = f"byte {damage.position}: {damage.text}: later records may be damaged there"
                 yield _doubt(DoubtReason.LOG_DAMAGE, state, text, "See how to repair it", ("doctor", log.path))
                 continue
             if largest >= 0 and not is_old(replace(state, largest_timestamp=largest), bounds, config):
-                text = f"{_index_words(state)}; its batches have timestamps up to {shown(largest)}"
+                text = f"{_index_words(state)}; its records have timestamps up to {shown(largest)}"
                 command = ("rebuild-index", log.path, "--apply")
                 advice = "Rebuild the index first (loses nothing)"
                 yield _doubt(DoubtReason.TIME_INDEX, state, text, advice, command)
@@ -202,6 +210,17 @@ def _index_words(state: SegmentState) -> str:
     if has_zero_tail(state.segment):
         return "its time index ends in zeros, so it counts as written in 1970"
     return f"its time index ends with {shown(state.largest_timestamp)}"
+
+
+def _before_zeros(state: SegmentState) -> int:
+    """Return the timestamp of the last time index entry before zeros; -1 without one. Raises OSError.
+
+    It may be of a message whose timestamp is nowhere else: 0.10 converted them to a format without timestamps.
+    """
+    with suppress(CorruptIndexError):
+        known = largest_timestamp(state.segment, TimestampRule.TRIMMED)
+        return -1 if known is None else known
+    return -1
 
 
 def _largest_at_end(segment: Segment) -> int:

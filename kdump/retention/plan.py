@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.loader import load_log
@@ -48,6 +48,12 @@ def why_not_allowed(found: PartitionRetention) -> str | None:
             " --config, or --retention-ms, --retention-bytes or --cleanup-policy"
         )
     return None
+
+
+def check_allowed(found: PartitionRetention) -> None:
+    """Raise RefusedError where retention of a partition must not be applied from here."""
+    if why := why_not_allowed(found):
+        raise RefusedError(why)
 
 
 def partition_plan(found: PartitionRetention) -> Plan:

@@ -18,7 +18,15 @@ from kdump.disk import meeting
 from kdump.disk.held import Hold, is_held, room_for_files
 from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
-from kdump.errors import CorruptIndexError, InternalError, KdumpError, is_out_of_memory, is_out_of_threads, shows_where
+from kdump.errors import (
+    CorruptIndexError,
+    InternalError,
+    KdumpError,
+    is_out_of_memory,
+    is_out_of_threads,
+    is_wrong_call,
+    shows_where,
+)
 from kdump.formats import names
 from kdump.formats.index_entries import ENTRY_SIZES
 from kdump.formats.names import parse_file_name
@@ -109,14 +117,15 @@ def is_beside_broker(path: str) -> bool:
 def internal_errors(path: str) -> Iterator[None]:
     """Raise InternalError for what kdump does not raise on purpose while it works on a partition or file.
 
-    Memory and threads that the system refuses are no errors in kdump. With KDUMP_DEBUG nothing is changed.
+    Wrong arguments are the caller's errors, memory and threads that the system refuses nobody's. With KDUMP_DEBUG
+    nothing is changed.
     """
     try:
         yield
     except (OSError, KdumpError):
         raise
     except Exception as error:
-        if shows_where() or is_out_of_memory(error) or is_out_of_threads(error):
+        if shows_where() or is_wrong_call(error) or is_out_of_memory(error) or is_out_of_threads(error):
             raise
         failed = InternalError.of(path, error)
         tally.internal_errors.append(failed)

@@ -267,7 +267,8 @@ def test_an_error_of_kdump_itself_is_one_line(run: Run, tmp_path: Path, monkeypa
 
     monkeypatch.setattr("kdump.commands.ls.command.Inventory", broken)
     assert run("ls", tmp_path) == 3
-    assert run.err.startswith("kdump: an error in kdump itself: ZeroDivisionError: division by zero.")
+    assert run.err.startswith("kdump: an error in kdump itself: ZeroDivisionError: division by zero (kdump.")
+    assert f"and the command line: kdump ls {tmp_path}" in run.err
     monkeypatch.setenv("KDUMP_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run("ls", tmp_path)

@@ -348,3 +348,53 @@ def test_of_kafkas_own_logs_nothing_is_changed_by_looking(run: Run) -> None:
         assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in case.rglob("*")} == before
         seen += 1
     assert seen > 30
+
+
+def padded(path: Path) -> None:
+    """A time index that was not cut to its entries."""
+    path.write_bytes(path.read_bytes() + bytes(24))
+
+
+def flipped(path: Path) -> None:
+    """A last entry with an older timestamp."""
+    data = bytearray(path.read_bytes())
+    data[-12:-4] = OLD.to_bytes(8, "big")
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [padded, flipped, Path.unlink])
+def test_a_deletion_by_a_damaged_time_index_is_refused(run: Run, data: Path, damage: Any) -> None:
+    """What the log proves to be old goes; nothing of a partition of which it does not prove a part."""
+    write_log(data / "clicks-0", [[[YOUNG]], [[YOUNG]], [[YOUNG]]])
+    settle(data / "clicks-0")
+    partition = data / "clicks-0"
+    damage(partition / f"{0:020d}.timeindex")
+    os.utime(partition / f"{0:020d}.log", (OLD / 1000, OLD / 1000))
+    before = tree(partition)
+    assert run("retain", data, WEEK, AT) == 1
+    rebuild = f"kdump rebuild-index {partition} --apply"
+    assert f"Next: {rebuild}" in run.out
+    assert run("retain", data, WEEK, AT, "--apply") == 4
+    assert tree(partition) == before
+    assert rebuild in run.err
+    assert log_names(data / "orders-0") == ["2"]
+    assert run(*rebuild.split()[1:]) == 0
+    assert run("retain", partition, WEEK, AT, "--apply") == 0
+    assert log_names(partition) == ["0", "1", "2"]
+
+
+def test_a_deletion_by_timestamps_in_seconds_is_refused(run: Run, data: Path) -> None:
+    write_log(data / "clicks-0", [[[YOUNG // 1000]], [[YOUNG // 1000]], [[YOUNG]]])
+    settle(data / "clicks-0")
+    assert run("retain", data / "clicks-0", WEEK, AT, "--apply") == 4
+    assert "retention.ms=-1" in run.err
+    delete = run.err.partition("To delete them all the same: kdump ")[2].split("\n")[0]
+    assert run(*delete.split()) == 0
+    assert log_names(data / "clicks-0") == ["2"]
+
+
+def test_a_deletion_by_a_contradicted_log_start_offset_is_refused(run: Run, data: Path) -> None:
+    checkpoint(data, names.REPLICATION_CHECKPOINT, orders=1, stuck=4, keyed=3)
+    checkpoint(data, names.LOG_START_CHECKPOINT, orders=2)
+    assert run("retain", data / "orders-0", "--retention-ms=-1", AT, "--apply") == 4
+    assert "log-start-offset-checkpoint: 2 is above the high watermark 1" in run.err

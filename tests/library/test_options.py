@@ -156,6 +156,8 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
         "--missing-markers": "Request.lost_markers",
         "--only": "Request.kinds",
         "--strategy": "Request.strategy",
+        "--topic-id": "Request.topic_id",
+        "--unproved": "heal.unproved",
     },
     "resurrect": {
         "--accept-loss": "Wanted.accept_loss",

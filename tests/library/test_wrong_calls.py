@@ -128,7 +128,7 @@ OF_FUNCTIONS: Mapping[str, Mapping[str, str]] = {
         "folder": "path", "threads": "count?", "engine": "object?", "schemas": "path?", "decode": "word?",
         "schema_id": "count?", "staging": "path?",
     },
-    "heal": {"sources": "places"},
+    "heal": {"sources": "places", "unproved": "truth"},
     "log_directories": {"config": "properties"},
     "lookup": {"offset": "count?", "timestamp": "whole?"},
     "lookups": {"requests": "requests"},
@@ -187,7 +187,7 @@ OF_CLASSES: Mapping[str, Mapping[str, str]] = {
     "Reading": {
         "timestamp": "object", "keeps_batches": "truth", "key_separator": "bytes?", "null_marker": "bytes?",
     },
-    "Request": {"strategy": "word", "kinds": "several?", "limit": "count", "lost_markers": "word"},
+    "Request": {"strategy": "word", "kinds": "several?", "limit": "count", "lost_markers": "word", "topic_id": "text?"},
     "Selection": {
         "start_offset": "count?", "stop_offset": "count?", "since": "whole?", "until": "whole?",
         "producer_ids": "ids", "key": "object?", "headers": "headers", "visible": "object?",

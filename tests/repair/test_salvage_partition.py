@@ -11,7 +11,6 @@ from kdump.change.plan import Cut
 from kdump.formats import names
 from kdump.recovery.outcome import (
     CHANGE,
-    DELETE,
     INSERT,
     LEAVE_OUT,
     MOVE,
@@ -24,9 +23,14 @@ from kdump.recovery.outcome import (
 )
 from kdump.recovery.startup import Startup
 from kdump.repair import salvage_partition
+from kdump.repair.proposal import examine
 from kdump.repair.salvage_partition import Salvaged
 from kdump.repair.salvaged_files import GivenUp
-from kdump.repair.task import ABORTED
+from kdump.repair.task import ABORTED, SALVAGE, Request, Task
+from kdump.storage.partition import PartitionLog
+from kdump.storage.recipe import NewContent
+from kdump.topics.clusters import Clusters
+from kdump.topics.topic_ids import TopicIds
 from tests.recovery.building import METADATA, NOW, batch, broken, file, make_log, marker, produced
 from tests.repair.damaged import STARTUP, edit, flip, name
 from tests.repair.salvaging import examined
@@ -118,7 +122,9 @@ def test_no_more_markers_than_a_log_can_take(
 
 
 class TestPartitionMetadata:
-    """The topic's id is the same in all its partitions of a log directory."""
+    """The topic's id is that of the cluster's metadata, else that of most of the topic's partitions at hand."""
+
+    OTHER = METADATA.replace(b"AAAAA", b"ABCDE")
 
     @pytest.fixture
     def damaged(self, partition: Path) -> Path:
@@ -126,11 +132,16 @@ class TestPartitionMetadata:
         (partition / names.PARTITION_METADATA).unlink()
         return partition
 
-    def taken(self, partition: Path) -> list[Step]:
-        task = examined(partition)
-        assert task.salvaged is not None
-        steps = task.salvaged.outcome.steps
-        return [step for step in steps if step.file == names.PARTITION_METADATA and step.action != WARN]
+    def task(self, partition: Path, topic_id: str | None = None) -> Task:
+        ids = TopicIds(Clusters.around([str(partition)]))
+        return examine(PartitionLog(str(partition)), STARTUP, Request(SALVAGE, topic_id=topic_id), ids)
+
+    def written(self, task: Task) -> list[tuple[str, bytes]]:
+        """What is written into the file, and why."""
+        assert task.plan is not None
+        changes = [each for each in task.plan.operations if each.name == names.PARTITION_METADATA]
+        recipes = [(each.why, task.plan.recipes[each.name]) for each in changes]
+        return [(why, recipe.data) for why, recipe in recipes if isinstance(recipe, NewContent)]
 
     def beside(self, partition: Path, folder: str, data: bytes = METADATA) -> None:
         path = partition.parent / folder
@@ -138,30 +149,50 @@ class TestPartitionMetadata:
         (path / names.PARTITION_METADATA).write_bytes(data)
 
     @pytest.mark.parametrize(
-        "folder", ["payments-0", f"orders-1.{32 * '1'}-delete", f"orders-1.{32 * '1'}-future", "orders"]
+        "folder", ["payments-0", f"orders-1.{32 * '1'}-delete", f"orders-1.{32 * '1'}-future"]
     )
     def test_of_another_directory_it_is_not_taken(self, damaged: Path, folder: str) -> None:
         self.beside(damaged, folder)
-        assert self.taken(damaged) == []
+        assert self.written(self.task(damaged)) == []
 
-    def test_of_the_first_sound_one_it_is(self, damaged: Path) -> None:
-        (damaged.parent / "orders-1").mkdir()
+    @pytest.mark.parametrize("own", [None, b"", b"garbage"])
+    def test_most_partitions_decide(self, damaged: Path, own: bytes | None) -> None:
+        if own is not None:
+            (damaged / names.PARTITION_METADATA).write_bytes(own)
+        self.beside(damaged, "orders-1", self.OTHER)
         self.beside(damaged, "orders-2", b"garbage")
         self.beside(damaged, "orders-3")
-        assert self.taken(damaged) == [
-            Step(WRITE, names.PARTITION_METADATA, "the topic's id is taken from orders-3", size=len(METADATA))
-        ]
+        self.beside(damaged, "orders-4")
+        ((why, data),) = self.written(self.task(damaged))
+        assert data == METADATA
+        assert why.endswith("from orders-3 and 1 more partition of the topic")
 
-    def test_one_that_cannot_be_read_is_left_out(self, damaged: Path) -> None:
-        (damaged / names.PARTITION_METADATA).write_bytes(b"garbage")
-        (step,) = self.taken(damaged)
-        assert step.action == DELETE
-        cuts = [(cut.file, cut.start, cut.stop, cut.why) for cut in examined(damaged).cuts]
-        assert (names.PARTITION_METADATA, 0, 7, step.why) in cuts  # what is cut out is kept
-
-    def test_a_directory_without_a_partitions_name_has_no_others(self, damaged: Path) -> None:
+    def test_where_nothing_decides_it_is_a_question(self, damaged: Path) -> None:
+        self.beside(damaged, "orders-1", self.OTHER)
         self.beside(damaged, "orders-3")
-        assert self.taken(damaged.rename(damaged.with_name("copy"))) == []
+        task = self.task(damaged)
+        assert self.written(task) == []
+        assert any("--topic-id" in each for each in task.problems)
+        ((_, data),) = self.written(self.task(damaged, "AAAAAAAAAAAAAAAAAAAAAQ"))
+        assert data == METADATA
+
+    def test_one_that_cannot_be_read_stays_where_nothing_is_known(self, damaged: Path) -> None:
+        (damaged / names.PARTITION_METADATA).write_bytes(b"garbage")
+        task = self.task(damaged)
+        assert task.plan is not None
+        assert names.PARTITION_METADATA not in {each.name for each in task.plan.operations}
+        assert any("--topic-id" in each for each in task.problems)
+
+    def test_an_id_that_is_another_one_is_a_question_and_a_damaged_one_is_not(self, damaged: Path) -> None:
+        self.beside(damaged, "orders-1")
+        self.beside(damaged, "orders-2")
+        (damaged / names.PARTITION_METADATA).write_bytes(METADATA.replace(b"AAAAAQ", b"AABAAQ"))
+        assert [data for _, data in self.written(self.task(damaged))] == [METADATA]
+        (damaged / names.PARTITION_METADATA).write_text("version: 0\ntopic_id: bRQsPtWPRbWiO_P8QbCxvA")
+        task = self.task(damaged)
+        assert self.written(task) == []
+        assert any(each.endswith("--topic-id AAAAAAAAAAAAAAAAAAAAAQ --apply") for each in task.problems)
+
 
 
 class TestLogStart:

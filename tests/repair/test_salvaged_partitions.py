@@ -305,20 +305,6 @@ class TestFilesBesideTheLogs:
         assert (partition / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n1 20\n2 40\n"
         assert errors(partition) == []
 
-    def test_partition_metadata_of_a_sibling(self, partition: Path) -> None:
-        sibling = partition.parent / "orders-1"
-        sibling.mkdir()
-        (sibling / "partition.metadata").write_text("version: 0\ntopic_id: BBBBBBBBBBBBBBBBBBBBBQ")
-        (partition / "partition.metadata").write_text("version: nine")
-        salvaged = salvage(partition)
-        assert (partition / "partition.metadata").read_bytes() == (sibling / "partition.metadata").read_bytes()
-        assert any("orders-1" in why for _, why in steps(salvaged, "write"))
-
-    def test_partition_metadata_without_a_sibling(self, partition: Path) -> None:
-        (partition / "partition.metadata").write_text("version: nine")
-        salvage(partition)
-        assert not (partition / "partition.metadata").exists()
-
     def test_a_good_one_is_not_touched(self, partition: Path) -> None:
         metadata = (partition / "partition.metadata").read_bytes()
         edit(name(0, "log"), flip(300))(partition)

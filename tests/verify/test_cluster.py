@@ -16,7 +16,7 @@ from tests.verify.building import NOW, found
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 KNOWN, UNKNOWN = "AAECAwQFBgcICQoLDA0ODw", "EBESExQVFhcYGRobHB0eHw"
 ASIDE = "; a broker renames the directory at start (-stray) and serves nothing of it"
-CODES = ("KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER", "KD-META-CLUSTER")
+CODES = ("KD-DIR-UNASSIGNED", "KD-META-PARTITION-MISSING", "KD-META-TOPIC-CLUSTER", "KD-META-CLUSTER")
 
 
 def said(*paths: Path, **options: object) -> dict[str, tuple[str, str]]:
@@ -44,7 +44,7 @@ def topic_id(partition: Path, text: str) -> None:
 def test_what_a_broker_would_set_aside(data: Path, jobs: int) -> None:
     assert said(data, jobs=jobs) == {
         "clicks-0": ("KD-DIR-UNASSIGNED", f"the cluster has no topic with the id {UNKNOWN}" + ASIDE),
-        "nameless-0": ("KD-DIR-UNASSIGNED", "it has no topic id (partition.metadata)" + ASIDE),
+        "nameless-0": ("KD-META-PARTITION-MISSING", "there is no such file"),
         "orders-1": ("KD-DIR-UNASSIGNED", "the cluster has it on the brokers 2, 3, not on 1" + ASIDE),
         "orders-7": ("KD-DIR-UNASSIGNED", "the topic has no such partition in the cluster" + ASIDE),
         "renamed-0": (

@@ -105,3 +105,12 @@ def test_a_wrapper_whose_offset_moves_it_into_the_one_before(tmp_path: Path) -> 
     codes = {finding.code for finding in log.findings()}
     assert "KD-LOG-ORDER" in codes
     assert "KD-LOG-ORDER" not in {finding.code for finding in log.findings(deep=False)}
+
+
+def test_the_largest_offset_is_one_finding(tmp_path: Path) -> None:
+    """It leaves no offset for the next record; what comes after the batch is looked at."""
+    batches = [entry(1, 0, n, 1) for n in range(6)]
+    size = len(batches[0])
+    batches[3] = moved(batches[3], (1 << 63) - 1)
+    findings = order_findings(tmp_path, {0: batches})
+    assert places(findings) == [("KD-LOG-OFFSET", 3 * size, (1 << 63) - 1)]
