@@ -316,7 +316,8 @@ class _Run(Complaints):
                 self.worsen(exit_codes.INTERRUPTED)
                 raise
         applies, counts = self._safety.applies, {"work": self._work, "failed": self._failed, "refused": self._refused}
-        self._printer.end(applies=applies, **counts, reason=self._reason)
+        reason = "" if applies and self._work else self._reason
+        self._printer.end(applies=applies, **counts, reason=reason)
         return self.code
 
     def _targets(self, wanted: Repair, paths: Iterable[str]) -> list[Target]:
@@ -340,7 +341,8 @@ class _Run(Complaints):
             self._refused += is_refused
             self._report_error(done.error, done.path, target)
             code = exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE
-            self._printer.left_alone(done.path, self._reason, code)
+            self._printer.left_alone(done, self._reason, code)
+            self._work += self._safety.applies and bool(done.interrupted)
         elif done.task is not None:
             self._repaired(done, done.task)
 

@@ -60,9 +60,9 @@ class JsonPrinter(RowPrinter):
         }
         self.row("partition", fields)
 
-    def left_alone(self, path: str, reason: str, code: int) -> None:
-        """Write a line for a partition to which nothing was done."""
-        self.row("leftAlone", place_of(path) | {"reason": reason, "exitCode": code})
+    def left_alone(self, done: Repaired, reason: str, code: int) -> None:
+        """Write a line for a partition to which nothing was done, but for what had been interrupted."""
+        self.row("leftAlone", place_of(done.path) | {"reason": reason, "exitCode": code})
 
     def end(self, *, applies: bool, work: int, failed: int, refused: int, reason: str) -> None:  # noqa: ARG002 - as text
         """Write the sum of it."""

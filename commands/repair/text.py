@@ -136,8 +136,12 @@ class TextPrinter:
         if task.notes and self._budget.takes(text.count("\n")):
             self._write(text)
 
-    def left_alone(self, path: str, reason: str, code: int) -> None:
-        """Do nothing: the reason, which names the partition, is on stderr."""
+    def left_alone(self, done: Repaired, reason: str, code: int) -> None:  # noqa: ARG002 - as JSON lines
+        """Print only what was finished before: the reason, which names the partition, is on stderr."""
+        if self._safety.applies and done.interrupted:
+            self._changed.append(done.path)
+            self._finished += ((done.path, change) for change in done.interrupted)
+            self._write("\n".join([safe_path(done.path), *(f"  {line}" for line in self._interrupted(done))]) + "\n\n")
 
     def _block(self, done: Repaired, task: Task) -> str:
         lines = [*self._interrupted(done), *self._verdict(task)]

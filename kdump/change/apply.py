@@ -25,7 +25,7 @@ from kdump.change.checks import (
 )
 from kdump.change.guard import NO_LOSS, Allowance, DropsError, dropped_batches
 from kdump.change.journal import Changes
-from kdump.change.place import ChangeFiles, log_directory_of, places_of
+from kdump.change.place import ChangeFiles, at_work, log_directory_of, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import FileState, digest_of, state_of
 from kdump.disk import durable
@@ -71,26 +71,27 @@ def apply_plan(
     where more valid batches would go than the `allowance` has.
     """
     makes = not is_named(plan.path)
-    if makes:
-        durable.make_directory(plan.path)
-    try:
-        check_changeable(plan)
-        check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
-        drafts = [_draft(plan, each) for each in plan.operations]
-        return carry_out(
-            plan.path,
-            drafts,
-            files,
-            command=command,
-            keep_old=keep_old,
-            cuts=cuts,
-            made_directory=makes,
-            allowance=allowance,
-        )
-    except BaseException:
-        if makes and not is_named(files.path(place.JOURNAL)):
-            durable.remove_empty_directory(plan.path)
-        raise
+    with at_work(plan.path):
+        if makes:
+            durable.make_directory(plan.path)
+        try:
+            check_changeable(plan)
+            check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
+            drafts = [_draft(plan, each) for each in plan.operations]
+            return carry_out(
+                plan.path,
+                drafts,
+                files,
+                command=command,
+                keep_old=keep_old,
+                cuts=cuts,
+                made_directory=makes,
+                allowance=allowance,
+            )
+        except BaseException:
+            if makes and not is_named(files.path(place.JOURNAL)):
+                durable.remove_empty_directory(plan.path)
+            raise
 
 
 def apply_staged(
@@ -131,12 +132,26 @@ def carry_out(
         dropped = dropped_batches(path, operations, contents, allowance)
         if not allowance.allows(dropped):
             raise DropsError(path, dropped)
-    before = state_of(path)
-    begun = wall_clock()
     change = Change(
-        files, path, command, begun, (), before, keeps_old=keep_old, undoes=undoes, made_directory=made_directory
+        files,
+        path,
+        command,
+        wall_clock(),
+        (),
+        state_of(path),
+        keeps_old=keep_old,
+        undoes=undoes,
+        made_directory=made_directory,
     )
     make_place(files.directory, path)
+    sources = {os.path.dirname(draft.source) for draft in drafts if draft.source}
+    with at_work(path, files.directory, *sources):
+        return finish(_begun(change, drafts, cuts))
+
+
+def _begun(change: Change, drafts: Iterable[Draft], cuts: Sequence[Cut]) -> Change:
+    """Put everything new on the disk, and then the journal; the change, of which nothing is carried out yet."""
+    files, path = change.files, change.path
     journal.write(change, role=place.STAGING)
     try:
         steps = tuple(_staged(change, drafts))
@@ -148,7 +163,7 @@ def carry_out(
     durable.sync_directory(files.directory)  # or the journal's name could be on the disk without those it speaks of
     journal.write(change)
     durable.remove_file(files.path(place.STAGING))
-    return finish(change)
+    return change
 
 
 def finish(change: Change) -> Change:
@@ -156,6 +171,11 @@ def finish(change: Change) -> Change:
 
     Raises OSError, and RefusedError, with nothing changed, where a file is neither what it was nor what it is to be.
     """
+    with at_work(change.path, *change.directories()):
+        return _finished(change)
+
+
+def _finished(change: Change) -> Change:
     check_unchanged(change)
     vacated: set[str] = set()
     for number, step in enumerate(change.steps):
@@ -192,7 +212,7 @@ def _carry_out(change: Change, step: Step, later: Sequence[Step]) -> None:
     elif operation.action == REMOVE:
         if not is_named(kept):
             durable.move(target, kept)
-    elif os.stat(target).st_size > operation.size:
+    elif os.lstat(target).st_size > operation.size:
         durable.truncate(target, operation.size, change.files.path(_SPARE, operation.name))
 
 
@@ -259,11 +279,13 @@ def tidy(change: Change) -> None:
 
 def discard(files: ChangeFiles, partition_directory: str) -> None:
     """Remove the files of a change, the journal last, and the folder made for them if it is empty. Raises OSError."""
-    for path in files.all():
-        durable.remove_file(path)
-    if note := place.note_of(files, partition_directory):
-        for path in files._replace(directory=os.path.dirname(note)).all():
+    outside = [files.directory] if is_directory(files.directory) else []
+    with at_work(partition_directory, *outside):
+        for path in files.all():
             durable.remove_file(path)
+        if note := place.note_of(files, partition_directory):
+            for path in files._replace(directory=os.path.dirname(note)).all():
+                durable.remove_file(path)
     if os.path.basename(files.directory) in (place.IN_PARTITION, files.partition):
         with suppress(OSError):
             durable.remove_empty_directory(files.directory)
@@ -290,10 +312,11 @@ def make_place(directory: str, partition_directory: str) -> None:
 
     Raises OSError, RefusedError where nothing can be written in it.
     """
-    if not is_directory(directory):
-        durable.make_directories(directory, os.stat(partition_directory), allow_other_owner=True)
-        durable.sync_directory(os.path.dirname(directory))
-    check_writable(directory)
+    with at_work(partition_directory):
+        if not is_directory(directory):
+            durable.make_directories(directory, os.stat(partition_directory), allow_other_owner=True)
+            durable.sync_directory(os.path.dirname(directory))
+        check_writable(directory)
 
 
 def _content(draft: Draft) -> Recipe:
@@ -323,7 +346,7 @@ def _staged(change: Change, drafts: Iterable[Draft]) -> Iterator[Step]:
         if operation.action == REPLACE:
             staged = draft.source or own(place.NEW, operation.name)
             if draft.recipe is not None:
-                content = content_of(change.path, draft.recipe)
+                content = content_of(change.path, draft.recipe, durable.OwnFile)
                 durable.write_file(staged, content, _model(change.path, operation.name), draft.modified)
             info = os.lstat(staged)
             step = step._replace(staged=_named(change, staged), new=FileState(info.st_size, info.st_mtime_ns))
@@ -360,17 +383,17 @@ def _kept_cuts(change: Change, cuts: Sequence[Cut]) -> Iterator[KeptCut]:
     """Write the bytes that a repaired log does not have any more, each range into a file."""
     for cut in cuts:
         saved = change.files.path(place.CUT, f"{cut.file}.from-{cut.start}-to-{cut.stop}")
-        content = content_of(change.path, SourceBytes(cut.file, cut.start, cut.stop - cut.start))
+        content = content_of(change.path, SourceBytes(cut.file, cut.start, cut.stop - cut.start), durable.OwnFile)
         model = os.stat(os.path.join(change.path, cut.file))
         durable.write_file(saved, content, model, allow_other_owner=True)
         yield KeptCut(cut, os.path.basename(saved))
 
 
 def _model(path: str, name: str) -> os.stat_result:
-    """Return that whose owner and mode a new file gets: the one it replaces, any .log beside it, or the directory."""
+    """Return that whose owner and mode a new file gets: the one it replaces, a .log beside it, or the directory."""
     with suppress(FileNotFoundError):
-        return os.stat(os.path.join(path, name))
-    logs = sorted(each for each in os.listdir(path) if each.endswith(f".{names.LOG}"))
-    if logs:
-        return os.stat(os.path.join(path, logs[0]), follow_symlinks=False)
-    return durable.file_in(os.stat(path))
+        return os.lstat(os.path.join(path, name))
+    folder = os.stat(path)
+    logs = [os.lstat(os.path.join(path, each)) for each in sorted(os.listdir(path)) if each.endswith(f".{names.LOG}")]
+    owners = (log for log in logs if log.st_uid == folder.st_uid)
+    return next(owners, logs[0] if logs else durable.file_in(folder))

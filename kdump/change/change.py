@@ -89,6 +89,11 @@ class Change(NamedTuple):
         """Return the path of a file that a step or a cut names."""
         return os.path.join(self.files.directory, name)
 
+    def directories(self) -> set[str]:
+        """Return the directories in which its files lie; another one has what it takes back."""
+        files = [name for step in self.steps for name in (step.staged, step.kept)] + [kept.file for kept in self.cuts]
+        return {self.files.directory, *(os.path.normpath(os.path.dirname(self.file(name))) for name in files if name)}
+
     @property
     def kept_bytes(self) -> int:
         """How many bytes of the disk the files use that it keeps."""

@@ -8,6 +8,7 @@ from threading import Lock
 
 from kdump.change.plan import CHECKPOINT, Operation
 from kdump.disk import durable
+from kdump.disk.entered import check_may_change
 from kdump.errors import CheckpointError
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.names import (
@@ -49,8 +50,9 @@ def put_offset(partition_directory: str, name: str, offset: int) -> None:
     path = os.path.join(log_directory, name)
     like = durable.file_in(os.stat(partition_directory))
     with _FILES:
+        check_may_change(path)
         with suppress(FileNotFoundError):
-            like = os.stat(path)
+            like = os.lstat(path)
         entries = read_entries(path)
         changed = _with(entries, OffsetCheckpointEntry(partition.topic, partition.partition, offset))
         if changed == entries:

@@ -8,8 +8,10 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 
 from kdump.change.change import Change
+from kdump.change.place import JOURNAL, ChangeFiles, at_work, places_of
 from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import file_differences, offset_difference, state_of
+from kdump.disk.entered import check_may_change, check_may_write
 from kdump.disk.reading import is_directory, is_there
 from kdump.disk.unpacked import temporary_place
 from kdump.errors import KdumpError, RefusedError
@@ -58,8 +60,8 @@ def check_made_for(path: str, operations: Iterable[Operation]) -> None:
 def check_changeable(plan: Plan) -> None:
     """Find before the first change what would stop a plan halfway.
 
-    Raises PermissionError where a directory or a file that is to be cut cannot be written, RefusedError for a symbolic
-    link: what it leads to is not this directory's.
+    Raises PermissionError where a directory or a file that is to be cut cannot be written, RefusedError for what is not
+    the directory's: a symbolic link, which leads elsewhere, a device, a file of another user.
     """
     cut = [os.path.join(plan.path, each.name) for each in plan.operations if each.action == TRUNCATE]
     around = {os.path.dirname(os.path.abspath(plan.path)) for each in plan.operations if each.action == CHECKPOINT}
@@ -68,15 +70,31 @@ def check_changeable(plan: Plan) -> None:
     for operation in plan.operations:
         folder = os.path.dirname(os.path.abspath(plan.path)) if operation.action == CHECKPOINT else plan.path
         for name in filter(None, (operation.name, operation.source)):
-            path = os.path.join(folder, name)
-            if os.path.islink(path):
-                raise RefusedError(f"{path}: a symbolic link: kdump does not change what it leads to. Repair it there")
+            check_may_change(os.path.join(folder, name))
+
+
+def check_own(change: Change) -> None:
+    """Raise RefusedError where what a journal tells of would lead out of its partition, or change what is not its own.
+
+    Raises OSError.
+    """
+    places = {change.files.directory, *places_of(change.path)}
+    for directory in change.directories() - places:
+        taken_back = ChangeFiles(directory, change.undoes, change.files.partition)
+        if not change.undoes or not is_there(taken_back.path(JOURNAL)):
+            raise RefusedError(
+                f"{change.files.path(JOURNAL)}: names files in {directory}, where none of its change lie: kdump does"
+                " nothing that it says"
+            )
+    with at_work(change.path, *change.directories()):
+        check_changeable(Plan(change.path, tuple(step.operation for step in change.steps), {}))
 
 
 def check_writable(path: str) -> None:
-    """Raise PermissionError where a file or directory cannot be written."""
+    """Raise PermissionError where a file or directory cannot be written, RefusedError where its owner may not."""
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "cannot be written (permissions, or a read-only file system)", path)
+    check_may_write(path)
 
 
 def check_target(path: str) -> None:

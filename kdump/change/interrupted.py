@@ -5,7 +5,7 @@ from __future__ import annotations
 from kdump.change import journal
 from kdump.change.apply import clear_leftovers, finish
 from kdump.change.change import Change
-from kdump.change.checks import differences, in_words
+from kdump.change.checks import check_own, differences, in_words
 from kdump.errors import RefusedError
 from kdump.formats.printable import command_line
 
@@ -19,13 +19,17 @@ def finish_interrupted(partition_directory: str, backup_dir: str | None = None) 
     for change in found:
         check_finishable(change)
     for change in found:
-        finish(change)
+        finish(change)  # which looks at the files again: an earlier one may have changed them
     clear_leftovers(partition_directory, backup_dir)
     return found
 
 
 def check_finishable(change: Change) -> None:
-    """Raise RefusedError where an interrupted change cannot be finished, with the way to go on. Raises OSError."""
+    """Raise RefusedError where an interrupted change cannot be finished, with the way to go on. Raises OSError.
+
+    What is done to finish it, or to take it back, is what its journal says: input, and checked as a new plan is.
+    """
+    check_own(change)
     found = list(differences(change))
     if not found:
         return

@@ -15,27 +15,45 @@ from kdump.change import place
 from kdump.change.change import Change, ChangeState, KeptCut, Step
 from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of, places_of_partition
 from kdump.change.plan import Action, Cut, Operation
-from kdump.change.states import FileState, PartitionState
+from kdump.change.states import UNREAD, FileState, PartitionState
 from kdump.disk import durable
-from kdump.disk.reading import is_directory, is_named, is_there, read_small, real_path
-from kdump.errors import KdumpError
+from kdump.disk.entered import read_own
+from kdump.disk.reading import is_directory, is_named, is_there, real_path
+from kdump.errors import KdumpError, RefusedError
+from kdump.formats.names import OFFSET_CHECKPOINTS
 
 VERSION = 2
 MAX_BYTES = 1 << 28
 _PART = "part"
+_NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What comes of reading a document that no kdump wrote."""
+_LATEST = 253_402_300_799_999  # ms, the end of the year 9999
+_MAX_SIZE = (1 << 63) - 1
+
+
+class _LeadsOutError(ValueError):
+    """A document names what is not the change's: a partition elsewhere, a file in another directory."""
+
+
+def _refused(path: str) -> RefusedError:
+    return RefusedError(
+        f"{path}: names what does not belong to the change of which it is by its own name: kdump does nothing that it"
+        " says"
+    )
 
 
 def write(change: Change, *, role: str = place.JOURNAL) -> None:
     """Put the journal of a change in place, onto the disk. Raises OSError."""
     if role == place.STAGING:
         _note_place(change)
-    _put(change.files.path(role), change.files.path(_PART), _encoded(change), change.path)
+    _put(change.files.path(role), change.files.path(_PART), _encoded(change))
     if change.state != ChangeState.INTERRUPTED:
         _note_place(change)
 
 
-def _put(target: str, part: str, content: bytes, partition_directory: str) -> None:
-    like = durable.file_in(os.stat(partition_directory))
+def _put(target: str, part: str, content: bytes) -> None:
+    """Write it as a file of the owner of its directory: that of another user is not believed."""
+    like = durable.file_in(os.stat(os.path.dirname(target)))
     durable.write_file(target, (content,), like, part=part, allow_other_owner=True)
     durable.sync_directory(os.path.dirname(target))
 
@@ -48,15 +66,18 @@ def _note_place(change: Change) -> None:
         durable.make_directories(folder)
         row = {"directory": _way(folder, change.files.directory), "state": change.state}
         part = change.files._replace(directory=folder).path(_PART)
-        _put(note, part, json.dumps(row).encode(), change.path)
+        _put(note, part, json.dumps(row).encode())
 
 
 def _noted(note: str) -> tuple[str, ChangeState]:
     """Return the directory that a note names, and how far the change was. Raises OSError, KdumpError."""
     try:
-        row = json.loads(read_small(note, MAX_BYTES))
-        return _end_of(os.path.dirname(note), str(row["directory"])), ChangeState(row["state"])
-    except (ValueError, TypeError, KeyError):
+        row = json.loads(read_own(note, MAX_BYTES))
+        directory = _end_of(os.path.dirname(note), _path(row["directory"]))
+        return directory, ChangeState(row["state"])
+    except _LeadsOutError:
+        raise _refused(note) from None
+    except _NOT_OURS:
         raise KdumpError(f"{note}: not a note that this release of kdump can read") from None
 
 
@@ -64,8 +85,10 @@ def read(files: ChangeFiles, *, role: str = place.JOURNAL) -> Change:
     """Return the change of the files. Raises OSError, KdumpError where this release cannot read the journal."""
     path = files.path(role)
     try:
-        return _decoded(json.loads(read_small(path, MAX_BYTES)), files)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        return _decoded(json.loads(read_own(path, MAX_BYTES)), files)
+    except _LeadsOutError:
+        raise _refused(path) from None
+    except _NOT_OURS:
         raise KdumpError(f"{path}: not a journal of a change that this release of kdump can read") from None
 
 
@@ -90,48 +113,110 @@ def _encoded(change: Change) -> bytes:
     return json.dumps(row).encode()
 
 
-def _operation(row: Mapping[str, Any]) -> Operation:
-    return Operation(**row)._replace(action=Action(row["action"]))
-
-
 def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
+    """Return the change of a document: of its own files, and of a partition that is where its files may lie."""
+    path = _end_of(files.directory, _path(row["path"]))
+    is_directorys_own = path == files.directory  # which may have another name by now
     if row["version"] != VERSION:
         raise ValueError
-    path = _end_of(files.directory, row["path"])
-    named = [step["operation"][each] for step in row["steps"] for each in ("name", "source")]
-    own = [step[each] for step in row["steps"] for each in ("staged", "kept")] + [each["file"] for each in row["cuts"]]
-    if any(os.path.basename(name) != name for name in named):
-        raise ValueError
-    if any(name and not os.path.basename(name).startswith(place.PREFIX) for name in own):
-        raise ValueError
+    is_of_name = is_directorys_own or place.label_of(os.path.basename(path)) == place.label_of(files.partition)
+    if not is_of_name or row["id"] != files.id:
+        raise _LeadsOutError
+    undoes = _text(row["undoes"])
+    cuts = tuple(KeptCut(_cut(kept["cut"]), _own_file(kept["file"], files.prefix)) for kept in row["cuts"])
     return Change(
         files._replace(partition=os.path.basename(path)),
         path,
-        str(row["command"]),
-        int(row["begun"]),
-        tuple(
-            Step(_operation(step["operation"]), step["staged"], step["kept"], _file_state(step["new"]))
-            for step in row["steps"]
-        ),
+        _text(row["command"]),
+        _number(row["begun"], 0, _LATEST),
+        tuple(_step(step, files, undoes) for step in row["steps"]),
         _state(row["before"]),
-        tuple(KeptCut(Cut(**each["cut"]), each["file"]) for each in row["cuts"]),
+        cuts,
         bool(row["keepsOld"]),
-        str(row["undoes"]),
+        undoes,
         ChangeState(row["state"]),
         _state(row["after"]) if row["after"] else None,
-        row["digests"],
-        row["logEndOffset"],
+        {_name(name): _text(digest) for name, digest in row["digests"].items()},
+        None if row["logEndOffset"] is None else _number(row["logEndOffset"]),
         bool(row.get("madeDirectory")),
     )
 
 
-def _file_state(row: Any) -> FileState | None:
-    return None if row is None else FileState(int(row[0]), int(row[1]))
+def _step(row: Mapping[str, Any], files: ChangeFiles, undoes: str) -> Step:
+    operation = Operation(**row["operation"])
+    operation = operation._replace(action=Action(operation.action))
+    is_checkpoint = operation.action == Action.CHECKPOINT
+    _name(operation.name)
+    _number(operation.size, -1 if is_checkpoint else 0)
+    _number(operation.inode)
+    _number(operation.old_size, -1)
+    _text(operation.why)
+    if operation.source or operation.action == Action.RENAME:
+        _name(operation.source)
+    if is_checkpoint and operation.name not in OFFSET_CHECKPOINTS:
+        raise _LeadsOutError
+    staged, kept = row["staged"], row["kept"]
+    prefixes = [files.prefix, *([files._replace(id=undoes).prefix] if undoes else [])]
+    new = row["new"]
+    return Step(
+        operation,
+        _own_file(staged, *prefixes) if staged or operation.action == Action.REPLACE else "",
+        _own_file(kept, files.prefix) if kept else "",
+        None if new is None else _file_state(new),
+    )
+
+
+def _cut(row: Mapping[str, Any]) -> Cut:
+    cut = Cut(**row)
+    _name(cut.file)
+    _number(cut.start)
+    _number(cut.stop)
+    _text(cut.why)
+    return cut
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _path(value: Any) -> str:
+    if "\0" in _text(value):
+        raise _LeadsOutError
+    return str(value)
+
+
+def _name(value: Any) -> str:
+    """Return the name of a file, which leads nowhere else. Raises ValueError, TypeError for anything else."""
+    if value in ("", os.curdir, os.pardir) or os.path.basename(_path(value)) != value:
+        raise _LeadsOutError
+    return str(value)
+
+
+def _own_file(value: Any, *prefixes: str) -> str:
+    """Return the name of a file of a change, or the path of one that lies elsewhere. Raises ValueError, TypeError."""
+    if not os.path.basename(_path(value)).startswith(prefixes):
+        raise _LeadsOutError
+    return str(value)
+
+
+def _number(value: Any, least: int = 0, most: int = _MAX_SIZE) -> int:
+    if not isinstance(value, int) or not least <= value <= most:
+        raise ValueError
+    return value
+
+
+def _file_state(row: Any) -> FileState:
+    size, modified = row
+    return FileState(_number(size), _number(modified, -_MAX_SIZE))
 
 
 def _state(row: Mapping[str, Any]) -> PartitionState:
-    files = {name: FileState(int(size), int(modified)) for name, (size, modified) in row["files"].items()}
-    return PartitionState(files, {name: int(offset) for name, offset in row["offsets"].items()}, bool(row["was_clean"]))
+    files = {_name(name): _file_state(state) for name, state in row["files"].items()}
+    return PartitionState(
+        files, {_name(name): _number(offset, UNREAD) for name, offset in row["offsets"].items()}, bool(row["was_clean"])
+    )
 
 
 class Changes:
@@ -168,10 +253,25 @@ class Changes:
             try:
                 for each, is_begun in _where_noted(files, self._listed[files.partition][files]).items():
                     change = read(each) if is_begun and _is_whole(each) else None
-                    found += [_known_in(self._log_directory, change)] if change else []
+                    found += [self._known(change)] if change else []
             except KdumpError as error:
                 self.unreadable.append(error)
         return sorted(found, key=_age)
+
+    def _known(self, change: Change) -> Change:
+        """Return a change of which the log directory knows: the partition is in it, wherever the originals are.
+
+        Raises RefusedError where it is of something else.
+        """
+        directory = change.files.directory
+        if directory != self._log_directory and not directory.startswith(os.path.join(self._log_directory, "")):
+            return change._replace(path=os.path.join(self._log_directory, os.path.basename(change.path)))
+        if os.path.realpath(change.path) != self._real and os.path.realpath(os.path.dirname(change.path)) != self._real:
+            raise RefusedError(
+                f"{change.files.path(place.JOURNAL)}: is of {change.path}, which is no directory in"
+                f" {self._log_directory}: kdump does nothing that it says"
+            )
+        return change
 
     def _files_of(self, path: str, backup_dir: str | None) -> dict[ChangeFiles, bool]:
         """Return the changes of a partition, and whether each was begun. Raises OSError, KdumpError."""
@@ -229,16 +329,9 @@ def _of_partition(change: Change, path: str) -> Change | None:
     """
     recorded = os.path.realpath(change.path)
     if recorded == path:
-        return change
+        return change._replace(path=path)
     is_moved = os.path.basename(recorded) == os.path.basename(path) and not is_directory(recorded)
     return change._replace(path=path) if is_moved else None
-
-
-def _known_in(log_directory: str, change: Change) -> Change:
-    """Return a change of which a log directory knows: the partition is in it, wherever the originals are."""
-    if change.files.directory.startswith(os.path.join(log_directory, "")) or change.files.directory == log_directory:
-        return change
-    return change._replace(path=os.path.join(log_directory, os.path.basename(change.path)))
 
 
 def _age(change: Change) -> tuple[str, int, str, str, int]:

@@ -22,10 +22,12 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from zlib import crc32
 
-from kdump.disk.locks import is_log_directory
+from kdump.disk.entered import check_owner, entered
+from kdump.disk.locks import entering, is_log_directory
 from kdump.disk.reading import is_directory, is_named, real_path
 from kdump.named_tuples import NamedTuple
 
@@ -116,6 +118,22 @@ def places_of_partition(path: str, backup_dir: str | None = None) -> list[str]:
     if backup_dir is not None:
         places.append(place_of(path, backup_dir))
     return places
+
+
+@contextmanager
+def at_work(partition_directory: str, *directories: str) -> Iterator[None]:
+    """Have a partition directory, and directories with files of its changes, reached from where they are now.
+
+    Raises OSError, RefusedError where root would write for one user as another.
+    """
+    path = os.path.abspath(partition_directory)
+    log_directory = log_directory_of(path)
+    inside = os.path.join(log_directory if is_log_directory(log_directory) else path, "")
+    outside = {each for each in directories if not os.path.join(each, "").startswith(inside)}
+    with entering(log_directory, [path]), entered(*outside):
+        for directory in outside:
+            check_owner(directory, path)
+        yield
 
 
 def may_have_changes(log_directory: str, partition_directories: Iterable[str]) -> bool:

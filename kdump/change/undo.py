@@ -16,6 +16,7 @@ from kdump.change.checkpoint_lines import put_offset
 from kdump.change.checks import (
     SPARE_BYTES,
     check_changeable,
+    check_own,
     check_room,
     check_unchanged,
     check_writable,
@@ -23,7 +24,7 @@ from kdump.change.checks import (
     inode_of,
     source_before,
 )
-from kdump.change.place import ChangeFiles, new_change
+from kdump.change.place import ChangeFiles, at_work, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
 from kdump.change.states import FileState, digest_of, file_differences, offset_difference, state_of
 from kdump.disk import durable
@@ -123,6 +124,7 @@ def undo(change: Change, files: ChangeFiles | None = None) -> Change | None:
         roll_back(change)
         _remove_made(change)
         return None
+    check_own(change)
     drafts = list(undo_drafts(change))
     check_changeable(Plan(change.path, tuple(draft.operation for draft in drafts), {}))
     files = files or new_change(change.path)
@@ -135,7 +137,8 @@ def undo(change: Change, files: ChangeFiles | None = None) -> Change | None:
 def _remove_made(change: Change) -> None:
     """Remove the partition directory that a change made, once it is taken back and nothing else is in it."""
     if change.made_directory:
-        durable.remove_empty_directory(change.path)
+        with at_work(change.path):
+            durable.remove_empty_directory(change.path)
 
 
 def undo_drafts(change: Change) -> Iterator[Draft]:
@@ -183,12 +186,14 @@ def roll_back(change: Change) -> None:
     Raises OSError, and RefusedError, with nothing changed, where a file is neither what it was nor what it is to be.
     """
     check_unchanged(change)
-    check_writable(change.path)
-    for step in reversed(change.steps):
-        _take_back(change, step)
-    durable.sync_directory(change.path)
-    durable.sync_directory(change.files.directory)
-    discard(journal.ended(change, ChangeState.UNDONE).files, change.path)
+    check_own(change)
+    with at_work(change.path, *change.directories()):
+        check_writable(change.path)
+        for step in reversed(change.steps):
+            _take_back(change, step)
+        durable.sync_directory(change.path)
+        durable.sync_directory(change.files.directory)
+        discard(journal.ended(change, ChangeState.UNDONE).files, change.path)
 
 
 def _take_back(change: Change, step: Step) -> None:
@@ -199,7 +204,7 @@ def _take_back(change: Change, step: Step) -> None:
     if operation.action == CHECKPOINT:
         put_offset(change.path, operation.name, operation.old_size)
     elif operation.action == TRUNCATE:
-        if os.stat(target).st_size == operation.size:
+        if os.lstat(target).st_size == operation.size:
             _regrow(change, step, target, kept)
     elif operation.action == REMOVE:
         if is_named(kept):
@@ -229,9 +234,9 @@ def _move_back(target: str, source: str, kept: str) -> None:
 
 def _regrow(change: Change, step: Step, target: str, kept: str) -> None:
     """Put the end of a file back that was cut off."""
-    pieces = content_of(change.path, _whole(step.operation, kept))
+    pieces = content_of(change.path, _whole(step.operation, kept), durable.OwnFile)
     modified = _before(change, step).modified
-    durable.write_file(target, pieces, os.stat(target), modified, part=f"{kept}~whole")
+    durable.write_file(target, pieces, os.lstat(target), modified, part=f"{kept}~whole")
 
 
 def close(change: Change) -> Change:
@@ -240,13 +245,14 @@ def close(change: Change) -> Change:
     Raises OSError.
     """
     present = {entry.inode() for entry in os.scandir(change.path)} if is_directory(change.path) else set()
-    for step in change.steps:
-        staged, kept = (change.file(each) if each else "" for each in (step.staged, step.kept))
-        if step.staged.startswith(change.files.prefix) and is_named(staged):
-            durable.remove_file(staged)
-        if kept and inode_of(kept) in present:
-            durable.remove_file(kept)
-    return journal.ended(change, ChangeState.CLOSED)
+    with at_work(change.path, change.files.directory):
+        for step in change.steps:
+            staged, kept = (change.file(each) if each else "" for each in (step.staged, step.kept))
+            if step.staged.startswith(change.files.prefix) and is_named(staged):
+                durable.remove_file(staged)
+            if step.kept.startswith(change.files.prefix) and inode_of(kept) in present:
+                durable.remove_file(kept)
+        return journal.ended(change, ChangeState.CLOSED)
 
 
 def prune(change: Change) -> None:

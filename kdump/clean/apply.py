@@ -10,7 +10,7 @@ from kdump.change import place
 from kdump.change.apply import apply_staged, discard, make_place
 from kdump.change.checks import SPARE_BYTES, check_changeable, check_room
 from kdump.change.guard import Allowance
-from kdump.change.place import ChangeFiles
+from kdump.change.place import ChangeFiles, at_work
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation, Plan
 from kdump.clean.cleaning import Cleaning, Group
 from kdump.clean.staging import Staging
@@ -40,6 +40,11 @@ def clean_in_place(state: PartitionState, clean: Clean, files: ChangeFiles, *, k
     """
     _check_room(state, clean, os.path.dirname(os.path.abspath(state.log.path)))
     make_place(files.directory, state.log.path)
+    with at_work(state.log.path, files.directory):
+        return _cleaned_in_place(state, clean, files, keep_old=keep_old)
+
+
+def _cleaned_in_place(state: PartitionState, clean: Clean, files: ChangeFiles, *, keep_old: bool) -> Cleaning:
     new = partial(files.path, place.NEW)
     try:
         cleaning = clean(Staging(new, CLEANED))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kdump.cluster.copies import Copy
 from kdump.cluster.nodes import Node
+from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.topics.cluster_image import Fields
 
@@ -76,7 +77,10 @@ def leader_of(chosen: Chosen) -> int:
     if chosen.best is None:
         assert chosen.empty_on is not None
         return chosen.empty_on.id
-    return next(node for node, copy in chosen.replicas.items() if copy is chosen.best)
+    leader = next((node for node, copy in chosen.replicas.items() if copy is chosen.best), None)
+    if leader is None:
+        raise KdumpError(f"{chosen.name}: the copy that should lead is on none of the nodes that keep it")
+    return leader
 
 
 def replica_order(chosen: Chosen, new_ids: dict[int, int]) -> list[int]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import BinaryIO, Self
 
-from kdump.disk.reading import OpenFile, ReadOnlyFile, is_named
+from kdump.disk import entered
+from kdump.disk.entered import both_reached, open_directory, open_file, reached
+from kdump.disk.reading import OpenFile, ReadOnlyFile, is_directory, is_named
 from kdump.disk.rights import ALL_RIGHTS, OWNER_ONLY, Rights
 
 _EXCHANGE = 2
@@ -29,7 +32,7 @@ def named(path: str) -> Iterator[None]:
 
 def sync_directory(path: str) -> None:
     """Make the names in a directory last. Raises OSError."""
-    with_descriptor(path, os.fsync, getattr(os, "O_DIRECTORY", 0))
+    with_directory(path, os.fsync)
 
 
 def write_file(
@@ -52,7 +55,7 @@ def write_file(
     if part is not None:
         remove_file(part)
         write_file(part, pieces, like, modified, allow_other_owner=allow_other_owner, rights=rights)
-        os.replace(part, path)
+        move(part, path)
         return
     with named(path), new_file(path, rights=rights if like is None else OWNER_ONLY) as out:
         for piece in pieces:
@@ -67,17 +70,12 @@ def write_file(
 
 def new_file(path: str, buffering: int = -1, rights: Rights = ALL_RIGHTS) -> BinaryIO:
     """Open a file to be written that is not there yet. Raises OSError."""
-    return open(path, "xb", buffering=buffering, opener=partial(_open_with, rights))
+    return open(path, "xb", buffering=buffering, opener=lambda name, _: _made(name, rights))
 
 
-def _open_with(rights: Rights, path: str, flags: int) -> int:
-    """Open a file, which has these rights if this makes it. Raises OSError."""
-    try:
-        descriptor = os.open(path, flags | os.O_EXCL, rights.limit(0o666))
-    except FileExistsError:
-        if flags & os.O_EXCL:
-            raise
-        return os.open(path, flags, rights.limit(0o666))
+def _made(path: str, rights: Rights, mode: int = 0o666) -> int:
+    """Return the descriptor of a new file within these rights. Raises OSError."""
+    descriptor = entered.new_file(path, rights.limit(mode))
     _narrow(descriptor, rights)
     return descriptor
 
@@ -104,19 +102,45 @@ def settle(
 
 def make_link(target: str, path: str) -> None:
     """Make a symbolic link at `path`. Raises OSError."""
-    os.symlink(target, path)
+    with reached(path) as at:
+        os.symlink(target, at.name, dir_fd=at.folder)
 
 
 def append_file(path: str, pieces: Iterable[bytes | bytearray] = (), rights: Rights = ALL_RIGHTS) -> None:
     """Add bytes to the end of a file, which is made if it is not there; not yet on the disk. Raises OSError."""
-    with open(path, "ab", opener=partial(_open_with, rights)) as out:
+    with open(path, "ab", opener=partial(_opened_to_append, rights)) as out:
         out.writelines(pieces)
 
 
+def _opened_to_append(rights: Rights, path: str, _: int) -> int:
+    """Open a file, or make it; what it has of rights that it may not have goes. Raises OSError."""
+    try:
+        descriptor = open_file(path, os.O_WRONLY | os.O_APPEND)
+    except FileNotFoundError:
+        return _made(path, rights)
+    _narrow(descriptor, rights)
+    return descriptor
+
+
 def take_after(descriptor: int, like: os.stat_result) -> None:
-    """Give an open file the owner and mode of another. Raises OSError."""
-    os.fchmod(descriptor, like.st_mode & 0o7777)
+    """Give an open file or directory, which was just made, the owner and mode of another. Raises OSError.
+
+    What root made as another user stays that user's.
+    """
     info = os.fstat(descriptor)
+    is_for_another = os.geteuid() == 0 != info.st_uid and stat.S_ISREG(info.st_mode)
+    os.fchmod(descriptor, like.st_mode & (0o1777 if is_for_another else 0o7777))
+    give(descriptor, like)
+
+
+def give(descriptor: int, like: os.stat_result) -> None:
+    """Give an open file or directory the owner of another; what root made as another user stays that user's.
+
+    Raises OSError.
+    """
+    info = os.fstat(descriptor)
+    if os.geteuid() == 0 != info.st_uid != like.st_uid:
+        raise PermissionError(errno.EPERM, "belongs to another user than the directory, so nothing can take its place")
     if (info.st_uid, info.st_gid) != (like.st_uid, like.st_gid):
         os.fchown(descriptor, like.st_uid, like.st_gid)
 
@@ -127,7 +151,7 @@ def _within(like: os.stat_result, rights: Rights) -> os.stat_result:
 
 def narrow(path: str, rights: Rights) -> None:
     """Take from a directory what rights do not allow. Raises OSError."""
-    with_descriptor(path, partial(_narrow, rights=rights), getattr(os, "O_DIRECTORY", 0))
+    _with(open_directory(path, follows_links=False), partial(_narrow, rights=rights))
 
 
 def file_in(folder: os.stat_result) -> os.stat_result:
@@ -137,7 +161,8 @@ def file_in(folder: os.stat_result) -> os.stat_result:
 
 def move(source: str, target: str) -> None:
     """Give a file or directory another name, in the place of the file that has it. Raises OSError."""
-    os.replace(source, target)
+    with both_reached(source, target) as (old, new):
+        os.replace(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder)
 
 
 def set_times(path: str, moment: int) -> None:
@@ -148,8 +173,8 @@ def set_times(path: str, moment: int) -> None:
 
 def remove_file(path: str) -> None:
     """Remove a file if it is there. Raises OSError."""
-    with suppress(FileNotFoundError):
-        os.remove(path)
+    with reached(path) as at, suppress(FileNotFoundError):
+        os.remove(at.name, dir_fd=at.folder)
 
 
 def keep(path: str, copy: str) -> None:
@@ -159,20 +184,22 @@ def keep(path: str, copy: str) -> None:
     """
     if is_named(copy):
         return
-    try:
-        os.link(path, copy, follow_symlinks=False)
-    except OSError:
-        import shutil  # which loads all compressors that Python has
-
-        part = f"{copy}.part"
-        shutil.copy2(path, part, follow_symlinks=False)
-        sync_file(part)
-        os.replace(part, copy)
+    with both_reached(path, copy) as (old, new):
+        try:
+            os.link(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EEXIST):
+                raise
+        else:
+            return
+    with OwnFile(path) as file:
+        info = os.fstat(file.fileno())
+        write_file(copy, file.pieces(), info, info.st_mtime_ns, part=f"{copy}.part", allow_other_owner=True)
 
 
 def keep_tail(path: str, size: int, copy: str) -> None:
     """Copy the bytes of a file from byte `size` on into a new file with the same owner and mode. Raises OSError."""
-    with ReadOnlyFile(path) as file:
+    with OwnFile(path) as file:
         info = os.fstat(file.fileno())
         write_file(copy, file.pieces(size), info, part=f"{copy}.part", allow_other_owner=True)
 
@@ -183,38 +210,52 @@ def truncate(path: str, size: int, spare: str) -> None:
     One with other names, as a copy by `cp -al` gives it, is replaced by a shorter one, first written at `spare`: what
     has the other names is not this directory's to cut.
     """
-    info = os.stat(path)
-    if info.st_nlink > 1:
-        with ReadOnlyFile(path) as file:
-            write_file(path, file.pieces(0, size), info, info.st_mtime_ns, part=spare)
-        sync_directory(os.path.dirname(path))
-        return
     with WritableFile(path) as cut:
-        cut.truncate(size)
-        os.utime(cut.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
-        cut.sync()
+        info = os.fstat(cut.fileno())
+        if info.st_nlink == 1:
+            cut.truncate(size)
+            os.utime(cut.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
+            cut.sync()
+            return
+    with OwnFile(path) as file:
+        write_file(path, file.pieces(0, size), info, info.st_mtime_ns, part=spare)
+    sync_directory(os.path.dirname(path))
 
 
 def sync_file(path: str) -> None:
     """Put the content of a file on the disk. Raises OSError."""
-    with_descriptor(path, os.fsync)
+    _with(open_file(path, os.O_RDONLY), os.fsync)
 
 
-def with_descriptor(path: str, call: Callable[[int], object], flags: int = 0) -> None:
-    """Open a path for reading for one call of the system, with `flags` of open. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | flags)
+def with_directory(path: str, call: Callable[[int], object]) -> None:
+    """Open a directory for one call of the system. Raises OSError."""
+    _with(open_directory(path), call)
+
+
+def _with(descriptor: int, call: Callable[[int], object]) -> None:
     try:
         call(descriptor)
     finally:
         os.close(descriptor)
 
 
+class OwnFile(ReadOnlyFile):
+    """A file that is read to be kept, or for a new one: of a directory that is changed, no more than its owner may see.
+
+    One beside those directories is read as any other.
+    """
+
+    def open(self, path: str) -> int:
+        """Return the descriptor. Raises OSError, RefusedError."""
+        return open_file(path, os.O_RDONLY) if entered.is_inside(path) else super().open(path)
+
+
 class WritableFile(OpenFile):
     """An open file whose bytes are written where they belong, at once and without a buffer."""
 
     def __init__(self, path: str) -> None:
-        """Open a file that is there. Raises OSError."""
-        self._fd = os.open(path, os.O_RDWR)
+        """Open a file that is there. Raises OSError, RefusedError for a link, and for another user's."""
+        self._fd = open_file(path, os.O_RDWR)
 
     @classmethod
     def create(
@@ -222,17 +263,14 @@ class WritableFile(OpenFile):
     ) -> Self:
         """Return a new empty file with the owner and mode of another, or else `mode` as far as the umask lets it.
 
-        `rights` bound both.
-
-        A file of that name is emptied. Raises OSError.
+        `rights` bound both. A file of that name goes. Raises OSError.
         """
         self = cls.__new__(cls)
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-        self._fd = os.open(path, flags, rights.limit(mode) if like is None else 0o600)
+        remove_file(path)
+        self._fd = _made(path, rights, mode if like is None else 0o600)
         try:
             if like is not None:
                 take_after(self._fd, _within(like, rights))
-            _narrow(self._fd, rights)
         except OSError:
             self.close()
             raise
@@ -267,6 +305,8 @@ def replace_file(
     It gets the owner and mode of the file that it replaces, or else those of `like`, within `rights`. It is written at
     `part`, or else beside the other as a broker does. Raises OSError; what was there before is then still there.
     """
+    if entered.is_inside(path):
+        entered.check_may_change(path)
     with suppress(FileNotFoundError):
         like = os.stat(path, follow_symlinks=False)
     part = part or f"{path}.tmp"
@@ -274,7 +314,7 @@ def replace_file(
         file.write(data, 0)
         if durable:
             file.sync()
-    os.replace(part, path)
+    move(part, path)
     if durable:
         sync_directory(os.path.dirname(path) or os.curdir)
 
@@ -297,7 +337,8 @@ def replace_alone(path: str, data: bytes, *, durable: bool, rights: Rights) -> N
 
 def new_directory(path: str, rights: Rights = ALL_RIGHTS) -> None:
     """Make a directory that is not there yet; its name is not yet on the disk. Raises OSError."""
-    os.mkdir(path, rights.limit(0o777))
+    with reached(path) as at:
+        os.mkdir(at.name, rights.limit(0o777), dir_fd=at.folder)
     narrow(path, rights)
 
 
@@ -307,7 +348,7 @@ def filled_directory(path: str) -> Iterator[None]:
 
     It is its owner's alone until what fills it gives it another mode.
     """
-    os.mkdir(path, OWNER_ONLY.mode)
+    new_directory(path, OWNER_ONLY)
     try:
         yield
         sync_directory(path)
@@ -323,27 +364,27 @@ def make_directories(
 
     `allow_other_owner`: who may not give a directory away keeps it.
     """
-    if not os.path.isdir(path):
-        around = os.path.dirname(path.rstrip("/"))
-        if around:
-            make_directories(around, rights=rights)
-        try:
-            new_directory(path, rights)
-        except FileExistsError:  # another thread was first
-            if not os.path.isdir(path):
-                raise
+    path = os.path.abspath(path)
+    if not is_directory(os.path.dirname(path)):
+        make_directories(os.path.dirname(path), rights=rights)
+    try:
+        new_directory(path, rights)
+    except FileExistsError:
+        if not is_directory(path):
+            raise
     if like is not None:
+        model = like
         with suppress(PermissionError) if allow_other_owner else nullcontext():
-            os.chown(path, like.st_uid, like.st_gid)
+            _with(open_directory(path, follows_links=False), lambda descriptor: give(descriptor, model))
 
 
 def make_directory(path: str) -> None:
     """Make a directory with the owner and mode of the one that it is in; its name is on the disk. Raises OSError."""
     around = os.path.dirname(os.path.abspath(path))
     like = os.stat(around)
-    os.mkdir(path)
+    new_directory(path)
     with suppress(PermissionError):  # who may not give a directory away keeps it
-        with_descriptor(path, lambda descriptor: take_after(descriptor, like))
+        _with(open_directory(path, follows_links=False), lambda descriptor: take_after(descriptor, like))
     sync_directory(around)
 
 
@@ -352,7 +393,8 @@ def remove_empty_directory(path: str) -> None:
     with suppress(FileNotFoundError):
         if os.listdir(path):
             return
-        os.rmdir(path)
+        with reached(path) as at:
+            os.rmdir(at.name, dir_fd=at.folder)
         sync_directory(os.path.dirname(os.path.abspath(path)))
 
 
@@ -360,7 +402,8 @@ def remove_tree(path: str, *, ignore_errors: bool = False) -> None:
     """Remove a directory and all that is in it. Raises OSError; `ignore_errors`: what cannot be removed stays."""
     import shutil  # which loads all compressors that Python has
 
-    shutil.rmtree(path, ignore_errors=ignore_errors)
+    with reached(path) as at:
+        shutil.rmtree(at.name, ignore_errors=ignore_errors, dir_fd=at.folder)
 
 
 def put_in_place(new: str, final: str, aside: str) -> None:
@@ -369,12 +412,12 @@ def put_in_place(new: str, final: str, aside: str) -> None:
     Where the file system can exchange two names there is no moment without the directory; else a very short one.
     """
     if not os.path.isdir(final):
-        os.rename(new, final)
+        move(new, final)
     elif exchange(new, final):
-        os.rename(new, aside)
+        move(new, aside)
     else:
-        os.rename(final, aside)
-        os.rename(new, final)
+        move(final, aside)
+        move(new, final)
     sync_directory(os.path.dirname(final))
 
 
@@ -386,9 +429,13 @@ def exchange(first: str, second: str) -> bool:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
         return False
-    if rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP):
-        return False
-    raise OSError(code, os.strerror(code), first)
+    with both_reached(first, second) as places:
+        where = [
+            each for at in places for each in (_AT_FDCWD if at.folder is None else at.folder, os.fsencode(at.name))
+        ]
+        if rename(*where, _EXCHANGE) == 0:
+            return True
+        code = ctypes.get_errno()
+        if code in (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP):
+            return False
+        raise OSError(code, os.strerror(code), first)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import sys
 import time
 from _thread import allocate_lock
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
-from kdump.disk.reading import ReadOnlyFile, is_named, is_there
+from kdump.disk.entered import entered, new_file, open_file
+from kdump.disk.reading import ReadOnlyFile, is_directory, is_named
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import LOCK, LOG_DIRECTORY_FILES
 from kdump.named_tuples import NamedTuple
@@ -47,7 +49,7 @@ def lock_holder(log_directory: str) -> LockHolder | None:
         status = os.stat(path)
     except (FileNotFoundError, PermissionError):
         return None
-    if (status.st_dev, status.st_ino) in _OWN:
+    if (status.st_dev, status.st_ino) in _OWN or not stat.S_ISREG(status.st_mode):
         return None
     try:
         with ReadOnlyFile(path) as file:
@@ -88,12 +90,24 @@ def holding(log_directory: str, partitions: Iterable[str] = (), like: os.stat_re
     A lock file that was not there is made with the owner and mode of `like`, and removed again. Of a directory that is
     not a broker's these `partitions` are kept from others of this process alone. Raises RefusedError, OSError.
     """
-    if not is_log_directory(log_directory):
-        with _alone(partitions):
+    partitions = list(partitions)
+    with entering(log_directory, partitions):
+        if not is_log_directory(log_directory):
+            with _alone(partitions):
+                yield
+            return
+        with _alone([log_directory]), _locked(log_directory, like):
             yield
-        return
-    with _alone([log_directory]), _locked(log_directory, like):
-        yield
+
+
+def entering(log_directory: str, partitions: Iterable[str]) -> AbstractContextManager[None]:
+    """Have what is changed reached from the log directory; of one that is not a broker's, from these partitions.
+
+    Raises OSError, RefusedError.
+    """
+    if is_log_directory(log_directory):
+        return entered(log_directory)
+    return entered(*(path if is_directory(path) else os.path.dirname(os.path.abspath(path)) for path in partitions))
 
 
 @contextmanager
@@ -122,13 +136,13 @@ def _locked(log_directory: str, like: os.stat_result | None) -> Iterator[None]:
     """Keep other processes out. Raises RefusedError, OSError."""
     import fcntl
 
-    from kdump.disk.durable import take_after
+    from kdump.disk.durable import remove_file, take_after
 
     check_not_locked(log_directory)
     path = os.path.join(log_directory, LOCK)
-    was_there = is_there(path)
+    was_there = is_named(path)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = open_file(path, os.O_RDWR) if was_there else new_file(path, 0o644)
     except PermissionError as error:
         text = f"{path} cannot be locked against a broker: {error.strerror}. Run this as its owner"
         raise RefusedError(text) from None
@@ -147,7 +161,7 @@ def _locked(log_directory: str, like: os.stat_result | None) -> Iterator[None]:
         finally:
             _OWN.discard(own)
             if not was_there:
-                os.remove(path)
+                remove_file(path)
     finally:
         os.close(descriptor)
 

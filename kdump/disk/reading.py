@@ -96,8 +96,12 @@ class ReadOnlyFile(OpenFile):
         self.path = path
         self.bytes_read = 0
         held = held_file(path)
-        self._fd = open_for_reading(path)
+        self._fd = self.open(path)
         self.size = os.fstat(self._fd).st_size if held is None else held.size
+
+    def open(self, path: str) -> int:
+        """Return the descriptor that the file is read by. Raises OSError."""
+        return open_for_reading(path)
 
     def read(self, position: int, size: int) -> bytes:
         """Read up to `size` bytes from byte `position` on; fewer at the end of the file."""

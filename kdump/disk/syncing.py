@@ -9,7 +9,8 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from kdump.disk.durable import sync_file, with_descriptor
+from kdump.disk.durable import sync_directory, sync_file, with_directory
+from kdump.disk.reading import is_directory
 
 MANY = 8
 _OLDEST_LINUX = (5, 8)  # before, syncfs kept write errors to itself
@@ -21,10 +22,10 @@ def sync(paths: Sequence[str], folder: str) -> None:
     Raises OSError.
     """
     if len(paths) > MANY and (syncfs := _syncfs()) is not None:
-        with_descriptor(folder, syncfs)
+        with_directory(folder, syncfs)
         return
     for path in paths:
-        sync_file(path)
+        (sync_directory if is_directory(path) else sync_file)(path)
 
 
 @cache

@@ -261,7 +261,10 @@ def _rename(path: str, source: str, name: str) -> Operation:
 
 def check_built(found: Resurrection, directories: Sequence[NewDirectory]) -> None:
     """Read what was written as a broker will, and raise KdumpError unless every partition directory has its place."""
-    home = next(each for each in directories if is_directory(os.path.join(each.path, names.CLUSTER_METADATA_DIR)))
+    homes = [each for each in directories if is_directory(os.path.join(each.path, names.CLUSTER_METADATA_DIR))]
+    if not homes:
+        raise KdumpError(f"{directories[0].path}: the new {names.CLUSTER_METADATA_DIR} is not there any more")
+    home = homes[0]
     problems: list[Problem] = []
     log = PartitionLog(os.path.join(home.path, names.CLUSTER_METADATA_DIR))
     image = state_of_directory(log, problems.append).image

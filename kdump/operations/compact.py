@@ -13,6 +13,7 @@ from kdump.clean.apply import check_output, clean_in_place, clean_into, copy_dir
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, examine_partition, not_compacted
+from kdump.disk.entered import check_way
 from kdump.disk.locks import check_not_locked
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.named_tuples import NamedTuple
@@ -119,6 +120,8 @@ class _Run:
             check_not_locked(group.log_directory)
             yield from self._copy(group, self._safety.output)
             return
+        if self._safety.applies:
+            check_way(group.log_directory)
         with guarded(os.path.realpath(group.log_directory), group.partitions, self._safety, reads_beside=True) as guard:
             for path in group.partitions:
                 try:

@@ -83,7 +83,8 @@ class PlanFiles(NamedTuple):
 class Repaired(NamedTuple):
     """One partition: the task, the interrupted changes that were (or would be) finished first, and what came of it.
 
-    `change` is the change that was applied, None where none was. `error` says why the partition was left alone.
+    `change` is the change that was applied, None where none was. `error` says why the partition was left alone, but
+    for what had been interrupted.
     """
 
     path: str
@@ -168,6 +169,8 @@ def repair(target: Target, wanted: Repair, safety: SafetyOptions) -> Generator[R
             yield from _repair_copy(target, wanted, safety, safety.output)
             return
     is_for_copy = safety.output is not None
+    if safety.applies:
+        target.check_way()
     with guarded(target.log_directory, target.partitions, safety._replace(output=None)) as guard:
         yield from _repair(target, wanted, guard, is_for_copy=is_for_copy)
 
@@ -197,7 +200,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard, *, is_for_copy: bool =
         except InUseError:
             raise  # the whole log directory is left alone
         except (OSError, KdumpError) as error:
-            return Repaired(path, None, error=error)
+            return Repaired(path, None, guard.interrupted.get(path, ()), error=error)
 
     jobs = guard.safety.jobs or (processors() if _has_large_log(target.partitions) else 1)
     for _, found in ordered(target.partitions, one, lambda _: True, jobs, caller_works=False):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from kdump.change.apply import apply_plan
 from kdump.change.guard import Allowance, DropsError
 from kdump.change.plan import Plan
+from kdump.disk.entered import check_way
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
 from kdump.named_tuples import NamedTuple
@@ -78,6 +79,8 @@ def retain(
     was done. `over` goes over the partitions' paths. Raises RefusedError, KdumpError, OSError where all of the log
     directory is left alone.
     """
+    if safety.applies:
+        check_way(group.log_directory)
     with guarded(os.path.realpath(group.log_directory), group.partitions, safety, reads_beside=True) as guard:
         for path, changes in guard.interrupted.items():
             for change in changes:

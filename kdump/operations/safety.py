@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from kdump.change.guard import ANY_LOSS, Allowance, Dropped
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
-from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
+from kdump.disk.entered import check_readable
+from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, entering, holding
 from kdump.disk.reading import is_directory, real_path
 from kdump.errors import ArgumentError, KdumpError, RefusedError, check_number, check_truths, check_type
 from kdump.formats.words import number_words, offset_words
@@ -142,13 +143,14 @@ def held_unless(
 
     Raises RefusedError, OSError.
     """
+    partitions = list(partitions)
     if ignore_lock is None:
         return holding(log_directory, partitions, like)
     given = [os.path.basename(path) for path in (log_directory, *partitions)]
     if ignore_lock not in given:
         partition = f", the partition directory {given[1]}" if len(given) == 2 else ""
         raise ArgumentError("ignore_lock", ignore_lock, f"the directory is called {given[0]}{partition}")
-    return nullcontext()
+    return entering(log_directory, partitions)
 
 
 def _changes_in(log_directory: str, partitions: list[str], safety: SafetyOptions) -> Changes | None:
@@ -168,6 +170,8 @@ def _finished(path: str, log_directory: str, changes: Changes | None, guard: Gua
     safety = guard.safety
     if os.path.dirname(real_path(path, log_directory)) != log_directory:
         raise RefusedError(f"{path}: a symbolic link that leads out of {guard.log_directory}: repair it there")
+    if safety.applies and is_directory(path):
+        check_readable(path)
     if changes is None:
         return ()
     from kdump.change.apply import clear_leftovers

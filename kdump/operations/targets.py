@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
+from kdump.disk.entered import check_way
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import NameFormatError
 from kdump.formats import names
@@ -98,6 +99,12 @@ class Target:
         if self.shown is not None:
             return os.path.join(self.shown, os.path.relpath(path, self.log_directory))
         return self.names.get(path, path)
+
+    def check_way(self) -> None:
+        """Raise RefusedError where links of other users lead to the partitions, as they were named. Raises OSError."""
+        paths = list(map(os.path.abspath, self.names.values()))
+        for path in {*map(os.path.dirname, paths), *filter(os.path.islink, paths)}:
+            check_way(path)
 
     def spoken(self, text: str) -> str:
         """Return a text about what is in the log directory, with the paths as they were given."""

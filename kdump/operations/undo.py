@@ -14,6 +14,7 @@ from kdump.change.journal import Changes
 from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new_change, new_id, place_of
 from kdump.change.plan import Operation
 from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
+from kdump.disk.entered import check_way
 from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError, RefusedError
@@ -42,11 +43,12 @@ class Listing(NamedTuple):
 def list_changes(path: str, backup_dir: str | None = None) -> Listing:
     """Return the changes below a log directory, or of a partition directory, which may be gone.
 
-    Raises OSError, FileNotFoundError where there is neither the path nor a change of it, and HoldsLogDirectoriesError
-    for a directory around log directories.
+    Raises OSError, FileNotFoundError where there is neither the path nor a change of it, HoldsLogDirectoriesError for a
+    directory around log directories, and RefusedError where a link of another user leads there.
     """
     if backup_dir is not None:
         check_is_there(backup_dir)
+    check_way(path)
     given, path = path, os.path.realpath(path)
     errors: dict[str, OSError] = {}
     if is_directory(path) and not PartitionLog(path).segments and not any(change_files(path)):

@@ -139,8 +139,11 @@ class PlannedPartition(PlannedFiles):
         return True
 
 
-def content_of(path: str, recipe: Recipe) -> Iterator[bytes]:
-    """Yield the bytes of a file to be made in the partition directory `path`, in pieces. Raises OSError."""
+def content_of(path: str, recipe: Recipe, opened: type[ReadOnlyFile] = ReadOnlyFile) -> Iterator[bytes]:
+    """Yield the bytes of a file to be made in the partition directory `path`, in pieces. Raises OSError.
+
+    `opened` is what its sources are read by.
+    """
     if isinstance(recipe, NewContent):
         yield recipe.data
         for position in range(len(recipe.data), recipe.size, BUFFER_SIZE):
@@ -148,7 +151,7 @@ def content_of(path: str, recipe: Recipe) -> Iterator[bytes]:
         return
     if isinstance(recipe, Joined):
         for part in recipe.parts:
-            yield from content_of(path, part)
+            yield from content_of(path, part, opened)
         return
-    with ReadOnlyFile(os.path.join(path, recipe.name)) as file:
+    with opened(os.path.join(path, recipe.name)) as file:
         yield from file.pieces(recipe.start, recipe.start + recipe.size)

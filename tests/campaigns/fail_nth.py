@@ -136,9 +136,9 @@ class Fault:
                 return False
         return isinstance(target, (str, os.PathLike)) and os.path.abspath(target).startswith(self.root)
 
-    def step(self, name: str, target: object) -> None:
-        """A call is about to be made."""
-        if self.left <= 0 or not self._is_below(target):
+    def step(self, name: str, target: object, folder: int | None = None) -> None:
+        """A call is about to be made, of a path, a descriptor, or a name in a `folder` that is open."""
+        if self.left <= 0 or not self._is_below(target if folder is None else folder):
             return
         self.left -= 1
         if self.left == 0:
@@ -151,7 +151,8 @@ class Fault:
 
         def failing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
             def called(*arguments: Any, **named: Any) -> Any:
-                self.step(name, arguments[0] if arguments else None)
+                folder = next((named[key] for key in ("dir_fd", "src_dir_fd") if named.get(key) is not None), None)
+                self.step(name, arguments[0] if arguments else None, folder)
                 return real(*arguments, **named)
 
             return called

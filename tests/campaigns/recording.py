@@ -150,10 +150,20 @@ class Recorder:
         if self.is_below(target):
             self.named(source, target)
 
-    def gone(self, path: Any, **_: Any) -> None:
-        """A name leads nowhere now."""
+    def changed(self, path: Any, *_: Any, **__: Any) -> None:
+        """A name leads to something else now, or nowhere."""
         if self.is_below(path):
             self.named(path)
+
+
+def full_paths(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """The paths of a call that names files in directories which are open."""
+    folders = [named.get(key) for key in ("dir_fd", "src_dir_fd", "dst_dir_fd") if key in named]
+    found = [
+        path if folder is None else os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        for path, folder in zip(arguments, folders, strict=False)
+    ]
+    return (*found, *arguments[len(found) :])
 
 
 def _opened(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,12 +185,13 @@ def _opened(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _descriptor_opened(recorder: Recorder, real: Callable[..., int]) -> Callable[..., int]:
     def opened(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
-        if not recorder.is_below(path) or not flags & (os.O_CREAT | os.O_TRUNC):
+        (at,) = full_paths((path,), named)
+        if not recorder.is_below(at) or not flags & (os.O_CREAT | os.O_TRUNC):
             return real(path, flags, *arguments, **named)
-        was = os.path.lexists(path)
+        was = os.path.lexists(at)
         descriptor = real(path, flags, *arguments, **named)
         if not was:
-            recorder.named(path)
+            recorder.named(at)
         elif flags & os.O_TRUNC:
             recorder.resized(descriptor)
         return descriptor
@@ -196,10 +207,11 @@ def recording(root: Path) -> Iterator[list[Event]]:
 
     def after(name: str, tell: Callable[..., None]) -> Callable[..., Any]:
         def called(*arguments: Any, **named: Any) -> Any:
-            if name in UNNAMING and recorder.is_below(arguments[-1]):
-                recorder.hold(arguments[-1])
+            paths = full_paths(arguments, named)
+            if name in UNNAMING and recorder.is_below(paths[-1]):
+                recorder.hold(paths[-1])
             result = real[name](*arguments, **named)
-            tell(*arguments, **named)
+            tell(*paths, **named)
             return result
 
         return called
@@ -235,11 +247,11 @@ def recording(root: Path) -> Iterator[list[Event]]:
         "fsync": after("fsync", recorder.synced),
         "replace": after("replace", recorder.renamed),
         "rename": after("rename", recorder.renamed),
-        "remove": after("remove", recorder.gone),
-        "unlink": after("unlink", recorder.gone),
-        "rmdir": after("rmdir", recorder.gone),
+        "remove": after("remove", recorder.changed),
+        "unlink": after("unlink", recorder.changed),
+        "rmdir": after("rmdir", recorder.changed),
         "link": after("link", lambda source, target, **_: recorder.named(target)),
-        "mkdir": after("mkdir", lambda path, *_, **__: recorder.named(path)),
+        "mkdir": after("mkdir", recorder.changed),
         "utime": after("utime", touched),
     }
     with (

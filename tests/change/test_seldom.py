@@ -67,7 +67,7 @@ def bytes_of(wanted: Mapping[str, Recipe], before: Mapping[str, bytes]) -> dict[
 @contextmanager
 def killed_before_replacing(target: Path) -> Iterator[None]:
     """Ended, as by a kill, when a file is about to take the place of this one, which is kept already."""
-    real = os.replace
+    real = durable.move
 
     def fail(source: str, goal: str) -> None:
         if goal == str(target):
@@ -75,7 +75,7 @@ def killed_before_replacing(target: Path) -> Iterator[None]:
         real(source, goal)
 
     with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(os, "replace", fail)
+        patch.setattr(durable, "move", fail)
         yield
 
 

@@ -178,7 +178,7 @@ def test_nothing_that_is_kept_is_another_name_of_a_live_file(partition: Path) ->
 def test_who_owns_the_data_owns_what_is_kept(partition: Path) -> None:
     if os.geteuid():
         pytest.skip("only root can give files away")
-    for path in (partition, *partition.iterdir()):
+    for path in (partition.parent, *partition.parent.iterdir(), *partition.iterdir()):
         os.chown(path, 1234, 2345)
     repaired(partition, SALVAGE)
     assert {(path.stat().st_uid, path.stat().st_gid) for path in change_files(partition.parent)} == {(1234, 2345)}

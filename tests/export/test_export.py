@@ -145,11 +145,11 @@ def test_a_run_that_was_killed_is_finished_by_the_next(
     left = [step]
     replace = os.replace
 
-    def kill(source: str, end: str) -> None:
+    def kill(source: str, end: str, **folders: int) -> None:
         if left[0] == 0:
             raise StopError
         left[0] -= 1
-        replace(source, end)
+        replace(source, end, **folders)
 
     monkeypatch.setattr(os, "replace", kill)
     try:

@@ -132,9 +132,9 @@ def test_files_are_on_the_disk_before_they_get_their_names(
     events: list[str] = []
     rename, fsync = os.replace, os.fsync
 
-    def renamed(source: str, end: str) -> None:
+    def renamed(source: str, end: str, **folders: int) -> None:
         events.append("account" if end.endswith(".json") else "name")
-        rename(source, end)
+        rename(source, end, **folders)
 
     def synced(descriptor: int) -> None:
         events.append("sync")
