@@ -25,7 +25,7 @@ def with_partition_metadata(task: Task, log: PartitionLog, ids: TopicIds, topic_
     name = names.PARTITION_METADATA
     if log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC or log.name.state not in ("", names.FUTURE):
         return task
-    own, fault = _own(log)
+    own, fault = _own(log, ids)
     known = ids.of(log)
     if topic_id is not None:
         if known is not None and known.is_clusters and known.topic_id != topic_id:
@@ -41,8 +41,11 @@ def with_partition_metadata(task: Task, log: PartitionLog, ids: TopicIds, topic_
     return _writing(task, log, known, fault or f"it had {format_uuid(own or b'')}")
 
 
-def _own(log: PartitionLog) -> tuple[bytes | None, str]:
+def _own(log: PartitionLog, ids: TopicIds) -> tuple[bytes | None, str]:
     """Return the topic id in the partition's file, and what is wrong with that file ("": nothing). Raises OSError."""
+    topic_id = ids.partitions(log).get(log.path)
+    if topic_id is not None:
+        return topic_id, ""
     try:
         metadata = log.metadata
     except CheckpointError as error:

@@ -46,6 +46,7 @@ class TopicIds:
         """`clusters` are those of the log directories that are looked at together."""
         self._clusters = clusters
         self._directories: dict[str, LogDirectory] = {}
+        self._placings: dict[str, list[tuple[str, Placing]]] = {}
         self._names: dict[str, dict[str, list[str]]] = {}
         self._partitions: dict[tuple[str, str], dict[str, bytes]] = {}
 
@@ -70,18 +71,20 @@ class TopicIds:
         key = directory.path, topic
         if key not in self._partitions:
             folders = (os.path.join(directory.path, name) for name in self._names[directory.path].get(topic, ()))
-            self._partitions[key] = dict(_ids_in(folders))
+            self._partitions[key] = dict(_ids_in(folders, log))
         return self._partitions[key]
 
     def _directory(self, log: PartitionLog) -> LogDirectory:
-        path = directory_around(log.path)
-        if path not in self._directories:
-            self._directories[path] = LogDirectory(path)
-        return self._directories[path]
+        folder = os.path.dirname(os.path.abspath(log.path))
+        if folder not in self._directories:
+            self._directories[folder] = LogDirectory(directory_around(log.path))
+        return self._directories[folder]
 
     def _by_cluster(self, log: PartitionLog, name: PartitionDirName) -> KnownTopicId | None:
         directory = self._directory(log)
-        for other, placing in self._placings(directory):
+        if directory.path not in self._placings:
+            self._placings[directory.path] = list(self._placings_of(directory))
+        for other, placing in self._placings[directory.path]:
             placement = placing(PartitionDirName(name.topic, name.partition), None)
             if placement is not None and placement.topic_id is not None:
                 is_beside = os.path.realpath(other) == os.path.realpath(directory.path)
@@ -89,7 +92,7 @@ class TopicIds:
                 return KnownTopicId(parse_uuid(placement.topic_id), f"the cluster's metadata{place}", True, is_beside)
         return None
 
-    def _placings(self, directory: LogDirectory) -> Iterator[tuple[str, Placing]]:
+    def _placings_of(self, directory: LogDirectory) -> Iterator[tuple[str, Placing]]:
         """Yield what tells of a directory's partitions, and where it is.
 
         Of a directory of which nothing says whose it is, that is the metadata of the only cluster at hand.
@@ -127,9 +130,14 @@ def _by_topic(directory: LogDirectory) -> dict[str, list[str]]:
     return by_topic
 
 
-def _ids_in(folders: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the partition directories whose partition.metadata can be read, each with its topic id."""
+def _ids_in(folders: Iterable[str], log: PartitionLog) -> Iterator[tuple[str, bytes]]:
+    """Yield the partition directories whose partition.metadata can be read, each with its topic id.
+
+    That of `log`, which is one of them, is mostly known already.
+    """
     for folder in folders:
         path = os.path.join(folder, names.PARTITION_METADATA)
         with suppress(KdumpError, OSError):
-            yield folder, parse_partition_metadata(read_small(path), path).topic_id
+            metadata = log.metadata if folder == log.path else parse_partition_metadata(read_small(path), path)
+            if metadata is not None:
+                yield folder, metadata.topic_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import RUNTIME, CheckpointError
@@ -90,10 +91,14 @@ class KnownPartitions:
     """Where partitions were met, over all the directories of one run.
 
     Only directories of the same broker are compared: replicas on several brokers are no duplicates. `ids` are the topic
-    ids by what is at hand.
+    ids by what is at hand. `judges_ids`: they are held against partition.metadata, as whoever looks at one partition
+    alone cannot.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, judges_ids: bool = True) -> None:
+        """Begin with none."""
+        self.judges_ids = judges_ids
+        self._is_kraft: dict[str, bool] = {}
         self._places = PartitionPlaces()
         self._topic_ids: dict[tuple[str | None, str], tuple[bytes, str]] = {}
         self._first: tuple[Owner, str] | None = None
@@ -127,11 +132,21 @@ class KnownPartitions:
             return
         if metadata is None:
             finding = of_file("KD-META-PARTITION-MISSING", path, "there is no such file", log, self.ids)
-            is_needed = placing is not None or (directory is not None and _is_kraft(directory) and self.ids.of(log))
+            is_known = directory is not None and self._of_kraft(directory) and self.ids.of(log) is not None
+            is_needed = placing is not None or is_known
             yield finding._replace(severity=ERROR) if is_needed and log.name.state == names.LIVE else finding
         elif log.name.state not in (names.DELETE, names.STRAY):
             # their topic's name may be cut short, or the topic be an earlier one of that name
             yield from self._compared_id(log, log.name.topic, path, metadata.topic_id, owner)
+
+    def _of_kraft(self, directory: LogDirectory) -> bool:
+        """Return whether a log directory is formatted for KRaft: brokers with ZooKeeper write version 0."""
+        if directory.path not in self._is_kraft:
+            meta = None
+            with suppress(OSError, CheckpointError):
+                meta = directory.meta_properties()
+            self._is_kraft[directory.path] = meta is not None and meta.version > 0
+        return self._is_kraft[directory.path]
 
     def _compared_id(self, log: PartitionLog, topic: str, path: str, own: bytes, owner: Owner) -> Iterator[Finding]:
         """Yield which partitions of the topic have another id than the others, once two have been met that differ."""
@@ -181,15 +196,6 @@ class KnownPartitions:
         if first is not None and first != owner:
             text = f"node {owner[1]} of cluster {owner[0]}, in {other} it is node {first[1]} of cluster {first[0]}"
             yield found("KD-META-NODES", path, text)
-
-
-def _is_kraft(directory: LogDirectory) -> bool:
-    """Return whether a log directory is formatted for KRaft: brokers with ZooKeeper write version 0."""
-    try:
-        meta = directory.meta_properties()
-    except (OSError, CheckpointError):
-        return False
-    return meta is not None and meta.version > 0
 
 
 def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:

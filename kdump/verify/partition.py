@@ -108,7 +108,9 @@ class PartitionCheck:
         if self.log.name is not None:
             yield from self._place.partition(self.log.path, self.log.name, self._owner)
         metadata = os.path.join(self.log.path, names.PARTITION_METADATA)
-        yield from self._guarded(metadata, self._place.topic_id(self.log, self._owner, self._placing, self._directory))
+        if self._place.judges_ids:
+            ids = self._place.topic_id(self.log, self._owner, self._placing, self._directory)
+            yield from self._guarded(metadata, ids)
         if self._placing is not None:
             from kdump.verify.cluster import check_placement
 

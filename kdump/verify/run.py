@@ -73,7 +73,7 @@ class Verification:
         self._files = () if options.properties is None else (PropertyFile("", None, options.properties),)
         self._now = wall_clock() if options.now is None else options.now
         self._jobs = options.jobs or processors()
-        self._place = KnownPartitions()
+        self._place = KnownPartitions(judges_ids=around is None)
         self._has_around = around is not None
         self._limit = FindingLimit(options.max_per_code)
         self._tasks = Tasks(options, self._place, mark, share, around, state)

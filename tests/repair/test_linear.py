@@ -65,11 +65,14 @@ def test_what_is_around_partitions_is_read_once(
     assert few > 0
 
 
-@pytest.mark.parametrize(("damaged", "times"), [(0, 1), (6, 1.5), (11, 2)])
+@pytest.mark.parametrize(("damaged", "times"), [(0, 1.5), (6, 2), (11, 2.5)])
 def test_a_plan_looks_twice_at_what_comes_before_damage_and_once_at_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: int, times: float
 ) -> None:
-    """Where somebody has to decide, records are decoded: from the beginning on, as soon as damage is met."""
+    """Where somebody has to decide, records are decoded: from the beginning on, as soon as damage is met.
+
+    What each way out would change is searched once more for valid batches that it drops.
+    """
     segments = [b"".join(large(100 * number + each, size=2000) for each in range(100)) for number in range(12)]
     at = 1000
     segments[damaged] = segments[damaged][:at] + b"\xff\xff" + segments[damaged][at + 2 :]
