@@ -45,11 +45,12 @@ def builds_epochs(log: PartitionLog, files: Mapping[str, Recipe]) -> bool:
 
 def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan:
     """Return the operations of a plan that repair what verification has `found`; `clean` is how the broker stopped."""
-    changed = {base for operation in plan.operations for base in _changed_segments(operation)}
-    if not log.segments:
-        changed.clear()  # nothing to repair: a broker gives an empty log its first segment at every start
+    operations = plan.operations
+    if not log.segments:  # a broker gives an empty log its first segment at every start: there is nothing to repair
+        operations = tuple(each for each in operations if parse_file_name(each.source or each.name).state == names.SWAP)
+    changed = {base for operation in operations for base in _changed_segments(operation)}
     strays = _strays(plan, log) | found.noted
-    may_be_routine = log.segments and not clean
+    may_be_routine = (log.segments or changed) and not clean
     wanted = (
         operation
         for operation in plan.operations

@@ -202,7 +202,7 @@ class _Attempt:
         if failure is None:
             self._leave_out_metadata()
             self._leave_out_unsound()
-            self._leave_out_misnamed_logs()
+            self._name_logs()
             self.files.sort_out_logs()
             self.files.put_indexes()
         return failure
@@ -220,11 +220,14 @@ class _Attempt:
             if self.files.directory.exists(name) and parse_file_name(name).kind == names.PRODUCER_SNAPSHOT:
                 self.files.leave_out_file(name, "it contradicts the log")
 
-    def _leave_out_misnamed_logs(self) -> None:
-        """Take out what a broker takes for a segment by its name, but whose content it then looks for elsewhere."""
+    def _name_logs(self) -> None:
+        """Give a log whose name has not the digits that a broker reads its segment by that name, if none has it."""
         for base, name in self.files.logs():
-            if name != file_name(base, names.LOG):
-                self.files.leave_out_file(name, f"a broker reads {file_name(base, names.LOG)} in its place")
+            right = file_name(base, names.LOG)
+            if name != right and not self.files.directory.exists(right):
+                self.files.rename_file(name, right, "a broker reads the segment under this name alone")
+            elif name != right:
+                self.files.leave_out_file(name, f"a broker reads {right} in its place")
 
     # --- what loading fails over -------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.words import offset_range
 from kdump.named_tuples import NamedTuple
-from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, Loss, Step, total_loss
+from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, RENAME, Loss, Step, total_loss
 from kdump.recovery.segments import file_name
 from kdump.recovery.swaps import SwapLosses, losses_at_start
 from kdump.repair.leader_epochs import put_right, wrong_epochs
@@ -292,6 +292,11 @@ class SalvagedFiles:
         self._cut(self.directory.files[name], why)
         self.directory.delete(name, why)
         self.steps.append(Step(DELETE, name, why))
+
+    def rename_file(self, name: str, right: str, why: str) -> None:
+        """Give a file another name, which none has."""
+        self.directory.rename(name, right)
+        self.steps.append(Step(RENAME, name, why))
 
     def _cut(self, recipe: Recipe, why: str) -> None:
         """Note as missing what a recipe takes of real files."""

@@ -91,7 +91,7 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     from kdump.repair.salvage_partition import Salvaged, salvage_partition
 
     found = survey(log, startup, deep=True, limit=request.limit)
-    outcome = None if found else load_log(log, startup)
+    outcome = None if found or _has_misnamed_log(log) else load_log(log, startup)
     if outcome is not None and _is_sound(found, outcome):
         open_now: tuple[ProducerEntry, ...] = ()
         if outcome.has_open_txn:
@@ -141,6 +141,12 @@ def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
     why = {each.range.file: "flip the bit back" for each in fixed}
     plan = make_plan(log.path, directory.files, why)
     return Task(log.path, plan, problems=problems, fixed=fixed)
+
+
+def _has_misnamed_log(log: PartitionLog) -> bool:
+    """Return whether a log has another name than the one that a broker reads its segment by."""
+    logs = ((name, parsed.offset) for name, parsed in log.files.items() if parsed.is_live_log)
+    return any(base is not None and name != names.segment_file_name(base, f".{names.LOG}") for name, base in logs)
 
 
 def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:

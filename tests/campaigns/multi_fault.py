@@ -50,16 +50,18 @@ LONGEST = 300
 """Seconds of a log directory, after which it hangs."""
 
 class Announced(NamedTuple):
-    """What a plan says of a partition: whether it has work, and the valid batches and records that it drops."""
+    """What a plan says of a partition: whether it has work, and the valid batches and records that it drops.
+
+    `lost` records have to be accepted; the others are announced, as copies and what a broker deletes at its start.
+    """
 
     operations: int
+    lost: int
     batches: int
     records: int
-    first_offset: int | None
-    last_offset: int | None
 
 
-NOTHING = Announced(0, 0, 0, None, None)
+NOTHING = Announced(0, 0, 0, 0)
 
 
 class Wrong(NamedTuple):
@@ -197,7 +199,7 @@ class Trial:
     def _count(self, announced: Mapping[str, Announced], applied: set[str], first: Said) -> None:
         tally, strategy = self._tally, self._strategy
         tally.applied[strategy] += len(applied)
-        losses = [loss.records for name, loss in announced.items() if name in applied and loss.records]
+        losses = [loss.lost for name, loss in announced.items() if name in applied and loss.lost]
         tally.losses[strategy] += len(losses)
         tally.records[strategy] += sum(losses)
         idle = [name for name, loss in announced.items() if not loss.operations]
@@ -216,9 +218,9 @@ def _of(difference: str) -> str:
 
 
 def _announced(row: Mapping[str, Any]) -> Announced:
-    dropped = row["dropped"]
-    offsets = dropped["firstOffset"], dropped["lastOffset"]
-    return Announced(row["operations"], dropped["batches"], dropped["records"], *offsets)
+    kinds = row["droppedByKind"].values()
+    batches, records = (sum(kind[field] for kind in kinds) for field in ("batches", "records"))
+    return Announced(row["operations"], row["dropped"]["records"], batches, records)
 
 
 def _lost(kind: str, name: str, lost: list[ValidBatch], announced: Announced) -> Iterator[Wrong]:
