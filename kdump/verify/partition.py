@@ -68,7 +68,8 @@ class PartitionCheck:
         self.log = log = task.log
         self.position = self.last_good = self._walked_end = 0
         self._segments = task.segments
-        self._checkpoints, self._was_closed, self._owner = task.around[:3]
+        self._checkpoints, self._owner = task.around.checkpoints, task.around.owner
+        self._was_closed = task.was_closed
         self._place = place
         self._options = options
         self._now = now
