@@ -20,8 +20,8 @@ from kdump.releases import (
     NEWEST_METADATA_VERSION,
     KafkaRelease,
     feature_levels,
+    highest_known_metadata_version,
     metadata_version_name,
-    newest_metadata_version,
 )
 from kdump.settings.sources import TopicSettings, with_small_segments
 from kdump.topics.cluster_image import ClusterImage
@@ -120,7 +120,7 @@ def _lost(chosen: Chosen) -> Refusal:
 def check_release(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusal]:
     """Refuse levels of features that the release does not support."""
     level = image.features.get(METADATA_VERSION, 0)
-    most = newest_metadata_version(release)
+    most = highest_known_metadata_version(release)
     if level > NEWEST_METADATA_VERSION:
         reason = f"level {level} is newer than kdump knows"
         yield Refusal(METADATA_VERSION, reason, "use a newer kdump")

@@ -272,8 +272,14 @@ class PartitionCheck:
         closing = time_index.finish(has_batches=has_batches, is_damaged=self._logs.is_damaged, is_misled=is_misled)
         yield from self._guarded(time_index.path, closing)
         index = segment.path(names.TXN_INDEX)
-        knows_log, has_lost, is_open = not self._logs.is_damaged, self._has_lost, self._is_open
-        checks = check_txn_index(segment, self._producers, knows_log=knows_log, has_lost=has_lost, is_open=is_open)
+        checks = check_txn_index(
+            segment,
+            self._producers,
+            knows_log=not self._logs.is_damaged,
+            has_lost=self._has_lost,
+            is_open=self._is_open,
+            is_int16=self._loading.txn_version_int16,
+        )
         yield from self._guarded(index, checks)
 
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kdump.errors import CorruptSnapshotError
 from kdump.findings.finding import Finding, found
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.release_tables import MAX_ARRAY_LENGTH
 from kdump.transactions.producers import Producer
 from kdump.verify.producers import ProducerCheck
 
@@ -18,6 +19,10 @@ def check_snapshot(path: str, data: bytes, offset: int, known: ProducerCheck | N
     except CorruptSnapshotError as error:
         yield found("KD-SNAP-CORRUPT", path, str(error))
         return
+    if len(entries) > MAX_ARRAY_LENGTH:
+        limit = f"Kafka 4.2.2, 4.4 and later read {MAX_ARRAY_LENGTH:,}, and delete the file at a start"
+        text = f"{len(entries):,} producers: {limit}"
+        yield found("KD-SNAP-LARGE", path, text, offset=offset, details={"producers": len(entries)})
     if known is None:
         return
     for entry in entries:
