@@ -73,6 +73,7 @@ class DirectoryState(NamedTuple):
     offline. `warnings` name checkpoints that the broker treats as empty. `problems` are files that could not be read
     here, which says nothing of the broker. `broker` is the cluster id and the node id of meta.properties, None without.
     `is_controller`: it is that of a controller and no broker, which loads the cluster metadata log alone.
+    `never_started`: it was formatted, and nothing has run on it.
     """
 
     path: str
@@ -83,6 +84,7 @@ class DirectoryState(NamedTuple):
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     is_controller: bool = False
+    never_started: bool = False
 
     @property
     def has_fault(self) -> bool:
@@ -129,6 +131,7 @@ def directory_state(directory: LogDirectory, *, is_controller: bool = False) -> 
         tuple(files.warnings),
         tuple(files.problems),
         is_controller,
+        directory.never_started,
     )
 
 
