@@ -22,7 +22,7 @@ METADATA_LEVELS: dict[str, tuple[int, int]] = {
     "4.3": (30, 31),
     "4.4": (33, 34),
 }
-"""By release the level that new clusters get, and the highest that it knows: above the first, unstable ones."""
+"""By release the level that new clusters get, and the highest that it knows, which may be unstable."""
 
 FEATURES: dict[str, dict[str, int]] = {
     "3.9": {
@@ -69,6 +69,6 @@ FEATURES: dict[str, dict[str, int]] = {
 """By release the highest level of each feature that a broker registers (QuorumFeatures)."""
 
 MAX_ARRAY_LENGTH = 1_000_000
-"""The most elements of an array that the readers generated since Kafka 4.2.2 take (MessageUtil)."""
+"""The most elements of an array for the readers generated since Kafka 4.2.2 (MessageUtil)."""
 MAX_TAGGED_FIELD_COUNT = 10_000
 """The most tagged fields of a struct that they take (MessageUtil)."""

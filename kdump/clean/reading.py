@@ -41,7 +41,7 @@ def read_batches(
 
 
 def _check_sizes(path: str, rows: DecodedRows, max_record_bytes: int) -> None:
-    """Check the sizes of records as DefaultRecord.readFrom does, which of batches that are not compressed it does not."""
+    """Check the sizes of records in compressed batches, as DefaultRecord.readFrom does; of others it does not."""
     for row in range(rows.first, rows.stop):
         payload, at = rows.payload(row), 0
         while payload is not None and rows.block.magic[row] >= 2 and at < len(payload):

@@ -99,8 +99,8 @@ MESSAGES: tuple[KafkaMessage, ...] = (
         "The broker deleted a damaged producer snapshot and rebuilds the producers from the log."),
     _M("Tried to read a collection of size {N}, which exceeds the maximum allowed size of {M}",
         ("KD-SNAP-LARGE", "KD-SNAP-CORRUPT", "KD-VALUE-UNDECODABLE"),
-        "A file or record has more elements than the broker reads, or is damaged. The broker deletes a producer snapshot"
-        " of that size and knows only the producers that the log still shows.", _LOOK_FIRST),
+        "A file or record has more elements than the broker reads, or is damaged. The broker deletes a producer"
+        " snapshot of that size and knows only the producers that the log still shows.", _LOOK_FIRST),
     _M("Tried to read {N} tagged fields, ", ("KD-VALUE-UNDECODABLE", "KD-SNAP-CORRUPT"),
         "A file or record is damaged, or a newer release wrote it: its number of tagged fields is impossible.",
         _LOOK_FIRST),

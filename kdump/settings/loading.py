@@ -61,10 +61,9 @@ class LoadingSettings(NamedTuple):
     `has_remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
     `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
     one for all batches that are copied at once. `short_markers_end`: an end marker that is too short ends the loading,
-    as in brokers from 4.1 on; before it was an invalid record. `txn_version_int16`: the version of a transaction index's
-    entry is two bytes, as in brokers from 4.4 on. `max_producers`: a producer snapshot of more is deleted (None: of any
-    number is taken). `offset_search`: which batches of a segment a search for
-    an offset asks for their first offsets.
+    as in brokers from 4.1 on; before it was an invalid record. `txn_version_int16`: the version in a transaction index
+    is two bytes, as in brokers from 4.4 on. `max_producers`: a producer snapshot of more is deleted (None: any number
+    is taken). `offset_search`: which batches of a segment a search for an offset asks for their first offsets.
     """
 
     index_interval_bytes: int = table.INDEX_INTERVAL_BYTES.default

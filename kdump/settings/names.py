@@ -12,18 +12,19 @@ from kdump.releases import NEWEST
 from kdump.settings.kafka_names import SETTINGS
 from kdump.settings.table import BY_NAME, COORDINATORS, Setting, names_of
 
-_NOT_FOLLOWED = frozenset(
-    "log.cleaner.backoff.ms log.cleaner.enable log.cleaner.io.max.bytes.per.second log.dir.failure.timeout.ms"
-    " log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms"
-    " log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms"
-    " producer.id.expiration.check.interval.ms".split()
-)
+_NOT_FOLLOWED = frozenset((
+    "log.cleaner.backoff.ms", "log.cleaner.enable", "log.cleaner.io.max.bytes.per.second",
+    "log.dir.failure.timeout.ms", "log.flush.offset.checkpoint.interval.ms",
+    "log.flush.scheduler.interval.ms", "log.flush.start.offset.checkpoint.interval.ms",
+    "log.initial.task.delay.ms", "producer.id.expiration.check.interval.ms",
+))  # fmt: skip
 """Settings of logs that say when a running broker does something, not what is in its files."""
 
-_OF_PLUGINS = frozenset(
-    "allow.everyone.if.no.acl.found kafka.csv.metrics.dir kafka.csv.metrics.reporter.enabled metrics.jmx.blacklist"
-    " metrics.jmx.exclude metrics.jmx.include metrics.jmx.whitelist super.users".split()
-)
+_OF_PLUGINS = frozenset((
+    "allow.everyone.if.no.acl.found", "kafka.csv.metrics.dir", "kafka.csv.metrics.reporter.enabled",
+    "metrics.jmx.blacklist", "metrics.jmx.exclude", "metrics.jmx.include", "metrics.jmx.whitelist",
+    "super.users",
+))  # fmt: skip
 """Settings of what Kafka brings along: StandardAuthorizer, JmxReporter, KafkaMetricsConfig."""
 
 OPEN_NAMES = (

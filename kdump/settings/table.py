@@ -228,9 +228,10 @@ class Setting(Generic[_T]):
     """A setting of topics, or of the server alone; sizes in bytes, times in ms.
 
     `server` are the server's names in the order in which they count. What topics do not have is named as there.
-    Releases have it from `since` on (None: the oldest one has it), or where they have `behaviour`, no longer from `until`, in whose place there is
-    what `instead` names. `default` is that of the newest release that has it, `earlier` one before it. `raised` are by
-    name the least numbers that only some releases, or only brokers at their start, insist on.
+    Releases have it from `since` on (None: the oldest one has it), or where they have `behaviour`; no longer from
+    `until`, in whose place there is what `instead` names. `default` is that of the newest release that has it,
+    `earlier` one before it. `raised` are by name the least numbers that only some releases, or only brokers at their
+    start, insist on.
     """
 
     def __init__(  # noqa: PLR0913 - a setting's columns in the table

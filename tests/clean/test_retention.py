@@ -208,7 +208,8 @@ def test_a_record_above_the_limit_in_a_compressed_batch_ends_the_cleaning(tmp_pa
     plain = build(tmp_path / "plain", {0: [batch(0, (A, bytes(200)))], 7: [HEAD]})
     clean_once(plain, config)
     packed = build(tmp_path / "packed", {0: [batch(0, (A, bytes(200)), attributes=ZSTD)], 7: [HEAD]})
-    with pytest.raises(CleaningError, match="Invalid record size: 208 exceeds the configured maximum record size of 100"):
+    text = "Invalid record size: 208 exceeds the configured maximum record size of 100"
+    with pytest.raises(CleaningError, match=text):
         clean_once(packed, config)
 
 

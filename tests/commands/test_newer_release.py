@@ -1,4 +1,4 @@
-"""A release that this kdump does not know: levels, features, records, versions, tagged fields and settings above its own.
+"""A release that kdump does not know: levels, features, records, versions, tagged fields and settings above its own.
 
 Every command calls that newer; nothing of it is damage, and nothing says that its broker does not start.
 """

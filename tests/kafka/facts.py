@@ -1,4 +1,4 @@
-"""What the jars of a release say of it: feature levels, settings, limits, message descriptions, texts of its classes."""
+"""What the jars of a release say of it: feature levels, settings, limits, message descriptions, texts of classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STORAGE = re.compile(
     r"(org/apache/kafka/(storage/internals/log|raft|tools/DumpLogSegments|metadata/util|coordinator/common/runtime)"
     r"|kafka/(log|server/Log|server/Kafka|tools/DumpLog|raft))[\w/$]*\.class"
 )
-"""The classes whose texts are what kdump imitates or explains: storage, loading, cleaning, the quorum, kafka-dump-log."""
+"""The classes whose texts kdump imitates or explains: storage, loading, cleaning, the quorum, kafka-dump-log."""
 
 
 class FactsError(Exception):
@@ -97,7 +97,8 @@ def _read_jar(archive: ZipFile, facts: Facts) -> None:
 def _table(message: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a message, as `kdump.formats.schemas.tables` reads them; a comment with what it has not."""
     flexible = message.get("flexibleVersions", "none")
-    yield f"{message['name']} {message['validVersions']} flexible {flexible}  # {message['type']} {message.get('apiKey', '')}"
+    number = message.get("apiKey", "")
+    yield f"{message['name']} {message['validVersions']} flexible {flexible}  # {message['type']} {number}"
     structs = {struct_["name"]: struct_["fields"] for struct_ in message.get("commonStructs", ())}
     yield from _fields(message["fields"], structs, 1)
 

@@ -42,7 +42,7 @@ def _levels(all_facts: Sequence[Facts]) -> Iterator[str]:
     for facts in all_facts:
         yield f'    "{facts.minor}": ({facts.production}, {max(facts.levels)}),'
     yield "}"
-    yield '"""By release the level that new clusters get, and the highest that it knows: above the first, unstable ones."""'
+    yield '"""By release the level that new clusters get, and the highest that it knows, which may be unstable."""'
     yield ""
     yield "FEATURES: dict[str, dict[str, int]] = {"
     for facts in all_facts:
@@ -60,7 +60,7 @@ def _levels(all_facts: Sequence[Facts]) -> Iterator[str]:
 
 
 _LIMITS = {
-    "MAX_ARRAY_LENGTH": "The most elements of an array that the readers generated since Kafka 4.2.2 take (MessageUtil).",
+    "MAX_ARRAY_LENGTH": "The most elements of an array for the readers generated since Kafka 4.2.2 (MessageUtil).",
     "MAX_TAGGED_FIELD_COUNT": "The most tagged fields of a struct that they take (MessageUtil).",
 }
 
@@ -79,8 +79,10 @@ def _settings(all_facts: Sequence[Facts]) -> Iterator[str]:
         for key in facts.settings:
             rows.setdefault(key, []).append(facts.minor)
     for (scope, name), minors in sorted(rows.items()):
-        kind, default = next(facts.settings[scope, name] for facts in reversed(all_facts) if (scope, name) in facts.settings)
-        yield f"{scope} {name} {kind.lower()} {_ranges(minors, [facts.minor for facts in all_facts])} {_default(default)}"
+        newest = next(facts.settings for facts in reversed(all_facts) if (scope, name) in facts.settings)
+        kind, default = newest[scope, name]
+        releases = _ranges(minors, [facts.minor for facts in all_facts])
+        yield f"{scope} {name} {kind.lower()} {releases} {_default(default)}"
     yield '"""'
     yield '"""Scope, name, type, releases that have it, default in the newest of them (- for none), a line each."""'
 

@@ -72,7 +72,7 @@ def test_from_the_newest_one_on_the_batches_count(tmp_path: Path) -> None:
 
 
 def test_one_of_too_many_producers_is_deleted_and_made_again(tmp_path: Path) -> None:
-    """Kafka 4.4.0 says: Tried to read a collection of size 1000001, which exceeds the maximum allowed size of 1000000."""
+    """As 4.4.0, which reads 1,000,000."""
     log = make_log(tmp_path, LOGS | snapshot(6, 7, 8, 11))
     config = LoadingSettings(max_producers=2)
     assert snapshots(loaded(log, clean=True, config=config))[6].keys() == {7, 8, 9, 10}

@@ -34,8 +34,8 @@ def killed(
     log = build(folder, {0: BATCHES}, closed=False, name=name)
     offsets = encode_offset_entries((OffsetIndexEntry(offset, SIZE * number) for offset, number in entries), 0)
     stamps = encode_time_entries((TimeIndexEntry(TIME + ms, offset) for ms, offset in times), 0)
-    for name, data, size in ((INDEX, offsets, 8), (TIME_INDEX, stamps, 12)):
-        (log.partition / name).write_bytes(data.ljust(INDEX_BYTES // size * size, b"\0"))
+    for index, data, size in ((INDEX, offsets, 8), (TIME_INDEX, stamps, 12)):
+        (log.partition / index).write_bytes(data.ljust(INDEX_BYTES // size * size, b"\0"))
     return log
 
 
