@@ -117,7 +117,7 @@ def newest_on_maven() -> str:
     url = "https://repo.maven.apache.org/maven2/org/apache/kafka/kafka-clients/maven-metadata.xml"
     try:
         with urlopen(url, timeout=60) as answer:
-            text = answer.read().decode()
+            text = str(answer.read(), "utf-8")
     except OSError as error:
         raise JarError(f"{url}: {error}") from None
     versions = re.findall(r"<version>(\d+\.\d+\.\d+)</version>", text)
