@@ -15,7 +15,7 @@ from kdump.formats.schemas.cluster_metadata import TOPIC
 from kdump.formats.schemas.consumer_offsets import TOPIC as OFFSETS
 from kdump.releases import METADATA_VERSION, NEWEST, NEWEST_METADATA_VERSION, feature_levels
 from tests.cluster.building import NOW, Disk, image_of
-from tests.commands.conftest import Run
+from tests.commands.running import Run
 from tests.topics.building import Log
 from tests.verify.test_newer import tagged, varint
 

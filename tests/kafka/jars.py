@@ -120,7 +120,7 @@ def newest_on_maven() -> str:
             text = str(answer.read(), "utf-8")
     except OSError as error:
         raise JarError(f"{url}: {error}") from None
-    versions = re.findall(r"<version>(\d+\.\d+\.\d+)</version>", text)
+    versions: list[str] = re.findall(r"<version>(\d+\.\d+\.\d+)</version>", text)
     return max(versions, key=lambda version: tuple(map(int, version.split("."))))
 
 
