@@ -6,14 +6,10 @@ This is the one place that knows a release by its number; everything else asks a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from enum import Enum
-from typing import TypeVar
 
 from kdump.named_tuples import NamedTuple
 from kdump.release_tables import FEATURES, METADATA_LEVELS, METADATA_VERSIONS
-
-_T = TypeVar("_T")
 
 
 class KafkaRelease(Enum):
@@ -84,6 +80,8 @@ class NewerThanKnown(NamedTuple):
     level: int
 
 
+UNSTABLE_FEATURES = "unstable.feature.versions.enable"
+"""The server's setting with which a node supports levels of features that its release calls unstable."""
 METADATA_VERSION = "metadata.version"
 """The feature whose level says what a cluster may write (Kafka: MetadataVersion)."""
 KRAFT_VERSION = "kraft.version"
@@ -103,24 +101,19 @@ def metadata_version_level(name: str) -> int:
     return METADATA_VERSIONS.index(name) + 1
 
 
-def newest_metadata_version(release: KafkaRelease) -> int:
-    """Return the level of metadata.version that a release gives to new clusters, the highest that is not unstable."""
-    return _of_release(METADATA_LEVELS, release)[0]
+def newest_metadata_version(release: KafkaRelease, *, with_unstable: bool = False) -> int:
+    """Return the highest level of metadata.version that a release supports, which new clusters get.
 
-
-def highest_known_metadata_version(release: KafkaRelease) -> int:
-    """Return the highest level of metadata.version that a release runs with; it may be unstable there."""
-    return _of_release(METADATA_LEVELS, release)[1]
+    `with_unstable`: as with unstable.feature.versions.enable, without which a node ends where it reads a higher level.
+    """
+    levels = METADATA_LEVELS.get(release.minor, (NEWEST_METADATA_VERSION, NEWEST_METADATA_VERSION))
+    return levels[with_unstable]
 
 
 def feature_levels(release: KafkaRelease) -> dict[str, int]:
     """Return the highest level of each feature, but metadata.version and kraft.version, that a release supports."""
-    return {name: level for name, level in _of_release(FEATURES, release).items() if name != KRAFT_VERSION}
-
-
-def _of_release(table: Mapping[str, _T], release: KafkaRelease) -> _T:
-    """Return a release's row; that of the newest one in the table for those that are not out yet."""
-    return table.get(release.minor, table[NEWEST.minor])
+    levels = FEATURES.get(release.minor, FEATURES[NEWEST.minor])
+    return {name: level for name, level in levels.items() if name != KRAFT_VERSION}
 
 
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:

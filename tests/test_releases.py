@@ -15,7 +15,6 @@ from kdump.releases import (
     KafkaRelease,
     NewerThanKnown,
     feature_levels,
-    highest_known_metadata_version,
     metadata_version_name,
     newest_metadata_version,
     of_metadata_version,
@@ -86,7 +85,8 @@ def test_levels_above_all_known_are_newer() -> None:
 def test_levels_and_features_are_those_of_the_jars() -> None:
     """As brokers of the releases register them; 4.4.0 runs with 34, too, where unstable features are switched on."""
     assert newest_metadata_version(KafkaRelease.V4_4) == 33
-    assert highest_known_metadata_version(KafkaRelease.V4_4) == 34
+    assert newest_metadata_version(KafkaRelease.V4_4, with_unstable=True) == 34
+    assert newest_metadata_version(KafkaRelease.V4_5) == 34
     assert feature_levels(KafkaRelease.V4_4) == {
         "eligible.leader.replicas.version": 1, "group.version": 1, "share.version": 2, "streams.version": 1,
         "transaction.version": 2,

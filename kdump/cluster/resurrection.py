@@ -211,7 +211,7 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
         image.configs[TOPIC_RESOURCE, topic] = created_with(topic)
     highest = max((copy.highest_producer_id for copy in copies), default=-1)
     image.producer_ids = {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": next_producer_id(old, highest)}
-    plan.refusals += check_release(image, plan.release)
+    plan.refusals += check_release(image, plan.release, kept_settings(plan.properties))
     plan.refusals += check_topics(image, wanted)
     plan.refusals += check_segment_bytes(image, plan.release)
     _number_snapshot(plan)

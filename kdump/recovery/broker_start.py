@@ -26,9 +26,9 @@ from kdump.recovery.startup import LastShutdown
 from kdump.releases import (
     NEEDS_METADATA_3_3,
     KafkaRelease,
-    highest_known_metadata_version,
     metadata_version_level,
     metadata_version_name,
+    newest_metadata_version,
 )
 from kdump.settings.node import SERVER_PROPERTIES
 from kdump.settings.sources import TopicSettings
@@ -152,10 +152,13 @@ def metadata_directory_failed(path: str, failure: Failure) -> Failure:
     return Failure(failure.exception, text, failure.file, offline=False)
 
 
-def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | None:
-    """Return what ends a broker of this release where the cluster's metadata.version is none of its own."""
+def unknown_metadata_version(release: KafkaRelease, level: int, *, with_unstable: bool = False) -> Failure | None:
+    """Return what ends a broker of this release where the cluster's metadata.version is none of its own.
+
+    `with_unstable`: its server.properties switch unstable features on.
+    """
     oldest = metadata_version_level(_OLDEST_FROM_4_0) if release.has(NEEDS_METADATA_3_3) else 1
-    known = range(oldest, highest_known_metadata_version(release) + 1)
+    known = range(oldest, newest_metadata_version(release, with_unstable=with_unstable) + 1)
     if level in known:
         return None
     name = metadata_version_name(level) or "newer than this kdump"

@@ -75,7 +75,7 @@ class PartitionTask(NamedTuple):
 
     @property
     def was_closed(self) -> bool:
-        """Whether the last of the segments was rolled, or closed in order.
+        """Whether the last of the segments was rolled, or closed by a clean shutdown.
 
         A clean shutdown tells nothing of the cluster's metadata log: Kafka 4.4 closes it without the last entry of the
         time index and leaves its indexes preallocated, and every release opens it as after a crash.

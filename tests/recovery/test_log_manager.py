@@ -21,7 +21,7 @@ from kdump.recovery.broker_start import (
     unknown_metadata_version,
 )
 from kdump.recovery.outcome import Failure
-from kdump.releases import KafkaRelease, highest_known_metadata_version, metadata_version_level
+from kdump.releases import KafkaRelease, metadata_version_level, newest_metadata_version
 from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -207,12 +207,15 @@ def test_topics_whose_segments_are_too_small(topics: int, text: str) -> None:
 def test_the_metadata_versions_of_a_release() -> None:
     oldest = metadata_version_level("3.3-IV3")
     for release, first in ((KafkaRelease.V3_9, 1), (KafkaRelease.V4_1, oldest)):
-        newest = highest_known_metadata_version(release)
+        newest = newest_metadata_version(release)
         known = [level for level in range(newest + 5) if unknown_metadata_version(release, level) is None]
         assert known == list(range(first, newest + 1))
+    # 4.4.0: "Tried to apply FeatureLevelRecord …, but this controller only supports versions 7-33"
+    assert unknown_metadata_version(KafkaRelease.V4_4, 34) is not None
+    assert unknown_metadata_version(KafkaRelease.V4_4, 34, with_unstable=True) is None
     failure = unknown_metadata_version(KafkaRelease.V4_1, 1)
     assert failure is not None
-    newest = highest_known_metadata_version(KafkaRelease.V4_1)
+    newest = newest_metadata_version(KafkaRelease.V4_1)
     assert failure.text.startswith(
         f"metadata.version is 1 (3.0-IV1), and Kafka 4.1 runs with {oldest} to {newest}: its broker ends"
     )
