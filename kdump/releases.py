@@ -9,6 +9,7 @@ import re
 from enum import Enum
 
 from kdump.named_tuples import NamedTuple
+from kdump.release_tables import FEATURES, METADATA_LEVELS, METADATA_VERSIONS
 
 
 class KafkaRelease(Enum):
@@ -23,6 +24,7 @@ class KafkaRelease(Enum):
     V4_0_1 = "4.0.1"
     V4_1 = "4.1"
     V4_2 = "4.2"
+    V4_2_2 = "4.2.2"
     V4_3 = "4.3"
     V4_4 = "4.4"
     V4_5 = "4.5"
@@ -68,8 +70,8 @@ _VERSION = r"(\d+\.\d+)(?:\.(\d{1,4}))?(?:-[A-Za-z0-9]+)?"
 _ORDER = {release: number for number, release in enumerate(KafkaRelease)}
 _OLDEST, *_, _LAST = KafkaRelease
 
-NEWEST = KafkaRelease.V4_3
-"""The newest release that is out. Of the later ones kdump knows what their branches show."""
+NEWEST = KafkaRelease.V4_4
+"""The newest release that is out and tested. Of the later ones kdump knows what their branches show."""
 
 
 class NewerThanKnown(NamedTuple):
@@ -78,52 +80,40 @@ class NewerThanKnown(NamedTuple):
     level: int
 
 
-# by release, how many levels of metadata.version its development had: 3.0 began with level 1, named 3.0-IV1
-_METADATA_VERSIONS = ["3.0-IV1"] + [
-    f"{release}-IV{number}"
-    for release, count in {
-        "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3, "3.6": 3, "3.7": 5, "3.8": 1, "3.9": 1,
-        "4.0": 4, "4.1": 2, "4.2": 2, "4.3": 1, "4.4": 3,
-    }.items()
-    for number in range(count)
-]
+UNSTABLE_FEATURES = "unstable.feature.versions.enable"
+"""The server's setting with which a node supports levels of features that its release calls unstable."""
 METADATA_VERSION = "metadata.version"
 """The feature whose level says what a cluster may write (Kafka: MetadataVersion)."""
+KRAFT_VERSION = "kraft.version"
+"""The feature whose level says how a controller quorum is kept (Kafka: KRaftVersion); a control record has it."""
 TRANSACTION_VERSION = "transaction.version"
 """The feature whose level says how transactions end (Kafka: TransactionVersion, KIP-890)."""
-NEWEST_METADATA_VERSION = len(_METADATA_VERSIONS)
+NEWEST_METADATA_VERSION = len(METADATA_VERSIONS)
 
 
 def metadata_version_name(level: int) -> str | None:
     """Return Kafka's name of a level of metadata.version, as in 3.7-IV4; None for one that is not known."""
-    return _METADATA_VERSIONS[level - 1] if 1 <= level <= NEWEST_METADATA_VERSION else None
+    return METADATA_VERSIONS[level - 1] if 1 <= level <= NEWEST_METADATA_VERSION else None
 
 
 def metadata_version_level(name: str) -> int:
     """Return the level of metadata.version that Kafka names so, as 3.7-IV4. Raises ValueError for an unknown one."""
-    return _METADATA_VERSIONS.index(name) + 1
+    return METADATA_VERSIONS.index(name) + 1
 
 
-def newest_metadata_version(release: KafkaRelease) -> int:
-    """Return the highest level of metadata.version that a release supports."""
-    names = enumerate(_METADATA_VERSIONS, 1)
-    own = [level for level, name in names if name.startswith(f"{release.minor}-")]
-    return own[-1] if own else NEWEST_METADATA_VERSION
+def newest_metadata_version(release: KafkaRelease, *, with_unstable: bool = False) -> int:
+    """Return the highest level of metadata.version that a release supports, which new clusters get.
 
-
-_FEATURES = {
-    "group.version": ("4.0", 1),
-    "transaction.version": ("4.0", 2),
-    "eligible.leader.replicas.version": ("4.0", 1),
-    "share.version": ("4.1", 1),
-    "streams.version": ("4.2", 1),
-}
-"""By feature its first release, and its highest level from then on, as brokers register it."""
+    `with_unstable`: as with unstable.feature.versions.enable, without which a node ends where it reads a higher level.
+    """
+    levels = METADATA_LEVELS.get(release.minor, (NEWEST_METADATA_VERSION, NEWEST_METADATA_VERSION))
+    return levels[with_unstable]
 
 
 def feature_levels(release: KafkaRelease) -> dict[str, int]:
     """Return the highest level of each feature, but metadata.version and kraft.version, that a release supports."""
-    return {name: level for name, (since, level) in _FEATURES.items() if KafkaRelease(since) <= release}
+    levels = FEATURES.get(release.minor, FEATURES[NEWEST.minor])
+    return {name: level for name, level in levels.items() if name != KRAFT_VERSION}
 
 
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
@@ -264,6 +254,24 @@ TRANSACTION_STATUS_NAMES = _since(
     "4.4",
     "kafka-dump-log --transaction-log-decoder prints the transaction's status by name",
     "DumpLogSegments", "dump-log",
+)
+LIMITED_ARRAYS = _since(
+    "4.4, 4.2.2",
+    "the readers that Kafka generates take arrays of up to 1,000,000 elements and up to 10,000 tagged fields: a start"
+    " deletes a producer snapshot of more producers, and makes it again with those that the log still shows (seen)",
+    "MessageUtil", "dump-log", "startup",
+)
+MAX_DECOMPRESSED_MESSAGE_BYTES = _since(
+    "4.4, 4.2.2",
+    "topics and brokers have max.decompressed.message.bytes: the cleaner leaves a partition with a larger record in a"
+    " compressed batch (seen)",
+    "LogConfig, Cleaner", "compact",
+)
+TXN_VERSION_INT16 = _since(
+    "4.4",
+    "the version of a .txnindex entry is read as int16, and any but 0 ends the broker; before only the first byte"
+    " counted, and only if it was above 0 (seen)",
+    "AbortedTxn, TransactionIndex", "dump-log", "startup", "verify",
 )
 LAST_BATCH_BELOW_HIGH_WATERMARK = _since(
     "4.4",

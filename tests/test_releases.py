@@ -14,7 +14,9 @@ from kdump.releases import (
     NEWEST_METADATA_VERSION,
     KafkaRelease,
     NewerThanKnown,
+    feature_levels,
     metadata_version_name,
+    newest_metadata_version,
     of_metadata_version,
     release_name,
 )
@@ -58,10 +60,11 @@ def test_releases_are_ordered() -> None:
         (25, "4.0-IV3", KafkaRelease.V4_0_1),
         (26, "4.1-IV0", KafkaRelease.V4_1),
         (27, "4.1-IV1", KafkaRelease.V4_1),
-        (29, "4.2-IV1", KafkaRelease.V4_2),
+        (29, "4.2-IV1", KafkaRelease.V4_2_2),
         (30, "4.3-IV0", KafkaRelease.V4_3),
         (31, "4.4-IV0", KafkaRelease.V4_4),
         (33, "4.4-IV2", KafkaRelease.V4_4),
+        (34, "4.5-IV0", KafkaRelease.V4_5),
         (20, "3.8-IV0", None),
         (1, "3.0-IV1", None),
     ],
@@ -79,12 +82,26 @@ def test_levels_above_all_known_are_newer() -> None:
     assert release_name(level) == "newer than 4.5"
 
 
+def test_levels_and_features_are_those_of_the_jars() -> None:
+    """As brokers of the releases register them; 4.4.0 runs with 34, too, where unstable features are switched on."""
+    assert newest_metadata_version(KafkaRelease.V4_4) == 33
+    assert newest_metadata_version(KafkaRelease.V4_4, with_unstable=True) == 34
+    assert newest_metadata_version(KafkaRelease.V4_5) == 34
+    assert feature_levels(KafkaRelease.V4_4) == {
+        "eligible.leader.replicas.version": 1, "group.version": 1, "share.version": 2, "streams.version": 1,
+        "transaction.version": 2,
+    }  # fmt: skip
+    assert feature_levels(KafkaRelease.V4_3)["share.version"] == 1
+    assert feature_levels(KafkaRelease.V3_9_1) == {}
+    assert feature_levels(KafkaRelease.V4_5) == feature_levels(KafkaRelease.V4_4)
+
+
 def test_behaviours_begin_and_end() -> None:
     per_batch = releases.INDEX_PER_BATCH
     has = {release.value for release in KafkaRelease if release.has(per_batch)}
-    assert has == {"3.9.1", "4.0.1", "4.1", "4.2", "4.3", "4.4", "4.5"}
+    assert has == {"3.9.1", "4.0.1", "4.1", "4.2", "4.2.2", "4.3", "4.4", "4.5"}
     until = per_batch._replace(until=KafkaRelease.V4_3, backports=())
-    assert {release.value for release in KafkaRelease if release.has(until)} == {"4.1", "4.2"}
+    assert {release.value for release in KafkaRelease if release.has(until)} == {"4.1", "4.2", "4.2.2"}
 
 
 def test_every_behaviour_says_what_it_is() -> None:

@@ -239,6 +239,8 @@ def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
     has_epoch = info.broker_epoch is not None and info.broker_epoch >= 0  # -1 is written without KRaft
     epoch = f" (broker epoch {info.broker_epoch})" if has_epoch else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
+    if info.never_started:
+        shutdown = "formatted, never started"
     if info.has_broker:
         shutdown = "running"
     left = [*node, shutdown] if info.has_broker or not info.is_controller else node  # a controller leaves no marker

@@ -132,7 +132,8 @@ class Text:
             lines.append(f"It checks {names.CLUSTER_METADATA_DIR}: {read}." if checked else "It checks nothing here.")
         else:
             is_clean = state.clean if clean is None else clean
-            lines = [f"{self._bold(safe_path(state.path))}: {_shutdown(is_clean, clean is not None)}"]
+            shutdown = "formatted, never started." if state.never_started else _shutdown(is_clean, clean is not None)
+            lines = [f"{self._bold(safe_path(state.path))}: {shutdown}"]
             lines.append(f"{_HOW[is_clean]}: {read}." if checked else "The broker re-checks no segment.")
         lines += [f"  {self._careful('warning')}  {safe(warning)}" for warning in state.warnings]
         return "".join(f"{line}\n" for line in lines)

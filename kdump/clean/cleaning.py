@@ -80,7 +80,7 @@ def clean(
     cleaner would not get through).
     """
     buffer = ReadBuffer(config)
-    found = build_map(new_keys(config, compares_keys=compares_keys), state, buffer, progress)
+    found = build_map(new_keys(config, compares_keys=compares_keys), state, buffer, progress, config)
     legacy_horizon = _legacy_horizon(state, config)
     rewriting = Rewriting(state, config, found, buffer, now, progress)
     any_aborted = any(each.segment.has(names.TXN_INDEX) for each in state.segments)

@@ -79,18 +79,27 @@ def new_keys(config: CleaningSettings, *, compares_keys: bool) -> KeyOffsets:
     return kernels.OffsetMap(config.map_bytes, config.map_keys)
 
 
-def build_map(keys: KeyOffsets, state: PartitionState, buffer: ReadBuffer, progress: Progress) -> OffsetMap:
+def build_map(
+    keys: KeyOffsets, state: PartitionState, buffer: ReadBuffer, progress: Progress, config: CleaningSettings
+) -> OffsetMap:
     """Read the dirty section of a log. `buffer` is left as Kafka's cleaner leaves its own.
 
     Raises OSError, CleaningError, CorruptIndexError.
     """
-    building = _Building(OffsetMap(keys), state, buffer, progress)
+    building = _Building(OffsetMap(keys), state, buffer, progress, config)
     building.run()
     return building.map
 
 
 class _Building:
-    def __init__(self, found: OffsetMap, state: PartitionState, buffer: ReadBuffer, progress: Progress) -> None:
+    def __init__(
+        self,
+        found: OffsetMap,
+        state: PartitionState,
+        buffer: ReadBuffer,
+        progress: Progress,
+        config: CleaningSettings,
+    ) -> None:
         self.map = found
         self._start = state.first_dirty_offset
         self._end = state.first_uncleanable_offset
@@ -99,6 +108,7 @@ class _Building:
         self._buffer = buffer
         self._progress = progress
         self._transactions = Transactions()
+        self._max_record_bytes = config.max_decompressed_message_bytes
 
     def run(self) -> None:
         if self._segments:
@@ -116,7 +126,8 @@ class _Building:
             position = facts.segment.position_of(log, self._start)
             start = position
             self._buffer.start(position)
-            for batches in read_batches(log, facts.base_offset, position):
+            limit = self._max_record_bytes
+            for batches in read_batches(log, facts.base_offset, position, max_record_bytes=limit):
                 taken = self._take(batches)
                 end = batches.block.position[batches.stop - 1] + batches.block.size[batches.stop - 1]
                 stop = batches.block.position[taken] if taken < batches.stop else end

@@ -118,7 +118,8 @@ class Rewriting:
         found = self._map
         taken = found.taken.get(facts.base_offset, range(0))
         with facts.segment.open_log() as log:
-            for batches in read_batches(log, facts.base_offset):
+            limit = self._config.max_decompressed_message_bytes
+            for batches in read_batches(log, facts.base_offset, max_record_bytes=limit):
                 block, first, stop, records, payloads = batches
                 verdicts = found.keys.classify(
                     block,

@@ -22,6 +22,7 @@ from kdump.settings.table import RETENTION_BYTES, RETENTION_MS, UNCLEAN_LEADER_E
 from kdump.topics.cluster_image import ClusterImage, Topic
 from kdump.topics.partition_state import ELR_FEATURE
 
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
 PRODUCER_ID_BLOCK = 1000
 UNSEEN_PRODUCERS = 1_000_000
 """Blocks of producer ids that the old brokers may have handed out to clients that have written nothing yet."""
@@ -122,6 +123,21 @@ def _configs(
                 yield (kind, str(node)), dict(values)
         elif kind != TOPIC_RESOURCE or name in topics:
             yield (kind, name), dict(values)
+
+
+def leave_out_cordons(image: ClusterImage) -> Iterator[Note]:
+    """Take cordoned.log.dirs out of the brokers' configs, and say how directories are cordoned again.
+
+    A broker refuses paths that are not in its log.dirs, and with them every other dynamic config of the same resource,
+    without more than a line in its log (seen with Kafka 4.3 and 4.4; KIP-1066).
+    """
+    for (kind, name), values in list(image.configs.items()):
+        if kind == BROKER_RESOURCE and CORDONED_LOG_DIRS in values:
+            command = _alter(kind, name, f"{CORDONED_LOG_DIRS}=[PATH,...]")
+            text = f"{CORDONED_LOG_DIRS}={values.pop(CORDONED_LOG_DIRS)} is left out; to cordon directories: {command}"
+            yield Note(NoteKind.SETTING, f"broker {name}" if name else "all brokers", text)
+            if not values:
+                del image.configs[kind, name]
 
 
 def hold_unclean_election(image: ClusterImage) -> Iterator[Note]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kdump.change.change import ChangeState
 from kdump.change.journal import Changes
@@ -19,6 +19,7 @@ from kdump.formats.words import listed, number_words
 from kdump.releases import (
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
+    UNSTABLE_FEATURES,
     KafkaRelease,
     feature_levels,
     metadata_version_name,
@@ -120,10 +121,11 @@ def _lost(chosen: Chosen) -> Refusal:
     return Refusal(chosen.name, reason, f"repair that copy first: {repair} shows the ways")
 
 
-def check_release(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusal]:
-    """Refuse levels of features that the release does not support."""
+def check_release(image: ClusterImage, release: KafkaRelease, properties: Mapping[str, str]) -> Iterator[Refusal]:
+    """Refuse levels of features that the release does not support with these server.properties."""
     level = image.features.get(METADATA_VERSION, 0)
-    most = newest_metadata_version(release)
+    unstable = properties.get(UNSTABLE_FEATURES, "").strip().lower() == "true"
+    most = newest_metadata_version(release, with_unstable=unstable)
     if level > NEWEST_METADATA_VERSION:
         reason = f"level {level} is newer than kdump knows"
         yield Refusal(METADATA_VERSION, reason, "use a newer kdump")

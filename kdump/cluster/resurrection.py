@@ -15,6 +15,7 @@ from kdump.cluster.new_image import (
     empty_image,
     hold_retention,
     hold_unclean_election,
+    leave_out_cordons,
     new_image,
     next_producer_id,
 )
@@ -210,13 +211,14 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
         image.configs[TOPIC_RESOURCE, topic] = created_with(topic)
     highest = max((copy.highest_producer_id for copy in copies), default=-1)
     image.producer_ids = {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": next_producer_id(old, highest)}
-    plan.refusals += check_release(image, plan.release)
+    plan.refusals += check_release(image, plan.release, kept_settings(plan.properties))
     plan.refusals += check_topics(image, wanted)
     plan.refusals += check_segment_bytes(image, plan.release)
     _number_snapshot(plan)
     _make_quorum(plan, wanted)
     plan.notes += notes_on_state(plan.metadata, plan.metadata_copies, at_hand.adopted)
     plan.notes += notes_on_partitions(at_hand.partitions, at_hand.ids_to_write)
+    plan.notes += leave_out_cordons(image)
     plan.notes += hold_unclean_election(image)
     expired = list(expired_topics(image, at_hand.partitions, now, kept_settings(plan.properties)))
     if wanted.holds_retention:

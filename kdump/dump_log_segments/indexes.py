@@ -19,7 +19,8 @@ from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import check_aborted_txn_version
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, schema_fault
 from kdump.kernels.portable.records import largest_message_timestamp
-from kdump.releases import GENERATED_SNAPSHOT_SCHEMA
+from kdump.release_tables import MAX_ARRAY_LENGTH
+from kdump.releases import GENERATED_SNAPSHOT_SCHEMA, LIMITED_ARRAYS, TXN_VERSION_INT16
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
@@ -177,14 +178,15 @@ def _largest_in_batch(block: BatchBlock) -> int:
     return largest
 
 
-def _txn_index(_asked: DumpLogOptions, _report: Report, path: str) -> Iterator[str]:
+def _txn_index(asked: DumpLogOptions, _report: Report, path: str) -> Iterator[str]:
     base_offset_of(path)
     if not os.path.exists(path):
         return
     with TxnIndex(path) as index:
         txns = list(index)
+    is_int16 = asked.release.has(TXN_VERSION_INT16)
     for txn in txns:
-        check_aborted_txn_version(txn, os.path.abspath(path))
+        check_aborted_txn_version(txn, os.path.abspath(path), is_int16=is_int16)
     for txn in txns:
         yield (
             f"version: {txn.version_seen} producerId: {txn.producer_id} firstOffset: {txn.first_offset}"
@@ -196,7 +198,8 @@ def _snapshot(asked: DumpLogOptions, report: Report, path: str) -> Iterator[str]
     with ReadOnlyFile(path) as file:
         data = file.read(0, file.size)
     try:
-        producers = decode_producer_snapshot(data)
+        limit = MAX_ARRAY_LENGTH if asked.release.has(LIMITED_ARRAYS) else None
+        producers = decode_producer_snapshot(data, max_producers=limit)
     except CorruptSnapshotError as error:
         text = None if asked.release.has(GENERATED_SNAPSHOT_SCHEMA) else schema_fault(data)
         report.notes.append(text or str(getattr(error, "kafka_text", error)))

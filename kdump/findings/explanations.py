@@ -236,6 +236,9 @@ EXPLANATIONS: dict[str, Explanation] = {
         _broker("deletes it at its start and rebuilds the producers from the log."), NOTHING_SEEN, CRASH),
     "KD-SNAP-STATE": _E("wrong producer snapshot", _broker("may refuse a producer that is right, or accept a record"
         " twice."), _they("may get a record twice."), OPERATOR),
+    "KD-SNAP-LARGE": _E("too many producers in a snapshot", _broker("deletes it at its start and knows only the"
+        " producers whose batches are still in the log. Up to 4.1, and with 4.3, it takes the file."),
+        _they("may get a record twice."), "Clients that open a new idempotent producer for each request or task."),
     "KD-SNAP-STRAY": _E("producer snapshot without a segment", DELETED, NOTHING_SEEN, OPERATOR),
     "KD-CKPT-FORMAT": _E("damaged checkpoint file", _broker("treats all its offsets as 0, or takes the log directory"
         " offline: kdump startup shows which."), NOTHING_SEEN, CRASH),

@@ -1,7 +1,7 @@
 """What Kafka prints about log directories, and what each message means: from a line of server.log to findings.
 
 The templates are those of Kafka's classes (LogLoader, LogSegment, LogManager, UnifiedLog, CheckpointFile, the consumer
-and others, releases 3.9 to 4.3); `{NAME}` stands for what differs.
+and others, releases 3.9 to 4.4); `{NAME}` stands for what differs.
 """
 
 from __future__ import annotations
@@ -97,6 +97,29 @@ MESSAGES: tuple[KafkaMessage, ...] = (
         "A transaction index has an entry of another segment. The broker recovers the segment."),
     _M("Failed to load producer snapshot from '{FILE}'", ("KD-SNAP-CORRUPT",),
         "The broker deleted a damaged producer snapshot and rebuilds the producers from the log."),
+    _M("Tried to read a collection of size {N}, which exceeds the maximum allowed size of {M}",
+        ("KD-SNAP-LARGE", "KD-SNAP-CORRUPT", "KD-VALUE-UNDECODABLE"),
+        "A file or record has more elements than the broker reads, or is damaged. The broker deletes a producer"
+        " snapshot of that size and knows only the producers that the log still shows.", _LOOK_FIRST),
+    _M("Tried to read {N} tagged fields, ", ("KD-VALUE-UNDECODABLE", "KD-SNAP-CORRUPT"),
+        "A file or record is damaged, or a newer release wrote it: its number of tagged fields is impossible.",
+        _LOOK_FIRST),
+    _M("Invalid record size: {N} exceeds the configured maximum record size of {M}", (),
+        "A record in a compressed batch is larger than max.decompressed.message.bytes: the cleaner does not compact the"
+        " partition any more, and searches by time fail.",
+        ("Raise it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic TOPIC --add-config"
+         " max.decompressed.message.bytes=BYTES",)),
+    _M("Varint is too long, the most significant bit in the {TEXT} byte is set", ("KD-BATCH-RECORDS",),
+        "A record in a batch is damaged: its size cannot be read.", _LOOK_FIRST),
+    _M("Inconsistent snapshot state: there must be a snapshot at an offset", ("KD-KRAFT-SNAPSHOT",),
+        "The controller does not start: its metadata log begins above offset 0, and no snapshot has what came before.",
+        ("Copy the snapshots of another controller's metadata directory while this one is stopped.", *_LOOK_FIRST)),
+    _M("The log for {TP} is already closed", (),
+        "Something used a log that was closed because its log directory is offline. An earlier line has the reason.",
+        _ALL_DIRECTORIES),
+    _M("There was an error in one of the threads during logs loading", (),
+        "The broker does not start: a log could not be loaded. The lines around this one have the exception.",
+        _ALL_DIRECTORIES),
     _M("Snapshot is corrupt (CRC is no longer valid). Stored crc: {N}. Computed crc: {M}", ("KD-SNAP-CORRUPT",),
         "A producer snapshot fails its CRC. The broker rebuilds the producers from the log."),
     _M("Caught segment overflow error", ("KD-LOG-OVERFLOW",),

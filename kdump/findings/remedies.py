@@ -61,6 +61,10 @@ MISSING_RECORDS = (
     _run("repair --only checkpoints", "if there is no other copy: sets the line to the log end offset"),
 )
 TIMESTAMPS = (_do("set message.timestamp.after.max.ms for the topic and bound it with retention.bytes"),)
+FEWER_PRODUCERS = (
+    _do("before the upgrade lower producer.id.expiration.ms, and let clients keep their producers, until fewer are"
+        " left"),
+)
 SPLIT = (_run("repair --unclean", "splits the segment as the broker's recovery does"),)
 SET_FILE_ASIDE = (_do("move the file out of the partition directory and keep it"),)
 SET_DIRECTORY_ASIDE = (_do("move the directory out of the log directory and keep it"),)

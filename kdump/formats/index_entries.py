@@ -80,7 +80,7 @@ class AbortedTxn(NamedTuple):
 
     @property
     def version_seen(self) -> int:
-        """The version that Kafka's reader sees and prints: it reads the high byte of the field only, as signed."""
+        """The version that Kafka up to 4.3 sees and prints: it reads the high byte of the field only, as signed."""
         return self.version >> 8
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class AbortedTxn(NamedTuple):
 
 
 class UnknownTxnVersionError(CorruptIndexError):
-    """The version of an aborted transaction is above 0. Kafka has no repair for it: loading the log fails."""
+    """The version of an aborted transaction is not 0. Kafka has no repair for it: loading the log fails."""
 
 
 def absolute_offset(relative: int, base_offset: int) -> int:
@@ -190,8 +190,17 @@ def check_time_index(
         )
 
 
-def check_aborted_txn_version(txn: AbortedTxn, path: str) -> None:
-    """Check what Kafka checks at each entry that it reads, for whatever purpose; raises UnknownTxnVersionError."""
+def check_aborted_txn_version(txn: AbortedTxn, path: str, *, is_int16: bool = True) -> None:
+    """Check what Kafka checks at each entry that it reads, for whatever purpose; raises UnknownTxnVersionError.
+
+    `is_int16`: as since 4.4, where a generated class reads the version; before it was a byte, of which a negative one
+    was taken.
+    """
+    if is_int16 and txn.version != ABORTED_TXN_VERSION:
+        raise UnknownTxnVersionError(
+            f"Unexpected aborted transaction version {txn.version} in transaction index {path}, "
+            f"supported version range is {ABORTED_TXN_VERSION} to {ABORTED_TXN_VERSION}"
+        )
     if txn.version_seen > ABORTED_TXN_VERSION:
         raise UnknownTxnVersionError(
             f"Unexpected aborted transaction version {txn.version_seen} in transaction index {path}, "
@@ -199,10 +208,10 @@ def check_aborted_txn_version(txn: AbortedTxn, path: str) -> None:
         )
 
 
-def check_txn_index(txns: Iterable[AbortedTxn], base_offset: int, path: str) -> None:
+def check_txn_index(txns: Iterable[AbortedTxn], base_offset: int, path: str, *, is_int16: bool = True) -> None:
     """Make Kafka's sanity check of a .txnindex file: raises UnknownTxnVersionError or CorruptIndexError."""
     for txn in txns:
-        check_aborted_txn_version(txn, path)
+        check_aborted_txn_version(txn, path, is_int16=is_int16)
         if txn.last_offset < base_offset:
             raise CorruptIndexError(
                 f"Last offset of aborted transaction {txn} in index {path} is less than start offset {base_offset}"

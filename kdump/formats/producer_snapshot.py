@@ -98,10 +98,11 @@ class TruncatedSnapshotError(CorruptSnapshotError):
     kafka_text = _INVALID + "null"
 
 
-def decode_producer_snapshot(data: bytes | memoryview) -> list[ProducerEntry]:
+def decode_producer_snapshot(data: bytes | memoryview, *, max_producers: int | None = None) -> list[ProducerEntry]:
     """Return the entries of a snapshot in the file's order.
 
-    Raises CorruptSnapshotError, in the order of Kafka's reader: version, number of entries, entries, CRC.
+    Raises CorruptSnapshotError, in the order of Kafka's reader: version, number of entries, entries, CRC. More entries
+    than `max_producers` are an error as in Kafka 4.2.2, 4.4 and later.
     Bytes after the last entry are no error of their own, but the CRC covers them.
     """
     _need(data, _VERSION.size, "the version")
@@ -111,6 +112,9 @@ def decode_producer_snapshot(data: bytes | memoryview) -> list[ProducerEntry]:
     _need(data, _ENTRIES_AT, "the header")
     (count,) = _COUNT.unpack_from(data, _COUNT_AT)
     _check_count(count, len(data) - _ENTRIES_AT)
+    if max_producers is not None and count > max_producers:
+        what = f"which exceeds the maximum allowed size of {max_producers}"
+        raise CorruptSnapshotError(f"{_INVALID}Tried to read a collection of size {count}, {what}.")
     end = _ENTRIES_AT + count * ENTRY_SIZE
     _need(data, end, f"{count} entries")
     _check_crc(data)

@@ -35,7 +35,7 @@ from kdump.recovery.broker_start import (
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.releases import KafkaRelease
+from kdump.releases import UNSTABLE_FEATURES, KafkaRelease
 from kdump.settings import node
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import Configs, PropertyFile, Settings, with_small_segments
@@ -249,7 +249,8 @@ class BrokerStart:
         release, level = self.circumstances.release, cluster.metadata_version
         if release is None:
             return
-        failure = None if level is None else unknown_metadata_version(release, level)
+        unstable = self.circumstances.properties.get(UNSTABLE_FEATURES, "").strip().lower() == "true"
+        failure = None if level is None else unknown_metadata_version(release, level, with_unstable=unstable)
         if failure is not None:
             yield failure
         topics = ((name, given) for (kind, name), given in cluster.configs.items() if kind == TOPIC_RESOURCE)

@@ -133,6 +133,7 @@ class LogDirectoryInfo(NamedTuple):
     directory has not. `problems` are texts of what cannot be parsed, `errors` say why files cannot be read. `release`
     is that of Kafka which wrote the directory, as `4.3`, and `is_controller` whether its node is a controller and no
     broker, where the cluster's metadata tells it. `has_broker`: one is running on it.
+    `never_started`: it was formatted, and nothing has run on it.
     """
 
     path: str
@@ -151,6 +152,7 @@ class LogDirectoryInfo(NamedTuple):
     has_broker: bool = False
     release: str | None = None
     is_controller: bool = False
+    never_started: bool = False
 
 
 class Faults:
@@ -194,6 +196,7 @@ def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> Log
         problems=(*(str(error) for error in bad if isinstance(error, CheckpointError)), *faults.problems),
         errors=(*(error for error in bad if isinstance(error, OSError)), *faults.errors),
         has_broker=holder is not None and not holder.is_kdump,
+        never_started=directory.never_started,
     )
 
 

@@ -73,6 +73,7 @@ class DirectoryState(NamedTuple):
     offline. `warnings` name checkpoints that the broker treats as empty. `problems` are files that could not be read
     here, which says nothing of the broker. `broker` is the cluster id and the node id of meta.properties, None without.
     `is_controller`: it is that of a controller and no broker, which loads the cluster metadata log alone.
+    `never_started`: it was formatted, and nothing has run on it.
     """
 
     path: str
@@ -83,6 +84,7 @@ class DirectoryState(NamedTuple):
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     is_controller: bool = False
+    never_started: bool = False
 
     @property
     def has_fault(self) -> bool:
@@ -129,6 +131,7 @@ def directory_state(directory: LogDirectory, *, is_controller: bool = False) -> 
         tuple(files.warnings),
         tuple(files.problems),
         is_controller,
+        directory.never_started,
     )
 
 
@@ -149,10 +152,13 @@ def metadata_directory_failed(path: str, failure: Failure) -> Failure:
     return Failure(failure.exception, text, failure.file, offline=False)
 
 
-def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | None:
-    """Return what ends a broker of this release where the cluster's metadata.version is none of its own."""
+def unknown_metadata_version(release: KafkaRelease, level: int, *, with_unstable: bool = False) -> Failure | None:
+    """Return what ends a broker of this release where the cluster's metadata.version is none of its own.
+
+    `with_unstable`: its server.properties switch unstable features on.
+    """
     oldest = metadata_version_level(_OLDEST_FROM_4_0) if release.has(NEEDS_METADATA_3_3) else 1
-    known = range(oldest, newest_metadata_version(release) + 1)
+    known = range(oldest, newest_metadata_version(release, with_unstable=with_unstable) + 1)
     if level in known:
         return None
     name = metadata_version_name(level) or "newer than this kdump"

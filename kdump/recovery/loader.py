@@ -63,7 +63,7 @@ class _Loader:
         self.steps: list[Step] = []
         self.partition = f"{log.name.topic}-{log.name.partition}" if log.name else "unknown"
         self.is_being_deleted = log.name is not None and log.name.state == names.DELETE
-        self.is_cluster_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
+        self.is_cluster_metadata = log.is_cluster_metadata
         self._recovering: SegmentRecovery | None = None
         self._noted: set[Step] = set()
 
@@ -164,7 +164,7 @@ class _Loader:
 
     def _check_txn_index(self, segment: LoadedSegment) -> None:
         try:
-            segment.check_txn_index()
+            segment.check_txn_index(is_int16=self.config.txn_version_int16)
         except UnknownTxnVersionError as error:
             raise LoadError(KAFKA, str(error), segment.file(names.TXN_INDEX)) from None
         except CorruptIndexError as error:
@@ -177,7 +177,11 @@ class _Loader:
     # --- recovery ----------------------------------------------------------------------------------------------------
 
     def _no_producers(self) -> ProducerStates:
-        return ProducerStates(SnapshotFiles(self.directory), short_markers_end=self.config.short_markers_end)
+        return ProducerStates(
+            SnapshotFiles(self.directory),
+            short_markers_end=self.config.short_markers_end,
+            max_producers=self.config.max_producers,
+        )
 
     def _recover(self, segment: LoadedSegment, why: str) -> Step | None:
         """Recover one segment; the step that cuts it, if it is cut."""

@@ -12,11 +12,14 @@ from kdump.transactions.producers import CompletedTxn, ProducerTable
 class ProducerStates(ProducerTable):
     """The producers up to `map_end_offset` (absolute, exclusive); `snapshot_offset` is that of the newest snapshot."""
 
-    def __init__(self, snapshots: SnapshotFiles, *, short_markers_end: bool = False) -> None:
-        """`short_markers_end`: as LoadingSettings say of the release."""
+    def __init__(
+        self, snapshots: SnapshotFiles, *, short_markers_end: bool = False, max_producers: int | None = None
+    ) -> None:
+        """`short_markers_end`, `max_producers`: as LoadingSettings say of the release."""
         super().__init__()
         self.snapshots = snapshots
         self.short_markers_end = short_markers_end
+        self._max_producers = max_producers
         self.map_end_offset = 0
         self.snapshot_offset = 0
 
@@ -50,7 +53,8 @@ class ProducerStates(ProducerTable):
         offset = self.snapshots.latest()
         while offset is not None:
             try:
-                entries = decode_producer_snapshot(self.snapshots.read(offset))
+                data = self.snapshots.read(offset)
+                entries = decode_producer_snapshot(data, max_producers=self._max_producers)
             except CorruptSnapshotError as error:
                 self.snapshots.delete(offset, str(error))
                 offset = self.snapshots.latest()

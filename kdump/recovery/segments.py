@@ -117,13 +117,13 @@ class LoadedSegment:
         for kind, entries in self.entries.items():
             self.directory.cut(self.file(kind), entries * ENTRY_SIZES[kind])
 
-    def check_txn_index(self) -> None:
+    def check_txn_index(self, *, is_int16: bool = True) -> None:
         """Make Kafka's sanity check of the .txnindex. Raises CorruptIndexError or UnknownTxnVersionError."""
         name = self.file(names.TXN_INDEX)
         for position in range(0, self.directory.size(name), _CHUNK):
             # all at once: Python 3.11 crashes when it collects an unfinished iter_unpack() of a memoryview as garbage
             txns = list(decode_aborted_txns(self.directory.read(name, position, _CHUNK)))
-            check_txn_index(txns, self.base_offset, self.directory.full(name))
+            check_txn_index(txns, self.base_offset, self.directory.full(name), is_int16=is_int16)
 
     def last_indexed_offset(self) -> int:
         """Return the offset of the last entry of the .index; the base offset without any. Raises LoadError."""

@@ -205,8 +205,7 @@ def was_closed(log: PartitionLog, startup: Startup) -> bool:
 
     The cluster metadata's log is recovered at every start all the same (KafkaMetadataLog).
     """
-    is_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
-    return startup.clean or (is_metadata and log.closed_cleanly)
+    return startup.clean or (log.is_cluster_metadata and log.closed_cleanly)
 
 
 def _columns(rows: BatchRows) -> dict[str, array[int]]:

@@ -3,7 +3,8 @@
 Only what no reader could use is cut. A .log with valid batches after the damage is left to `kdump repair`, and so is
 one that ends in a whole batch which is damaged, or whose batches are those of another segment: somebody has to decide
 about its records, and its indexes can be judged only then. A time index that is cut gets the last entry that a broker
-writes when it closes the segment.
+writes when it closes the segment. Room that was preallocated in the last segment of the cluster's metadata log stays:
+Kafka 4.4 leaves it there after a clean shutdown, and every release makes it again at its start.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 from kdump.storage.segment import Segment
+from kdump.verify.entries import preallocated
 
 MAX_INDEX_BYTES = 1 << 31
 
@@ -135,7 +137,11 @@ def _is_one_bit(partition: PartitionLog, segment: Segment, damage: Damage) -> bo
 def _valid_indexes(log: PartitionLog, segment: Segment, held: _ValidLog) -> Iterator[tuple[str, Recipe, str]]:
     """Yield the indexes of a segment, what each is once it is trimmed, and what is wrong with what follows."""
     base_offset = segment.base_offset
+    is_last = bool(log.segments) and segment.base_offset == log.segments[-1].base_offset
+    kept = preallocated(segment) if log.is_cluster_metadata and is_last else frozenset()
     for kind, valid in _VALID:
+        if kind in kept:
+            continue
         name = names.segment_file_name(base_offset, f".{kind}")
         if log.files.get(name) == FileName(base_offset, kind, names.LIVE):
             with ReadOnlyFile(os.path.join(log.path, name)) as file:

@@ -22,6 +22,7 @@ FIELDS: Fields = {
     "max_compaction_lag_ms": table.MAX_COMPACTION_LAG_MS,
     "delete_retention_ms": table.DELETE_RETENTION_MS,
     "segment_bytes": table.SEGMENT_BYTES,
+    "max_decompressed_message_bytes": table.MAX_DECOMPRESSED_BYTES,
     "max_message_bytes": table.MAX_MESSAGE_BYTES,
     "broker_message_bytes": table.BROKER_MESSAGE_BYTES,
     "load_factor": table.CLEANER_LOAD_FACTOR,
@@ -32,6 +33,7 @@ class CleaningSettings(NamedTuple):
     """The settings of a topic and of the log cleaner that decide what is cleaned, and what comes out.
 
     `policies` are those of the topic's cleanup.policy, `default_policies` the server's, None where they are not known.
+    A larger record than `max_decompressed_message_bytes` in a compressed batch ends the cleaning.
     `max_message_bytes` is the topic's, `broker_message_bytes` the broker's limit. `map_bytes` is the memory for the
     offset map and `buffer_bytes` the size of each of the two buffers of one cleaner thread. `loading` are the settings
     that opening a log depends on. Of the release are `converts_legacy` (batches of format v0 and v1 are rewritten in
@@ -47,6 +49,7 @@ class CleaningSettings(NamedTuple):
     max_compaction_lag_ms: int = table.MAX_COMPACTION_LAG_MS.default
     delete_retention_ms: int = table.DELETE_RETENTION_MS.default
     segment_bytes: int = table.SEGMENT_BYTES.default
+    max_decompressed_message_bytes: int = table.MAX_DECOMPRESSED_BYTES.default
     max_message_bytes: int = table.MAX_MESSAGE_BYTES.default
     broker_message_bytes: int = table.BROKER_MESSAGE_BYTES.default
     map_bytes: int = table.CLEANER_MAP_BYTES.default

@@ -6,12 +6,15 @@ from enum import Enum
 from typing import Any
 
 from kdump.named_tuples import NamedTuple
+from kdump.release_tables import MAX_ARRAY_LENGTH
 from kdump.releases import (
     INDEX_PER_BATCH,
+    LIMITED_ARRAYS,
     NEWEST,
     OFFSET_SEARCH_BY_BASE,
     OFFSET_SEARCH_READS_FOUND,
     SHORT_MARKERS_END,
+    TXN_VERSION_INT16,
     KafkaRelease,
 )
 from kdump.settings import table
@@ -38,6 +41,10 @@ class OffsetSearch(Enum):
 _NEWEST_SEARCH = OffsetSearch.of(NEWEST)
 
 
+def _max_producers(release: KafkaRelease) -> int | None:
+    return MAX_ARRAY_LENGTH if release.has(LIMITED_ARRAYS) else None
+
+
 FIELDS: Fields = {
     "index_interval_bytes": table.INDEX_INTERVAL_BYTES,
     "segment_index_bytes": table.SEGMENT_INDEX_BYTES,
@@ -54,8 +61,9 @@ class LoadingSettings(NamedTuple):
     `has_remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
     `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
     one for all batches that are copied at once. `short_markers_end`: an end marker that is too short ends the loading,
-    as in brokers from 4.1 on; before it was an invalid record. `offset_search`: which batches of a segment a search for
-    an offset asks for their first offsets.
+    as in brokers from 4.1 on; before it was an invalid record. `txn_version_int16`: the version in a transaction index
+    is two bytes, as in brokers from 4.4 on. `max_producers`: a producer snapshot of more is deleted (None: any number
+    is taken). `offset_search`: which batches of a segment a search for an offset asks for their first offsets.
     """
 
     index_interval_bytes: int = table.INDEX_INTERVAL_BYTES.default
@@ -65,6 +73,8 @@ class LoadingSettings(NamedTuple):
     has_remote_storage: bool = False
     index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
     short_markers_end: bool = NEWEST.has(SHORT_MARKERS_END)
+    txn_version_int16: bool = NEWEST.has(TXN_VERSION_INT16)
+    max_producers: int | None = _max_producers(NEWEST)
     offset_search: OffsetSearch = _NEWEST_SEARCH
 
     @staticmethod
@@ -79,6 +89,8 @@ class LoadingSettings(NamedTuple):
             **values_of(FIELDS, settings, release),
             index_per_batch=release.has(INDEX_PER_BATCH),
             short_markers_end=release.has(SHORT_MARKERS_END),
+            txn_version_int16=release.has(TXN_VERSION_INT16),
+            max_producers=_max_producers(release),
             offset_search=OffsetSearch.of(release),
         )
 

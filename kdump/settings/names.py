@@ -1,4 +1,4 @@
-"""Names of settings that kdump does not follow, and what there is to say of the names in a properties file."""
+"""What there is to say of the names in a properties file: those of Kafka's settings, and others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,38 @@ from typing import Any
 from kdump.errors import ConfigError
 from kdump.formats.close_names import closest
 from kdump.formats.words import listed
-from kdump.settings.other_names import OPEN_NAMES, OTHER_NAMES, PREFIX_NAMES, words
+from kdump.releases import NEWEST
+from kdump.settings.kafka_names import SETTINGS
 from kdump.settings.table import BY_NAME, COORDINATORS, Setting, names_of
 
-_NOT_FOLLOWED = words("""
-    log.cleaner.backoff.ms log.cleaner.enable log.cleaner.io.max.bytes.per.second log.dir.failure.timeout.ms
-    log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
-    producer.id.expiration.check.interval.ms
-""")
+_NOT_FOLLOWED = frozenset((
+    "log.cleaner.backoff.ms", "log.cleaner.enable", "log.cleaner.io.max.bytes.per.second",
+    "log.dir.failure.timeout.ms", "log.flush.offset.checkpoint.interval.ms",
+    "log.flush.scheduler.interval.ms", "log.flush.start.offset.checkpoint.interval.ms",
+    "log.initial.task.delay.ms", "producer.id.expiration.check.interval.ms",
+))  # fmt: skip
 """Settings of logs that say when a running broker does something, not what is in its files."""
 
+_OF_PLUGINS = frozenset((
+    "allow.everyone.if.no.acl.found", "kafka.csv.metrics.dir", "kafka.csv.metrics.reporter.enabled",
+    "metrics.jmx.blacklist", "metrics.jmx.exclude", "metrics.jmx.include", "metrics.jmx.whitelist",
+    "super.users",
+))  # fmt: skip
+"""Settings of what Kafka brings along: StandardAuthorizer, JmxReporter, KafkaMetricsConfig."""
+
+OPEN_NAMES = (
+    *("authorizer.zookeeper.", "config.providers.", "listener.name.", "metrics.context.", "rlmm.config."),
+    "rsm.config.",
+)
+"""What names begin with that Kafka hands on to plugins, or that a listener's name is part of: any name may follow."""
+
+PREFIX_NAMES = ("remote.log.metadata.manager.impl.prefix", "remote.log.storage.manager.impl.prefix")
+"""The settings that name what the names of a plugin's settings begin with."""
+
 MAX_NAMED = 5
-"""So many names that Kafka does not have, such as those of plugins, are in a note."""
+"""So many names that are not known, such as those of plugins, are in a note."""
+
+_UNKNOWN = f"not known to this kdump (newest: Kafka {NEWEST.value})"
 
 
 def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) -> Iterator[str]:
@@ -47,14 +66,19 @@ def notes_on(properties: Mapping[str, str], counting: Iterable[Setting[Any]]) ->
             if close is None:
                 unknown.append(name)
             else:
-                yield f"{name} is not a setting of Kafka: not used. Did you mean '{close}'?"
+                yield f"{name} is {_UNKNOWN}: not used. Did you mean '{close}'?"
     if unknown:
-        yield f"not a setting of Kafka, not used: {listed(unknown, MAX_NAMED)}"
+        yield f"{_UNKNOWN}, not used: {listed(unknown, MAX_NAMED)}"
     if idle:
         yield f"not used here: {', '.join(idle)}"
 
 
-_ALL = frozenset((*BY_NAME, *_NOT_FOLLOWED, *OTHER_NAMES))
+_SCOPES = ("server", "topic", "broker-quota")
+"""Whose settings may be in a properties file."""
+_KAFKAS = frozenset(
+    name for scope, name, *_ in (line.split() for line in SETTINGS.strip().splitlines()) if scope in _SCOPES
+)
+_ALL = _KAFKAS | _OF_PLUGINS
 
 
 def is_known(name: str) -> bool:

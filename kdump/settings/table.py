@@ -17,7 +17,13 @@ from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_long
 from kdump.named_tuples import NamedTuple
-from kdump.releases import LARGE_DEFAULT_SEGMENTS, LARGE_SEGMENTS, Behaviour, KafkaRelease
+from kdump.releases import (
+    LARGE_DEFAULT_SEGMENTS,
+    LARGE_SEGMENTS,
+    MAX_DECOMPRESSED_MESSAGE_BYTES,
+    Behaviour,
+    KafkaRelease,
+)
 from kdump.settings import defaults
 
 _T = TypeVar("_T")
@@ -222,9 +228,10 @@ class Setting(Generic[_T]):
     """A setting of topics, or of the server alone; sizes in bytes, times in ms.
 
     `server` are the server's names in the order in which they count. What topics do not have is named as there.
-    Releases have it from `since` on (None: the oldest one has it) and no longer from `until`, in whose place there is
-    what `instead` names. `default` is that of the newest release that has it, `earlier` one before it. `raised` are by
-    name the least numbers that only some releases, or only brokers at their start, insist on.
+    Releases have it from `since` on (None: the oldest one has it), or where they have `behaviour`; no longer from
+    `until`, in whose place there is what `instead` names. `default` is that of the newest release that has it,
+    `earlier` one before it. `raised` are by name the least numbers that only some releases, or only brokers at their
+    start, insist on.
     """
 
     def __init__(  # noqa: PLR0913 - a setting's columns in the table
@@ -236,18 +243,25 @@ class Setting(Generic[_T]):
         *,
         is_topics: bool = True,
         since: KafkaRelease | None = None,
+        behaviour: Behaviour | None = None,
         until: KafkaRelease | None = None,
         instead: tuple[str, ...] = (),
         earlier: Earlier[_T] | None = None,
         raised: Mapping[str, Raised] = MappingProxyType({}),
     ) -> None:
         self.name, self.kind, self.default, self.server, self.is_topics = name, kind, default, server, is_topics
-        self.since, self.until, self.instead = since, until, instead
+        self.since, self.behaviour, self.until, self.instead = since, behaviour, until, instead
         self.earlier, self.raised = earlier, raised
 
     def is_in(self, release: KafkaRelease) -> bool:
         """Return whether a release has the setting."""
+        if self.is_missing(release):
+            return False
         return (self.since is None or self.since <= release) and (self.until is None or release < self.until)
+
+    def is_missing(self, release: KafkaRelease) -> bool:
+        """Return whether only releases of a behaviour have the setting, and this one is none of them."""
+        return self.behaviour is not None and not release.has(self.behaviour)
 
     def default_in(self, release: KafkaRelease) -> _T:
         """Return the default of a release."""
@@ -301,6 +315,14 @@ LEADER_THROTTLED = _setting("leader.replication.throttled.replicas", Listed(), "
 LOCAL_RETENTION_BYTES = _setting("local.retention.bytes", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.bytes")
 LOCAL_RETENTION_MS = _setting("local.retention.ms", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.ms")
 MAX_COMPACTION_LAG_MS = _setting("max.compaction.lag.ms", Number(1), LONG_MAX, "log.cleaner.max.compaction.lag.ms")
+# the largest array of the JVM stands for no limit
+MAX_DECOMPRESSED_BYTES = _setting(
+    "max.decompressed.message.bytes",
+    _SIZE,
+    INT_MAX - 8,
+    "max.decompressed.message.bytes",
+    behaviour=MAX_DECOMPRESSED_MESSAGE_BYTES,
+)
 MAX_MESSAGE_BYTES = _setting("max.message.bytes", _SIZE, 1_048_588, "message.max.bytes")
 MESSAGE_DOWNCONVERSION = _setting(
     "message.downconversion.enable", Flag(), True, "log.message.downconversion.enable", until=KafkaRelease.V4_0

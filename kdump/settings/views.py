@@ -26,5 +26,8 @@ class View(Protocol):
 
 
 def values_of(fields: Fields, settings: TopicSettings, release: KafkaRelease = NEWEST) -> dict[str, Any]:
-    """Return the values of the fields in a release. Raises ConfigError."""
-    return {name: settings.get(setting, release) for name, setting in fields.items()}
+    """Return the values of the fields in a release, defaults of settings that it does not have. Raises ConfigError."""
+    return {
+        name: setting.default if setting.is_missing(release) else settings.get(setting, release)
+        for name, setting in fields.items()
+    }

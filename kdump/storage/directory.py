@@ -60,6 +60,20 @@ class LogDirectory:
         """Whether the broker closed all logs in order when it last stopped."""
         return names.CLEAN_SHUTDOWN in self.files
 
+    @property
+    def never_started(self) -> bool:
+        """Whether kafka-storage has formatted it and no broker or controller has run on it.
+
+        A start makes a lock file, checkpoints and the log of the cluster's metadata.
+        """
+        if names.META_PROPERTIES not in self.files or not _OF_A_START.isdisjoint(self.files):
+            return False
+        if set(self.directories) - {names.CLUSTER_METADATA_DIR}:
+            return False
+        with suppress(OSError):
+            return not any(PartitionLog(self._path(name)).segments for name in self.directories)
+        return False
+
     def clean_shutdown_file(self) -> CleanShutdown | None:
         """Return what .kafka_cleanshutdown says; None without the file. Raises OSError, CheckpointError."""
         from kdump.formats.metadata_files import parse_clean_shutdown
@@ -88,6 +102,9 @@ class LogDirectory:
 
     def _content(self, name: str) -> bytes | None:
         return read_small(self._path(name), 1 << 26) if name in self.files else None
+
+
+_OF_A_START = frozenset((names.LOCK, names.CLEAN_SHUTDOWN, *names.OFFSET_CHECKPOINTS))
 
 
 def holds_metadata_log(path: str) -> bool:

@@ -104,6 +104,11 @@ class PartitionLog(Contents):
         return self.segments[max(0, at - 1) :]
 
     @property
+    def is_cluster_metadata(self) -> bool:
+        """Whether it is the log of the cluster's metadata: every start opens it as after a crash (KafkaMetadataLog)."""
+        return self.name is not None and self.name.topic == names.CLUSTER_METADATA_TOPIC
+
+    @property
     def closed_cleanly(self) -> bool:
         """Whether the log directory around it says that all its logs were closed cleanly."""
         return is_there(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))

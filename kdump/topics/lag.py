@@ -36,8 +36,14 @@ class Range(NamedTuple):
         return self.end - commit.offset
 
     def lag_of_start(self, start: ShareStart) -> int | None:
-        """Return how many offsets lie between where a share group starts and the end; None where that is not known."""
-        return self.end - start.start_offset if start.start_offset >= 0 else None
+        """Return how many records a share group has still to be done with, as kafka-share-groups shows it.
+
+        None where the start is not set, and where the count of records after it that are done with is not known, as
+        before Kafka 4.2 (KIP-1226).
+        """
+        if start.start_offset < 0 or start.delivery_complete_count < 0:
+            return None
+        return self.end - start.start_offset - start.delivery_complete_count
 
     def place(self, commit: Commit) -> OffsetPlace:
         """Return whether a consumer that starts from the commit finds its offset."""

@@ -14,6 +14,7 @@ from kdump.findings.finding import UNREAD, Finding, found, unreadable
 from kdump.findings.kind import BLOCKS_COMPACTION, ERROR, NOTE, REFUSES, SERVES_WRONG_DATA, TRUNCATES
 from kdump.formats import names
 from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES, ProducerEntry, decode_producer_snapshot, stray_offsets
+from kdump.release_tables import MAX_ARRAY_LENGTH
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.segment import Segment, segment_end_offset
@@ -68,7 +69,9 @@ class PartitionCheck:
         self.log = log = task.log
         self.position = self.last_good = self._walked_end = 0
         self._segments = task.segments
-        self._checkpoints, self._was_closed, self._owner, self._directory = task.around[:4]
+        self._checkpoints, self._owner = task.around.checkpoints, task.around.owner
+        self._directory = task.around.directory
+        self._was_closed = task.was_closed
         self._place = place
         self._options = options
         self._now = now
@@ -273,8 +276,14 @@ class PartitionCheck:
         closing = time_index.finish(has_batches=has_batches, is_damaged=self._logs.is_damaged, is_misled=is_misled)
         yield from self._guarded(time_index.path, closing)
         index = segment.path(names.TXN_INDEX)
-        knows_log, has_lost, is_open = not self._logs.is_damaged, self._has_lost, self._is_open
-        checks = check_txn_index(segment, self._producers, knows_log=knows_log, has_lost=has_lost, is_open=is_open)
+        checks = check_txn_index(
+            segment,
+            self._producers,
+            knows_log=not self._logs.is_damaged,
+            has_lost=self._has_lost,
+            is_open=self._is_open,
+            is_int16=self._loading.txn_version_int16,
+        )
         yield from self._guarded(index, checks)
 
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:
@@ -327,6 +336,10 @@ def check_snapshot(path: str, data: bytes, offset: int, known: ProducerCheck | N
     except CorruptSnapshotError as error:
         yield found("KD-SNAP-CORRUPT", path, str(error))
         return
+    if len(entries) > MAX_ARRAY_LENGTH:
+        limit = f"Kafka 4.2.2, 4.4 and later read {MAX_ARRAY_LENGTH:,}, and delete the file at a start"
+        text = f"{len(entries):,} producers: {limit}"
+        yield found("KD-SNAP-LARGE", path, text, offset=offset, details={"producers": len(entries)})
     if known is None:
         return
     for entry in entries:

@@ -256,7 +256,7 @@ class Tasks:
             yield Closing(segment)
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
-        if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
+        if log.is_cluster_metadata:
             from kdump.verify.kraft import check_start
 
             yield DirectoryFindings(log.path, check_start(log))
@@ -307,8 +307,8 @@ def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
     before = Before() if is_segment and at and at[0] else None
     is_rolled = bool(at) and at[0] + 1 < len(log.segments)
     directory = around.directory if name == names.PARTITION_METADATA else None  # else the cluster has no say
-    around = around._replace(was_closed=around.was_closed or is_rolled, directory=directory)
-    return PartitionTask(log, segments, around, hold, before, only, is_live(log.path))
+    around = around._replace(directory=directory)
+    return PartitionTask(log, segments, around, hold, before, only, is_live(log.path), is_rolled=is_rolled)
 
 
 def check_path(path: str) -> None:

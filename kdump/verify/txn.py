@@ -15,7 +15,7 @@ from kdump.verify.producers import AbortedHere, ProducerCheck
 
 
 def check_txn_index(
-    segment: Segment, producers: ProducerCheck, *, knows_log: bool, has_lost: bool, is_open: bool
+    segment: Segment, producers: ProducerCheck, *, knows_log: bool, has_lost: bool, is_open: bool, is_int16: bool
 ) -> Iterator[Finding]:
     """Hold the index against the segment's aborted transactions and ABORT markers.
 
@@ -24,13 +24,13 @@ def check_txn_index(
 
     A transaction whose first batches were cleaned away began in one of the gaps. Unless the segment is known as a
     whole (`knows_log`), entries without a marker are not objected to; where something of the log so far `has_lost`,
-    neither are offsets from before what is there. Raises OSError.
+    neither are offsets from before what is there. `is_int16`: the broker refuses every version but 0. Raises OSError.
     """
     path = segment.path(names.TXN_INDEX)
     missing = dict(producers.aborted)
     last_entry = -1
     if segment.has(names.TXN_INDEX):
-        for number, txn, finding in _entries(segment, path):
+        for number, txn, finding in _entries(segment, path, is_int16):
             if finding:
                 yield finding
             if txn is None:
@@ -77,7 +77,7 @@ def _may_be(offset: int, known: int, gaps: Gaps | None) -> bool:
     return offset == known or (offset < known and (gaps is None or gaps.has(offset)))
 
 
-def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | None, Finding | None]]:
+def _entries(segment: Segment, path: str, is_int16: bool) -> Iterator[tuple[int, AbortedTxn | None, Finding | None]]:
     """Yield number and content of every entry, its content None where it is not one; and what is wrong with it."""
     before = -1
     with segment.txn_index() as index:
@@ -86,7 +86,7 @@ def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | No
             yield 0, None, found("KD-TXN-LENGTH", path, text, index.size - left, length=left)
         for number, txn in enumerate(index):
             if txn.version != 0:
-                code = "KD-TXN-VERSION" if txn.version_seen > 0 else "KD-TXN-ENTRY"
+                code = "KD-TXN-VERSION" if is_int16 or txn.version_seen > 0 else "KD-TXN-ENTRY"
                 text = f"entry {number} has version {txn.version}"
                 yield number, None, _of_entry(code, path, text, number, txn, txn.last_offset)
             elif 0 <= txn.first_offset <= txn.last_offset < segment.base_offset:

@@ -60,7 +60,7 @@ class PartitionTask(NamedTuple):
     """A partition to check; `only` what concerns the files whose names begin so.
 
     It is held for as long as `hold` is open. `is_live`: a broker is running on its log directory. `known` are the first
-    segments, which were verified before and are left out.
+    segments, which were verified before and are left out. `is_rolled`: others that are not checked follow the segments.
     """
 
     log: PartitionLog
@@ -71,6 +71,16 @@ class PartitionTask(NamedTuple):
     only: str = ""
     is_live: bool = False
     known: Sequence[Verified] = ()
+    is_rolled: bool = False
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the last of the segments was rolled, or closed by a clean shutdown.
+
+        A clean shutdown tells nothing of the cluster's metadata log: Kafka 4.4 closes it without the last entry of the
+        time index and leaves its indexes preallocated, and every release opens it as after a crash.
+        """
+        return self.is_rolled or (self.around.was_closed and not self.log.is_cluster_metadata)
 
 
 class Opening(NamedTuple):

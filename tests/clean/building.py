@@ -29,7 +29,10 @@ from kdump.storage.records import Batch, Record
 NOW = 1_000_000
 DAY = 86_400_000
 CONFIG = CleaningSettings(
-    min_cleanable_ratio=0.0, map_bytes=24 * 1000, loading=LoadingSettings(index_interval_bytes=100)
+    min_cleanable_ratio=0.0,
+    map_bytes=24 * 1000,
+    keeps_batch_at_high_watermark=False,  # as up to 4.3
+    loading=LoadingSettings(index_interval_bytes=100),
 )
 Pair = tuple[bytes | None, bytes | None]
 

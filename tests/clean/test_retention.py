@@ -202,6 +202,17 @@ def test_only_if_it_reaches_the_end_of_what_can_be_cleaned(tmp_path: Path) -> No
     assert [found.base_offset for found in batches_in(partition)] == [0, 100]
 
 
+def test_a_record_above_the_limit_in_a_compressed_batch_ends_the_cleaning(tmp_path: Path) -> None:
+    """Kafka 4.4.0 and 4.2.2 mark the partition as uncleanable; what is not compressed they do not measure."""
+    config = CONFIG._replace(max_decompressed_message_bytes=100)
+    plain = build(tmp_path / "plain", {0: [batch(0, (A, bytes(200)))], 7: [HEAD]})
+    clean_once(plain, config)
+    packed = build(tmp_path / "packed", {0: [batch(0, (A, bytes(200)), attributes=ZSTD)], 7: [HEAD]})
+    text = "Invalid record size: 208 exceeds the configured maximum record size of 100"
+    with pytest.raises(CleaningError, match=text):
+        clean_once(packed, config)
+
+
 @pytest.mark.parametrize(
     ("release", "high_watermark", "stays"),
     [

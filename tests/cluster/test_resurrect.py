@@ -328,6 +328,21 @@ def test_unclean_election_is_off_for_the_first_start(run: Run, tmp_path: Path) -
     assert "--broker-defaults" in said["all brokers"]
 
 
+def test_cordoned_directories_are_left_out_and_said(run: Run, tmp_path: Path) -> None:
+    """A broker refuses paths that are not its own, and every other dynamic config with them."""
+    disk = Disk(tmp_path / "d1", 1, 1)
+    disk.partition("orders-0", (0, 5))
+    image = image_of({"orders": [[1]]})
+    image.configs[4, "1"] = {"cordoned.log.dirs": "/old/d2", "log.cleaner.threads": "2"}
+    image.configs[4, ""] = {"cordoned.log.dirs": "/old/d1"}
+    disk.metadata(image)
+    assert run("resurrect", disk.path, "--in-place", "--apply", "--format", "jsonl") == 0, run.err
+    assert state(disk.path).image.configs == {(4, "1"): {"log.cleaner.threads": "2"}}
+    said = dict(notes(run, "setting"))
+    assert said["broker 1"].startswith("cordoned.log.dirs=/old/d2 is left out; to cordon directories: kafka-configs.sh")
+    assert "--broker-defaults" in said["all brokers"]
+
+
 def test_producer_ids_go_on_after_every_one_that_was_used(run: Run, tmp_path: Path) -> None:
     disk = Disk(tmp_path / "d1", 1, 1)
     disk.partition("orders-0", (0, 5), producer_id=41_234)

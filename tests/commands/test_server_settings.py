@@ -90,7 +90,7 @@ def test_stats_draws_the_outlook_of_the_files_retention(data: Path) -> None:
 def test_names_that_kafka_has_not_are_noted_once(command: str, data: Path) -> None:
     config = properties(data, num_partitons=3, log_segment_bytes=20_000_000)
     done = invoked(command, "--config", config)
-    note = "num.partitons is not a setting of Kafka: not used. Did you mean 'num.partitions'?"
+    note = "num.partitons is not known to this kdump (newest: Kafka 4.4): not used. Did you mean 'num.partitions'?"
     assert done.stderr.count(note) == 1
     assert done.stderr.count("server.properties: not used here: log.segment.bytes\n") == 1
 

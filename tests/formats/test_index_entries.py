@@ -159,16 +159,22 @@ def test_aborted_txn_before_its_segment() -> None:
 
 
 @pytest.mark.parametrize(("field", "seen"), [(0x0005, 0), (0x00FF, 0), (-1, -1), (-0x8000, -128)])
-def test_versions_that_kafka_does_not_notice(field: int, seen: int) -> None:
+def test_versions_that_kafka_up_to_4_3_does_not_notice(field: int, seen: int) -> None:
     txn = TXN._replace(version=field)
     assert txn.version_seen == seen
-    check_txn_index([txn], 0, "path")
+    check_txn_index([txn], 0, "path", is_int16=False)
+    with pytest.raises(UnknownTxnVersionError) as caught:
+        check_txn_index([txn], 0, "00000000000000000000.txnindex")
+    assert str(caught.value) == (
+        f"Unexpected aborted transaction version {field} in transaction index 00000000000000000000.txnindex, "
+        "supported version range is 0 to 0"
+    )
 
 
 @pytest.mark.parametrize(("field", "seen"), [(0x0100, 1), (0x7FFF, 127)])
 def test_versions_that_kafka_refuses(field: int, seen: int) -> None:
     with pytest.raises(UnknownTxnVersionError) as caught:
-        check_txn_index([TXN._replace(version=field)], 500, "00000000000000000000.txnindex")
+        check_txn_index([TXN._replace(version=field)], 500, "00000000000000000000.txnindex", is_int16=False)
     assert str(caught.value) == (
         f"Unexpected aborted transaction version {seen} in transaction index 00000000000000000000.txnindex, "
         "current version is 0"

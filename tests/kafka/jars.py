@@ -8,14 +8,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 LOCKS = Path(__file__).resolve().parent / "jars"
 
-RELEASES = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1")
+RELEASES = ("3.9.2", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 
 SPARK_SOURCE = "spark-4.2.0"
 """What stands for the jars of Spark's own Kafka source, in the newest release that Maven has; Spark 4.3 runs it too."""
@@ -98,6 +100,28 @@ def _digest(path: Path) -> str:
 def missing(release: str) -> list[str]:
     """Names of the locked jars that are not there."""
     return sorted(locked(release).keys() - _found(release).keys())
+
+
+def lock(release: str) -> None:
+    """Lock the jars of a release that has no lock yet, as Maven brings them now. Raises JarError."""
+    path = LOCKS / f"{release}.sha256"
+    if not path.exists():
+        if not any((home() / release).rglob("*.jar")):
+            _bring(release)
+        jars = {jar.name: jar for jar in (home() / release).rglob("*.jar")}
+        path.write_text("".join(f"{_digest(jars[name])}  {name}\n" for name in sorted(jars)))
+
+
+def newest_on_maven() -> str:
+    """Return the newest release that Maven Central has, previews apart. Raises JarError."""
+    url = "https://repo.maven.apache.org/maven2/org/apache/kafka/kafka-clients/maven-metadata.xml"
+    try:
+        with urlopen(url, timeout=60) as answer:
+            text = str(answer.read(), "utf-8")
+    except OSError as error:
+        raise JarError(f"{url}: {error}") from None
+    versions: list[str] = re.findall(r"<version>(\d+\.\d+\.\d+)</version>", text)
+    return max(versions, key=lambda version: tuple(map(int, version.split("."))))
 
 
 def class_path(release: str) -> list[Path]:

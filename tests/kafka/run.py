@@ -38,9 +38,13 @@ _WORKERS = min(3, os.cpu_count() or 1)
 _BY_NAME = ("tests/kafka/test_disks.py",)
 """Tests that take long and run only when they are named."""
 
-_NEWEST_ONLY = {"tests/kafka/test_spark.py": SPARK_SOURCE, "tests/kafka/test_mirror.py": MIRROR}
-"""Tests of which the release makes no difference: they run with the newest one, or where they are named. Each with the
-jars that it needs besides that release's.
+_WITH_ONE = {
+    "tests/kafka/test_spark.py": (RELEASES[-1], SPARK_SOURCE),
+    "tests/kafka/test_tables.py": (RELEASES[-1], RELEASES[-1]),
+    "tests/kafka/test_mirror.py": (MIRROR.removeprefix("mirror-"), MIRROR),
+}
+"""Tests of which the release makes no difference: they run with this one, or where they are named. Each with the jars
+that it needs besides that release's: MirrorMaker 2 is not on Maven Central for each release.
 """
 
 _LAST_RUN = cache() / "last-run"
@@ -59,7 +63,9 @@ def main() -> int:
     for release, why in absent.items():
         print(f"not run: Kafka {release}: {why}", flush=True)
     present = [release for release in wanted if release not in absent]
-    lacking = {path: why for path, jars in _NEWEST_ONLY.items() if RELEASES[-1] in present and (why := _why_not(jars))}
+    lacking = {
+        path: why for path, (release, jars) in _WITH_ONE.items() if release in present and (why := _why_not(jars))
+    }
     for path, why in lacking.items():
         print(f"not run: {path}: {why}", flush=True)
     if not present:
@@ -109,7 +115,7 @@ def _parts(releases: list[str], rest: list[str]) -> list[_Part]:
 
 
 def _files(release: str) -> tuple[str, ...]:
-    left_out = _BY_NAME if release == RELEASES[-1] else (*_BY_NAME, *_NEWEST_ONLY)
+    left_out = {*_BY_NAME, *(path for path, (with_one, _) in _WITH_ONE.items() if with_one != release)}
     paths = (path.relative_to(ROOT).as_posix() for path in sorted(Path(__file__).parent.glob("test_*.py")))
     return tuple(path for path in paths if path not in left_out)
 

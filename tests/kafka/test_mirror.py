@@ -25,13 +25,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.kafka.broker import LOG4J2, Broker, java
 from tests.kafka.directories import MADE, Rich, State, rich
-from tests.kafka.jars import MIRROR, RELEASES, class_path
+from tests.kafka.jars import MIRROR, class_path
 from tests.kafka.kit import Kit
 from tests.kafka.tally import Column, Comparison, Tally
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "serve.md"
 
-RELEASE = RELEASES[-1]
+RELEASE = MIRROR.removeprefix("mirror-")
 
 PATIENCE_SECONDS = 300
 

@@ -210,6 +210,9 @@ def test_the_metadata_versions_of_a_release() -> None:
         newest = newest_metadata_version(release)
         known = [level for level in range(newest + 5) if unknown_metadata_version(release, level) is None]
         assert known == list(range(first, newest + 1))
+    # 4.4.0: "Tried to apply FeatureLevelRecord …, but this controller only supports versions 7-33"
+    assert unknown_metadata_version(KafkaRelease.V4_4, 34) is not None
+    assert unknown_metadata_version(KafkaRelease.V4_4, 34, with_unstable=True) is None
     failure = unknown_metadata_version(KafkaRelease.V4_1, 1)
     assert failure is not None
     newest = newest_metadata_version(KafkaRelease.V4_1)

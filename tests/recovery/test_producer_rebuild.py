@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.errors import LoadError
+from kdump.errors import CorruptSnapshotError, LoadError
 from kdump.formats.index_entries import OffsetIndexEntry, encode_offset_entries
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.losses import count_loss
@@ -16,6 +16,7 @@ from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import LoadedSegment, Segments
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.recovery.startup import Startup
+from kdump.settings.loading import LoadingSettings
 from kdump.storage.log_reader import LogFile
 from kdump.storage.planned import PlannedPartition
 from kdump.transactions.producers import Producer
@@ -68,6 +69,17 @@ def test_from_the_newest_one_on_the_batches_count(tmp_path: Path) -> None:
     assert found[4] == {7: (5, -1), 11: (5, -1)}
     assert found[6].keys() == {7, 9, 10, 11}
     assert (found[6][7], found[6][9][1], found[6][10]) == ((5, -1), -1, (0, -1))
+
+
+def test_one_of_too_many_producers_is_deleted_and_made_again(tmp_path: Path) -> None:
+    """As 4.4.0, which reads 1,000,000."""
+    log = make_log(tmp_path, LOGS | snapshot(6, 7, 8, 11))
+    config = LoadingSettings(max_producers=2)
+    assert snapshots(loaded(log, clean=True, config=config))[6].keys() == {7, 8, 9, 10}
+    assert snapshots(loaded(log, clean=True, config=config._replace(max_producers=3)))[6].keys() == {7, 8, 11}
+    text = "Tried to read a collection of size 3, which exceeds the maximum allowed size of 2"
+    with pytest.raises(CorruptSnapshotError, match=text):
+        decode_producer_snapshot(snapshot(6, 7, 8, 11)[file(6, "snapshot")], max_producers=2)
 
 
 def test_one_at_the_end_is_all_there_is_to_know(tmp_path: Path) -> None:

@@ -130,7 +130,10 @@ def txn_index(folder: Path, *txns: AbortedTxn) -> LoadedSegment:
 
 
 def test_the_transaction_index_is_checked(tmp_path: Path) -> None:
-    txn_index(tmp_path / "a", AbortedTxn(0, 1, 40, 50, 51), AbortedTxn(-1, 1, 40, 60, 51)).check_txn_index()
+    with_other_version = AbortedTxn(0, 1, 40, 50, 51), AbortedTxn(-1, 1, 40, 60, 51)
+    txn_index(tmp_path / "a", *with_other_version).check_txn_index(is_int16=False)
+    with pytest.raises(UnknownTxnVersionError, match=r"version -1 .*, supported version range is 0 to 0"):
+        txn_index(tmp_path / "d", *with_other_version).check_txn_index()
     with pytest.raises(CorruptIndexError, match="less than start offset 50"):
         txn_index(tmp_path / "b", AbortedTxn(0, 1, 40, 49, 51)).check_txn_index()
     with pytest.raises(UnknownTxnVersionError):

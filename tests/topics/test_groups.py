@@ -335,6 +335,15 @@ def test_a_damaged_batch(log: Log) -> None:
 # --- lag ---
 
 
+def test_the_lag_of_a_share_group_is_what_is_not_done_with() -> None:
+    """As kafka-share-groups shows it; Kafka up to 4.1 writes no count, and shows no lag."""
+    known = Range(10, 100)
+    assert known.lag_of_start(ShareStart("g", b"", 1, 60, 0, 0, 15)) == 25
+    assert known.lag_of_start(ShareStart("g", b"", 1, 60, 0, 0, 40)) == 0
+    assert known.lag_of_start(ShareStart("g", b"", 1, 60, 0, 0)) is None
+    assert known.lag_of_start(ShareStart("g", b"", 1, -1, 0, 0, 0)) is None
+
+
 def test_ranges_of_logs(tmp_path: Path) -> None:
     short = Log(tmp_path / "a" / "t-0", 10).add((b"k", b"v")).write()
     long = Log(tmp_path / "b" / "t-0", 10).add((b"k", b"v"), (b"k", b"v")).roll().write()

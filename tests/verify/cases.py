@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,6 +219,8 @@ def same_offsets() -> bytes:
 LOG, ACTIVE = file(0, "log"), file(6, "log")
 INDEX, TIME_INDEX, TXN_INDEX = file(0, "index"), file(0, "timeindex"), file(0, "txnindex")
 SNAPSHOT = file(6, "snapshot")
+# one producer more than Kafka 4.4 reads; the CRC of so many bytes takes the portable kernels long
+LARGE_SNAPSHOT = struct.pack(">hIi", 1, 0x93DF_ABBB, 1_000_001) + bytes(46 * 1_000_001)
 FAR = (1 << 40).to_bytes(8, "big")
 MINUS = b"\xff\xff\xff\xff"
 STATE = ProducerEntry(7, 0, 1, 1, 1, TIME, -1, -1)
@@ -343,6 +346,7 @@ CASES = (
             beside={SNAPSHOT: encode_producer_snapshot([STATE])},
         ),
     ),
+    Case("KD-SNAP-LARGE", SNAPSHOT, beside(SNAPSHOT, LARGE_SNAPSHOT)),
     Case("KD-SNAP-STRAY", file(3, "snapshot"), beside(file(3, "snapshot"), encode_producer_snapshot([]))),
     # checkpoints
     Case("KD-CKPT-FORMAT", names.CLEANER_CHECKPOINT, log(written(names.CLEANER_CHECKPOINT, "junk\n1\nx\n"))),

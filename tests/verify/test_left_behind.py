@@ -13,8 +13,13 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
+from kdump.recovery.startup import Startup
+from kdump.repair.indexes import examine_indexes
+from kdump.repair.proposal import examine, examine_trim
+from kdump.repair.task import INDEX_KINDS, Request
+from kdump.storage.partition import PartitionLog
 from kdump.verify import Finding
-from tests.verify.building import TIME, Log, batch, build, codes, file, marker, produced
+from tests.verify.building import NOW, TIME, TOPIC_DIR, Log, batch, build, codes, file, marker, produced
 
 INDEX, TIME_INDEX = file(0, "index"), file(0, "timeindex")
 BATCHES = [batch(n) for n in range(0, 20, 2)]
@@ -22,13 +27,15 @@ SIZE = len(BATCHES[0])
 INDEX_BYTES = 1 << 10
 
 
-def killed(folder: Path, entries: list[tuple[int, int]], times: list[tuple[int, int]]) -> Log:
+def killed(
+    folder: Path, entries: list[tuple[int, int]], times: list[tuple[int, int]], *, name: str = TOPIC_DIR
+) -> Log:
     """A killed broker's only segment, whose preallocated indexes have these entries: (offset, batch), (ms, offset)."""
-    log = build(folder, {0: BATCHES}, closed=False)
+    log = build(folder, {0: BATCHES}, closed=False, name=name)
     offsets = encode_offset_entries((OffsetIndexEntry(offset, SIZE * number) for offset, number in entries), 0)
     stamps = encode_time_entries((TimeIndexEntry(TIME + ms, offset) for ms, offset in times), 0)
-    for name, data, size in ((INDEX, offsets, 8), (TIME_INDEX, stamps, 12)):
-        (log.partition / name).write_bytes(data.ljust(INDEX_BYTES // size * size, b"\0"))
+    for index, data, size in ((INDEX, offsets, 8), (TIME_INDEX, stamps, 12)):
+        (log.partition / index).write_bytes(data.ljust(INDEX_BYTES // size * size, b"\0"))
     return log
 
 
@@ -66,6 +73,23 @@ def test_left_over_entries_count_after_a_clean_shutdown(tmp_path: Path) -> None:
     log = killed(tmp_path / "data", SOUND + TRUNCATED, SOUND_TIMES)
     (log.directory / names.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
     assert {"KD-IDX-POSITION", "KD-IDX-ZEROS"} <= codes(log.findings())
+
+
+def test_the_metadata_log_of_a_clean_shutdown_stays_preallocated(tmp_path: Path) -> None:
+    """Kafka 4.4.0 leaves it so at every stop: the room of its indexes, and no last entry in the time index."""
+    log = killed(tmp_path / "data", SOUND, SOUND_TIMES[:2], name=names.CLUSTER_METADATA_DIR)
+    (log.directory / names.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
+    assert not {code for code in codes(log.findings()) if code.startswith(("KD-IDX", "KD-TIDX"))}
+    before = {path.name: path.read_bytes() for path in log.partition.iterdir()}
+    partition = PartitionLog(str(log.partition))
+    for task in (
+        examine(partition, Startup(NOW, clean=False), Request()),
+        examine_indexes(partition, Startup(NOW, clean=False), frozenset(INDEX_KINDS), None),
+        examine_trim(partition, None),
+    ):
+        assert task.plan is not None
+        assert [operation.name for operation in task.plan.operations if operation.name in (INDEX, TIME_INDEX)] == []
+    assert {path.name: path.read_bytes() for path in log.partition.iterdir()} == before
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -8,9 +8,9 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.kafka.common.utils.Exit;
 
 /**
  * One JVM that runs many of Kafka's tools and clients: every start of one costs a second.
@@ -57,6 +57,25 @@ public final class Kit {
         }
     }
 
+    /** Have Kafka's class Exit throw Ended. Since 4.4 it is in the package internals. */
+    private static void catchEnd(String setter) throws ReflectiveOperationException {
+        String utils = "org.apache.kafka.common.utils.";
+        Class<?> exit;
+        try {
+            exit = Class.forName(utils + "internals.Exit");
+        } catch (ClassNotFoundException old) {
+            exit = Class.forName(utils + "Exit");
+        }
+        Class<?> procedure = Class.forName(exit.getName() + "$Procedure");
+        Object thrower = Proxy.newProxyInstance(Kit.class.getClassLoader(), new Class<?>[] {procedure}, (proxy, method, values) -> {
+            if (setter.equals("setExitProcedure") && values[1] != null) {
+                System.err.println(values[1]);
+            }
+            throw new Ended((Integer) values[0]);
+        });
+        exit.getMethod(setter, procedure).invoke(null, thrower);
+    }
+
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out;
         Switch out = new Switch(System.err);
@@ -66,15 +85,8 @@ public final class Kit {
         OutputStream own = new FileOutputStream(java.io.FileDescriptor.err);
         out.goal = own;
         err.goal = own;
-        Exit.setExitProcedure((code, message) -> {
-            if (message != null) {
-                System.err.println(message);
-            }
-            throw new Ended(code);
-        });
-        Exit.setHaltProcedure((code, message) -> {
-            throw new Ended(code);
-        });
+        catchEnd("setExitProcedure");
+        catchEnd("setHaltProcedure");
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             JsonNode request = JSON.readTree(line);
